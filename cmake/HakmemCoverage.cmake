@@ -1,5 +1,5 @@
-# Preset coverage: the core counts its regions as clang sees them (tests/model/coverage/counters.c says where), `make coverage` reads
-# the counts. hakmem_count_coverage(TARGET) builds the files of the core in TARGET so.
+# Preset coverage: the core counts how often each of its regions runs, as clang divides the code into regions. tests/model/coverage/counters.c
+# says where the counts are, and `make coverage` reads them. hakmem_count_coverage(TARGET) builds the files of the core in TARGET with counters.
 set(hakmem_counters ${PROJECT_BINARY_DIR}/counters)
 
 function(hakmem_count_coverage target)
@@ -12,8 +12,8 @@ function(hakmem_count_coverage target)
   file(MAKE_DIRECTORY ${hakmem_counters})
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/model/coverage/counters.c)
   target_compile_definitions(${target} PRIVATE HAKMEM_COUNTERS="${hakmem_counters}")
-  # What a loop counts is written at once: the process may end in it. Counts are atomic: what follows a return that is not taken is counted as
-  # a difference, which lost increments would make more than 0.
+  # The counts of a loop are written at once, because the process may end inside the loop. The counts are atomic because clang computes the count
+  # of the code after a return as a difference: lost increments would make it more than 0 even if that code never ran.
   target_compile_options(${target} PRIVATE -fprofile-instr-generate -fprofile-update=atomic -fcoverage-mapping -include ${PROJECT_SOURCE_DIR}/tests/model/coverage/counters.h
     "SHELL:-mllvm -runtime-counter-relocation" "SHELL:-mllvm -do-counter-promotion=false")
 endfunction()

@@ -1,5 +1,5 @@
-# Builds for another processor: the tests run under an emulator, with the C library of the cross compiler, and unit tests with Debian's cmocka
-# for that processor. Both are fetched where they are missing; tests that cannot run so are named in tests/platform/everywhere/not_emulated.txt.
+# Builds for another processor. Their tests run under an emulator, with the C library of the cross compiler. Unit tests use Debian's cmocka for
+# that processor. Emulator and cmocka are fetched if they are missing. tests/platform/everywhere/not_emulated.txt names the tests that cannot run so.
 if(NOT CMAKE_CROSSCOMPILING)
   return()
 endif()

@@ -1,5 +1,5 @@
-# Flags, as interface targets: hakmem_warnings (everything here), hakmem_sanitizer (everything in a sanitizer build),
-# hakmem_build (the library's own code).
+# Compiler flags as interface targets: hakmem_warnings for everything here, hakmem_sanitizer for everything in a sanitizer build, and hakmem_build
+# for the library's own code.
 find_package(Threads REQUIRED)
 
 add_library(hakmem_warnings INTERFACE)
@@ -27,16 +27,16 @@ target_compile_definitions(hakmem_build INTERFACE
   HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}>
   HK_VERSION="${PROJECT_VERSION}"
   HK_TLS_MODEL="${HAKMEM_TLS_MODEL}")
-# malloc and its reports run on whatever stack a program's thread has, 16 KiB at least (tests/process/small_stack.c).
-# Of two files' static variables with one name, the library's one translation unit makes one variable.
+# -Wframe-larger-than: malloc and its reports run on the stack of any thread, which may have only 16 KiB (tests/process/small_stack.c).
+# -Wredundant-decls: if static variables of two files have the same name, the single translation unit of the library merges them into one variable.
 if(NOT HAKMEM_SANITIZE AND NOT HAKMEM_DEBUG)
   target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3584 -Wredundant-decls)
 endif()
-# Whoever defines malloc must not have the compiler recognise it: "malloc + memset" would become a call of calloc.
+# The compiler must not recognize malloc in the code that defines it, because it would turn "malloc + memset" into a call of calloc.
 set(hakmem_no_builtin)
 foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_memalign valloc pvalloc)
   list(APPEND hakmem_no_builtin -fno-builtin-${name})
 endforeach()
-# Sibling calls in -O1 builds too: what malloc ends with finds the return address of malloc's caller.
+# Builds with -O1 need sibling calls too, because the functions at the end of malloc find the return address of malloc's caller.
 target_compile_options(hakmem_build INTERFACE
   -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=${HAKMEM_TLS_MODEL} ${hakmem_no_builtin})

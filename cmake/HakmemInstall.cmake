@@ -1,5 +1,5 @@
-# What `make install` lays down: libraries, header, pkg-config file, CMake package, launcher. The components are the packages of HakmemPackages.cmake:
-# library (what programs are linked with, or run on), development (what they are built with), tools.
+# Says what `make install` installs: libraries, header, pkg-config file, CMake package and launcher. The components become the packages of
+# HakmemPackages.cmake: library (programs link to it or run on it), development (programs are built with it), and tools.
 include(CMakePackageConfigHelpers)
 set(HAKMEM_PRELOAD_DIR ${CMAKE_INSTALL_LIBDIR} CACHE STRING "where the libraries lie that are preloaded only: hardened, record")
 option(HAKMEM_TOOL "install the Python tool and the completion of its commands too; else pip does (tools/hakmem)" OFF)
@@ -11,7 +11,7 @@ install(TARGETS hakmem hakmem_static EXPORT hakmem-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET hakmem_hardened)
-  # Preloaded only: no program links to it.
+  # This library is only preloaded. No program links to it.
   install(TARGETS hakmem_hardened LIBRARY DESTINATION ${HAKMEM_PRELOAD_DIR} COMPONENT library)
 endif()
 if(TARGET hakmem_object)
@@ -44,7 +44,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/hakmem/man/hakmem.1 ${hakmem_man}/hakm
 install(FILES ${hakmem_man}/hakmem.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT development)
 
 if(HAKMEM_TOOL)
-  # Of a tool in a folder that Python does not search, the first file says where.
+  # If the tool is in a folder that Python does not search, the first file adds this folder to the search path.
   set(hakmem_path)
   if(NOT HAKMEM_PYTHON_DIR MATCHES "dist-packages|site-packages")
     set(hakmem_path "sys.path.insert(0, \"/usr/${HAKMEM_PYTHON_DIR}\")\n")
@@ -54,7 +54,7 @@ if(HAKMEM_TOOL)
   install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/tool/hakmem DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   install(DIRECTORY ${tool_dir}/ DESTINATION ${HAKMEM_PYTHON_DIR}/hakmem COMPONENT tools
     FILES_MATCHING PATTERN *.py PATTERN *.html PATTERN py.typed PATTERN __pycache__ EXCLUDE)
-  # In the tree, these are links to the one place of the tables.
+  # In the source tree these two are links to the tables, which exist only once.
   install(FILES ${PROJECT_SOURCE_DIR}/src/policy/options.def ${PROJECT_SOURCE_DIR}/src/policy/profiles.def DESTINATION ${HAKMEM_PYTHON_DIR}/hakmem COMPONENT tools)
   set(completion_of_bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions hakmem)
   set(completion_of_zsh ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions _hakmem)

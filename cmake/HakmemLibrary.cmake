@@ -1,4 +1,4 @@
-# libhakmem.so and libhakmem.a from the same objects; libhakmem-hardened.so from the same sources and those of one room more, checked.
+# Builds libhakmem.so and libhakmem.a from the same objects. libhakmem-hardened.so has the same sources and those of src/checked/.
 file(GLOB hakmem_room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.c)
 set(hakmem_checked_sources ${hakmem_room_sources})
 list(FILTER hakmem_checked_sources INCLUDE REGEX "/src/checked/")
@@ -11,13 +11,13 @@ else()
   set(hakmem_throwing ${hakmem_room_sources})
   list(FILTER hakmem_throwing INCLUDE REGEX "/src/(api|runtime)/")
 endif()
-# operator new throws: only what a program calls needs tables that let an exception pass.
+# operator new throws. Only functions that a program calls need tables that let an exception pass.
 set_source_files_properties(${hakmem_throwing} PROPERTIES COMPILE_OPTIONS -fexceptions)
 if(NOT hakmem_room_sources)
   message(FATAL_ERROR "No source under src/ yet: nothing to build.")
 endif()
 
-# base/probe.h looks for it by itself: here it is only said.
+# base/probe.h looks for this header itself. This only prints a message if the header is missing.
 find_path(hakmem_sdt_include sys/sdt.h)
 if(NOT hakmem_sdt_include)
   message(STATUS "No <sys/sdt.h> (systemtap-sdt-dev): the probes otel_memory:alloc and otel_memory:free are left out.")
@@ -47,29 +47,29 @@ if(HAKMEM_OVERRIDE)
   hakmem_count_coverage(hakmem_hardened)
   hakmem_coarse_pages(hakmem_hardened ${HAKMEM_TEST_PAGE})
   set_target_properties(hakmem_hardened PROPERTIES OUTPUT_NAME hakmem-hardened LINKER_LANGUAGE C)
-  # clang forgets the names that base/base.h gives to functions that it knows.
+  # clang forgets the assembler names that base/base.h gives to functions that clang knows.
   target_compile_options(hakmem_hardened PRIVATE
     $<$<C_COMPILER_ID:Clang>:-fno-builtin-memcpy$<SEMICOLON>-fno-builtin-memmove$<SEMICOLON>-fno-builtin-memset>)
-  # A loop that copies must not become a call of memcpy.
+  # The compiler must not turn a loop that copies into a call of memcpy.
   set_source_files_properties(${hakmem_checked_sources} PROPERTIES
     COMPILE_OPTIONS "-fno-builtin;$<$<C_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns>")
-  # In the shared libraries only: a static program has but one dlopen, which a definition in the archive would hide from it.
+  # dlopen is defined only in the shared libraries, because a static program has only one dlopen, and a definition in the archive would hide it.
   include(CheckSymbolExists)
   set(CMAKE_REQUIRED_DEFINITIONS -D_GNU_SOURCE)
   check_symbol_exists(RTLD_DEEPBIND dlfcn.h HAKMEM_HAS_DEEPBIND)
   unset(CMAKE_REQUIRED_DEFINITIONS)
-  # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
+  # HAKMEM also serves a program that does not call malloc itself, because libc and libstdc++ call it for the program.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
 endif()
 foreach(lib IN LISTS hakmem_shared)
   set_target_properties(${lib} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  # nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
+  # nodelete: blocks outlive dlclose(), so their allocator must too. Bsymbolic-functions: HAKMEM calls its own functions without a PLT.
   target_link_options(${lib} PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
-  # An exception passes through operator new: musl-gcc does not ask for what its unwinder looks for.
+  # An exception passes through operator new. musl-gcc does not request the header that its unwinder looks for.
   target_link_options(${lib} PRIVATE -Wl,--eh-frame-hdr)
-  # Constructors and destructors are listed in arrays: without the C library's older two functions, no process touches their pages.
+  # Constructors and destructors are listed in arrays. Without the C library's older two functions, no process touches their pages.
   target_link_options(${lib} PRIVATE -Wl,-init=hk_no_function,-fini=hk_no_function)
-  # But for these: a program may have its own.
+  # A program may define its own versions of these functions, so calls of them stay dynamic.
   target_link_options(${lib} PRIVATE -Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
   set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
   if(HAKMEM_HAS_DEEPBIND)
@@ -81,7 +81,7 @@ foreach(lib IN LISTS hakmem_shared)
 endforeach()
 target_link_libraries(hakmem_static INTERFACE Threads::Threads)
 
-# The learner by itself, which knows neither heap nor clock.
+# hakmem-replay is the learner alone, which needs neither heap nor clock.
 file(GLOB hakmem_replay_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/learn/*.c ${PROJECT_SOURCE_DIR}/src/policy/*.c)
 add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_modules.c src/os/linux_signals.c src/os/os_linux.c src/os/forward.c)
 target_link_libraries(hakmem-replay PRIVATE hakmem_build)

@@ -1,5 +1,5 @@
-# hakmem.o: the whole library as one object file, for `cc program.c hakmem.o`. Nothing decides then whether a linker takes it out of an
-# archive, and in which order. Only the public names stay visible: no other name can meet one of the program's.
+# Builds hakmem.o, the whole library as one object file, for `cc program.c hakmem.o`. The linker takes an object file always, but it takes files out
+# of an archive only if they are needed at that position. Only the public names stay visible, so no other name can collide with one of the program.
 if(NOT HAKMEM_OVERRIDE OR HAKMEM_SANITIZE OR HAKMEM_COVERAGE)
   return()
 endif()

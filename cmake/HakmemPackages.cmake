@@ -1,7 +1,7 @@
-# Debian and RPM packages, by CPack, from the components of HakmemInstall.cmake. `make deb` and `make rpm` configure build folders of their own,
-# because the folders of a distribution's packages are others than those of `make install`.
+# Makes Debian and RPM packages with CPack from the components of HakmemInstall.cmake. `make deb` and `make rpm` configure their own build folders,
+# because a distribution's packages install into other folders than `make install`.
 set(HAKMEM_PACKAGE_RELEASE 1 CACHE STRING "of the packages of one version, the second is 2")
-# A placeholder: RFC 2606 keeps the domain from ever being anybody's.
+# The address is a placeholder: RFC 2606 reserves the domain, so that nobody can own it.
 set(HAKMEM_PACKAGER "HAKMEM packagers <packagers@hakmem.invalid>" CACHE STRING "who answers for the packages that are built")
 set(files ${CMAKE_CURRENT_LIST_DIR}/packages)
 
@@ -46,7 +46,7 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libhakmem${PROJECT_VERSION_MAJOR} (= ${deb_version}), python3:any (>= 3.9), python3-rich, python3-typer")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS python3-plotly)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA ${files}/postinst ${files}/prerm)
-# What CPack cannot write: Multi-Arch (before CMake 3.31), the documents of a package, pages and logs compressed without a date.
+# Adds what CPack cannot write: Multi-Arch (before CMake 3.31), the documents of a package, and pages and logs that are compressed without a date.
 configure_file(${files}/after.cmake.in after-packages.cmake @ONLY)
 set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_CURRENT_BINARY_DIR}/after-packages.cmake)
 
@@ -56,7 +56,7 @@ set(CPACK_RPM_PACKAGE_RELEASE ${HAKMEM_PACKAGE_RELEASE})
 set(CPACK_RPM_PACKAGE_LICENSE MIT)
 set(CPACK_RPM_PACKAGE_GROUP "System Environment/Libraries")
 set(CPACK_RPM_COMPRESSION_TYPE xz)
-# No program is linked with what is preloaded only.
+# No program links to libraries that are only preloaded.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%global __provides_exclude_from ^/usr/${HAKMEM_PRELOAD_DIR}/.*$\n%define _build_id_links none")
 set(rpm_version ${PROJECT_VERSION}-${HAKMEM_PACKAGE_RELEASE})
 set(CPACK_RPM_LIBRARY_PACKAGE_NAME libhakmem)
@@ -66,7 +66,7 @@ set(CPACK_RPM_DEVELOPMENT_PACKAGE_NAME libhakmem-devel)
 set(CPACK_RPM_DEVELOPMENT_PACKAGE_REQUIRES "libhakmem = ${rpm_version}")
 set(CPACK_RPM_TOOLS_PACKAGE_NAME hakmem-tools)
 set(CPACK_RPM_TOOLS_PACKAGE_REQUIRES "libhakmem = ${rpm_version}, python3 >= 3.9, python3-rich, python3-typer")
-# Folders of the distribution's, which other packages own.
+# These folders belong to other packages of the distribution.
 foreach(folder IN ITEMS ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_LIBDIR}/cmake share/man share/man/man1 share/man/man3 share/bash-completion
     share/bash-completion/completions share/zsh share/zsh/vendor-completions share/fish share/fish/vendor_completions.d)
   list(APPEND CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/${folder})

@@ -1,5 +1,6 @@
-# A core for larger pages, tested on a system of 4 KiB: hakmem_coarse_pages(TARGET BYTES) sends the system calls of the core in TARGET to
-# tests/platform/pages/coarse_pages.c, which says that a page has BYTES and refuses what is not aligned to that. HAKMEM_TEST_PAGE: the whole build.
+# Builds a core for larger pages that is tested on a system with pages of 4 KiB. hakmem_coarse_pages(TARGET BYTES) sends the system calls of the core
+# in TARGET to tests/platform/pages/coarse_pages.c. That file says that a page has BYTES, and it refuses addresses and sizes that are not aligned to
+# this size. HAKMEM_TEST_PAGE does this for the whole build.
 set(HAKMEM_TEST_PAGE 0 CACHE STRING "16384 or 65536: build everything for a system with such pages, for tests")
 
 function(hakmem_coarse_pages target bytes)
@@ -13,7 +14,8 @@ function(hakmem_coarse_pages target bytes)
   endforeach()
 endfunction()
 
-# The cases of a unit test that fail on the larger pages of this build, or under an emulator: tests/platform/everywhere says why.
+# Sets VARIABLE to the cases of a unit test that fail on the larger pages of this build or under an emulator. The lists in tests/platform/everywhere
+# give the reasons.
 function(hakmem_cases_that_fail variable test)
   set(cases)
   math(EXPR kib "${HAKMEM_TEST_PAGE} / 1024")

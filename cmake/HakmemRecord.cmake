@@ -1,5 +1,5 @@
-# `hakmem record` and `hakmem replay`: libhakmem-record.so, which is preloaded before any allocator, and hakmem-play, which runs on any.
-# docs/RECORDING.md. Neither is a part of the allocator.
+# Builds the programs behind `hakmem record` and `hakmem replay`: libhakmem-record.so, which is preloaded before any allocator, and hakmem-play, which
+# runs on any allocator. See docs/RECORDING.md. Neither is a part of the allocator.
 set(hakmem_record_dir ${PROJECT_SOURCE_DIR}/tools/record)
 
 add_library(hakmem_recording STATIC ${hakmem_record_dir}/reader.c ${hakmem_record_dir}/book.c ${hakmem_record_dir}/live.c
@@ -8,7 +8,7 @@ target_compile_definitions(hakmem_recording PRIVATE _GNU_SOURCE)
 target_include_directories(hakmem_recording PUBLIC ${hakmem_record_dir})
 target_link_libraries(hakmem_recording PRIVATE hakmem_warnings hakmem_sanitizer)
 
-# -fno-builtin: the compiler knows malloc, and would drop a block that only the plan uses.
+# -fno-builtin is needed because the compiler knows malloc, and would remove a block that only the plan uses.
 add_executable(hakmem-play ${hakmem_record_dir}/play.c ${hakmem_record_dir}/player.c ${hakmem_record_dir}/progress.c)
 target_compile_definitions(hakmem-play PRIVATE _GNU_SOURCE)
 target_compile_options(hakmem-play PRIVATE -fno-builtin)
@@ -19,13 +19,13 @@ set(CMAKE_REQUIRED_DEFINITIONS -D_GNU_SOURCE)
 check_symbol_exists(strerrordesc_np string.h HAKMEM_HAS_STRERRORDESC)
 check_symbol_exists(__GLIBC__ features.h HAKMEM_HAS_GLIBC)
 if(NOT HAKMEM_OVERRIDE OR NOT HAKMEM_HAS_GLIBC)
-  return() # a sanitizer has a malloc of its own; and the library is for glibc
+  return() # a sanitizer has its own malloc, and the library is only for glibc
 endif()
 add_library(hakmem_record SHARED ${hakmem_record_dir}/calls.c ${hakmem_record_dir}/cxx_calls.c ${hakmem_record_dir}/log.c
   ${hakmem_record_dir}/next.c ${hakmem_record_dir}/touched.c ${hakmem_record_dir}/figures.c)
 set_target_properties(hakmem_record PROPERTIES OUTPUT_NAME hakmem-record LINKER_LANGUAGE C)
 target_compile_definitions(hakmem_record PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_HAS_STRERRORDESC}>:HAKRECORD_NAMES_ERRORS>)
-# -fexceptions: bad_alloc passes through the operators.
+# -fexceptions is needed because bad_alloc passes through the operators.
 target_compile_options(hakmem_record PRIVATE -fexceptions -fvisibility=hidden -ftls-model=initial-exec -fno-builtin)
 target_link_libraries(hakmem_record PRIVATE hakmem_warnings)
 target_link_options(hakmem_record PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,initfirst)

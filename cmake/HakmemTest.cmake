@@ -1,21 +1,21 @@
-# How a test is written down.
+# Functions that declare tests.
 #
 # hakmem_add_c_test(NAME name SOURCES file...      C or C++; the program is build/tests/<folder>/test_<name>
-#   [LINK shared|static|internal|preload|none]     default static; internal = static + src/ on the include path;
-#                                                  preload = built without HAKMEM, run with LD_PRELOAD; none = plain glibc
-#   [LABELS quick|full|weekly ...]                 default quick: `make check` runs only these tests. `make test` runs full tests too,
-#                                                  `make test-all` all tests.
+#   [LINK shared|static|internal|preload|none]     default static; internal is static with src/ on the include path; preload is built without
+#                                                  HAKMEM and runs with LD_PRELOAD; none uses only glibc
+#   [LABELS quick|full|weekly ...]                 default quick; `make check` runs only quick tests, `make test` runs full tests too, and
+#                                                  `make test-all` runs all tests
 #   [TIMEOUT seconds]                              default 60
-#   [COST seconds]                                 what the test takes if that is more than a few seconds; ctest starts the dearest first
+#   [COST seconds]                                 duration of the test if it is more than a few seconds; ctest starts the longest tests first
 #   [ARGS arg...] [ENV NAME=value...] [LIBRARIES lib...] [OPTIONS compiler flag...]
-#   [SANITIZE]     also built and run in the sanitizer and valgrind builds. There is no malloc of ours there (HK_OVERRIDE=0):
-#                  such a test calls hak_ names or internals only. Tests without this word are left out there.
-#   [ONCE]         about the tree, the tool or the benchmarks, and not about a build of the core: only the release build has the test
-#   [SHORT]        a full test does all that this quick test does: `make test` leaves it out if it runs the full tests
-#   [TURN]         full, but independent of most changes: `make test` runs a third of these tests, chosen by the commit
-#   [SERIAL]       no other test runs beside it
+#   [SANITIZE]     the test is also built and run in the sanitizer and valgrind builds. There HAKMEM does not replace malloc (HK_OVERRIDE=0).
+#                  Therefore it may call only hak_ functions or internal ones. These builds leave out all other tests.
+#   [ONCE]         the test is about the tree, the tool or the benchmarks, and not about a build of the core: only the release build has it
+#   [SHORT]        a full test does everything that this quick test does: `make test` leaves it out if it runs the full tests
+#   [TURN]         the test is full, but independent of most changes: `make test` runs a third of these tests, chosen by the commit
+#   [SERIAL]       no other test runs at the same time
 #   [SKIP code]    this exit code means "cannot run here"; default 77
-#   [NO_TEST])     only build the program; another test runs it
+#   [NO_TEST])     only build the program, because another test runs it
 #
 # hakmem_add_script_test(NAME name COMMAND command arg... [LABELS ...] [TIMEOUT seconds] [COST seconds] [ENV ...]
 #                        [SANITIZE] [ONCE] [SHORT] [TURN] [SERIAL] [SKIP code])
@@ -25,7 +25,7 @@ if(HAKMEM_SANITIZE OR HAKMEM_VALGRIND)
   set(hakmem_instrumented ON)
 endif()
 
-# The build that has the tests marked ONCE.
+# Whether this is the build that has the tests marked ONCE.
 set(hakmem_first_build OFF)
 if(HAKMEM_UNITY AND HAKMEM_OVERRIDE AND CMAKE_C_COMPILER_ID STREQUAL GNU AND HAKMEM_HAS_GLIBC
    AND NOT (hakmem_instrumented OR hakmem_emulated OR HAKMEM_DEBUG OR HAKMEM_TEST_PAGE OR HAKMEM_COVERAGE))
@@ -38,7 +38,7 @@ if(HAKMEM_VALGRIND)
   set(hakmem_test_launcher ${HAKMEM_VALGRIND_PROGRAM} -q --error-exitcode=99 --fair-sched=yes --soname-synonyms=somalloc=nouserintercepts)
 endif()
 if(HAKMEM_SANITIZE STREQUAL "thread" AND EXISTS /proc/sys/vm/mmap_rnd_bits)
-  # gcc's TSan before 14 expects memory where a kernel that randomises more than 28 bits does not put it.
+  # The TSan of gcc before 14 expects memory at addresses that a kernel does not use if it randomizes more than 28 bits.
   file(READ /proc/sys/vm/mmap_rnd_bits bits)
   if(bits GREATER 28)
     set(hakmem_test_launcher setarch -R)
@@ -48,7 +48,7 @@ endif()
 set(hakmem_test_flags SANITIZE ONCE SHORT TURN SERIAL)
 set(hakmem_test_values NAME TIMEOUT COST SKIP)
 
-# Gives a test the properties that its declaration asks for: the variables T_... of the caller.
+# Gives a test the properties that its declaration asks for. The declaration is in the variables T_... of the caller.
 function(hakmem_test_properties)
   if(NOT T_LABELS)
     set(T_LABELS quick)
@@ -79,9 +79,9 @@ function(hakmem_test_properties)
   endif()
   set_tests_properties(${T_NAME} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}" SKIP_RETURN_CODE ${T_SKIP}
-    # The longest first, because a long test that starts last leaves the other core idle.
+    # The longest tests start first, because a long test that starts last leaves the other core idle.
     COST ${T_COST}
-    # The loader only warns when it cannot preload, and the test would then be one of glibc.
+    # If the loader cannot preload HAKMEM, it only warns. The test would then test glibc.
     FAIL_REGULAR_EXPRESSION "cannot be preloaded")
   if(T_SERIAL)
     set_tests_properties(${T_NAME} PROPERTIES RUN_SERIAL ON)
@@ -118,7 +118,7 @@ function(hakmem_add_c_test)
   endif()
   set(target test_${T_NAME})
   add_executable(${target} ${T_SOURCES})
-  # -fno-builtin: a compiler that knows malloc removes what the test is about.
+  # -fno-builtin is needed because a compiler that knows malloc removes the calls that the test is about.
   target_compile_options(${target} PRIVATE -fno-builtin ${T_OPTIONS})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -143,7 +143,7 @@ function(hakmem_add_script_test)
   if((hakmem_instrumented AND NOT T_SANITIZE) OR (T_ONCE AND NOT hakmem_first_build))
     return()
   endif()
-  # A script starts programs as if they were this system's: it does not run under an emulator, and gets a label that nothing runs.
+  # A script starts programs of this system directly, so it cannot run under an emulator. It gets a label that no command runs.
   if(hakmem_emulated AND T_COMMAND MATCHES "^[$]<TARGET_FILE:")
     set(T_COMMAND ${hakmem_emulated} ${T_COMMAND})
   elseif(hakmem_emulated AND NOT "${T_COMMAND}" MATCHES "^${HAKMEM_EMULATOR};.*[$]<TARGET_FILE:")

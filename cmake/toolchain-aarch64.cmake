@@ -1,5 +1,5 @@
-# Debian's cross compiler for aarch64. Programs that are built run under an emulator: tests/platform/everywhere/emulator.sh finds it, or the variable
-# HAKMEM_EMULATOR names it. Clang: -DHAKMEM_CROSS_CLANG=ON.
+# Toolchain file for Debian's cross compiler for aarch64. Its programs run under an emulator: tests/platform/everywhere/emulator.sh finds it, or the
+# variable HAKMEM_EMULATOR names it. -DHAKMEM_CROSS_CLANG=ON selects clang.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 option(HAKMEM_CROSS_CLANG "cross-compile with clang, beside gcc's C library" OFF)

@@ -1,28 +1,30 @@
-// hakmem.hpp: HAKMEM for C++ containers. A program that preloads or links HAKMEM has its new and delete served without this header; it is for programs
-// that want HAKMEM for some containers only, or the exact sizes of blocks told at each free.
+// hakmem.hpp provides HAKMEM for C++ containers. A program that preloads or links HAKMEM has its new and delete served without this header. The
+// header is for programs that want HAKMEM only for some containers, or that want to pass the exact size of the block to each free.
 //
 //   std::vector<int, hakmem::allocator<int>> numbers;
 //   std::pmr::map<int, std::pmr::string> names(hakmem::process_resource());
 //
-//   hakmem::heap tenant("tenant 7", 64 << 20);              // heaps of the program's own (hakmem.h has what holds for them)
+//   hakmem::heap tenant("tenant 7", 64 << 20);              // a heap that the program creates (hakmem.h says what holds for it)
 //   hakmem::heap_resource resource(tenant);
 //   std::pmr::vector<row> rows(&resource);
 //   std::vector<int, hakmem::heap_allocator<int>> keys{hakmem::heap_allocator<int>(tenant)};
 //
-// What holds for all of it
-//   Units      sizes and alignments are bytes; allocator<T> counts objects of T. Alignments are powers of two, of any size.
-//   Blocks     belong to the heap of the process: what one allocator or resource gave, any other may take back, in any thread, and so may hak_free().
-//              deallocate() passes the size and the alignment on (hak_free_sized), which HAKMEM checks where that costs nothing (docs/FREE.md).
-//   Errors     a refusal (by the system, by HAKMEM_LIMIT) calls the new-handler, again and again while there is one, then throws std::bad_alloc, as
-//              operator new does. A count of objects whose size overflows throws std::bad_array_new_length, and calls no handler. Compiled without
-//              exceptions, either ends in std::terminate(). deallocate() never throws; an invalid pointer ends the program with one line on stderr.
-//   Threads    any thread may use any of it at any time, without a lock of the caller's. No object here has a state, but for heap, which is moved and
-//              destroyed as any object, and what refers to one.
-//   Moments    before main and after it, also from constructors and destructors of static objects in any order; in the child of a fork.
-//   Signals    not from a signal handler.
+// The following holds for the whole header.
+//   Units      Sizes and alignments are in bytes. allocator<T> counts objects of T. An alignment is any power of two.
+//   Blocks     Blocks belong to the heap of the process. Any allocator or resource, and hak_free(), may free the block of any other, in any thread.
+//              deallocate() passes the size and the alignment to hak_free_sized, which checks them if that costs nothing (docs/FREE.md).
+//   Errors     If memory is refused (by the system or by HAKMEM_LIMIT), the new-handler is called repeatedly while there is one. Then
+//              std::bad_alloc is thrown. operator new does the same. If the size of a number of objects overflows, std::bad_array_new_length is
+//              thrown, and no handler is called. Without exceptions, both cases end in std::terminate(). deallocate() never throws. An invalid
+//              pointer ends the program with one line on stderr.
+//   Threads    Any thread may use everything here at any time, and the caller needs no lock. No object has a state, except heap and the objects that
+//              refer to a heap. A heap is moved and destroyed like any other object.
+//   Moments    Everything may be used before main and after it, also in constructors and destructors of static objects in any order, and in the
+//              child of a fork.
+//   Signals    Nothing may be used in a signal handler.
 //
-// Compilers: C++17 on, with or without exceptions and RTTI. The resource needs <memory_resource>; allocator<T> does not. In C++20 containers with an
-// allocator<T> may live in constant expressions.
+// The header is for compilers of C++17 and later, with or without exceptions and RTTI. The resources need <memory_resource>, but allocator<T> does
+// not. In C++20, containers with an allocator<T> may be used in constant expressions.
 #ifndef HAKMEM_HPP
 #define HAKMEM_HPP
 
@@ -63,7 +65,7 @@ template <class Exception> [[noreturn]] inline void refuse()
 #endif
 }
 
-// Blocks of malloc are aligned to so much.
+// Blocks of malloc are aligned to this many bytes.
 inline constexpr std::size_t natural_alignment = 16;
 
 [[nodiscard]] inline void *attempt(std::size_t size, std::size_t alignment) noexcept
@@ -93,7 +95,7 @@ inline void deallocate(void *block, std::size_t size, std::size_t alignment) noe
 
 } // namespace detail
 
-// An allocator for standard containers. All are equal, of whatever T.
+// An allocator for standard containers. All allocators are equal, for every T.
 template <class T> class allocator
 {
   public:
@@ -105,11 +107,11 @@ template <class T> class allocator
 
     constexpr allocator() noexcept = default;
     constexpr allocator(const allocator &) noexcept = default;
-    template <class U> constexpr allocator(const allocator<U> &) noexcept {} // NOLINT: containers convert it
+    template <class U> constexpr allocator(const allocator<U> &) noexcept {} // NOLINT because containers convert it
     constexpr allocator &operator=(const allocator &) noexcept = default;
     HAK_CONSTEXPR20_ ~allocator() = default;
 
-    // Memory for `count` objects, none of them constructed. 0 gives a unique pointer that has to be freed.
+    // Returns memory for `count` objects, none of which is constructed. 0 gives a unique pointer that must be freed.
     [[nodiscard]] HAK_CONSTEXPR20_ T *allocate(size_type count)
     {
 #if defined(__cpp_lib_is_constant_evaluated) && defined(__cpp_lib_constexpr_dynamic_alloc)
@@ -121,7 +123,7 @@ template <class T> class allocator
         return static_cast<T *>(detail::allocate(count * sizeof(T), alignof(T)));
     }
 
-    // `objects` is from allocate(count) of any hakmem::allocator<T>, with the same count.
+    // Frees `objects`, which come from allocate(count) of any hakmem::allocator<T> with the same count.
     HAK_CONSTEXPR20_ void deallocate(T *objects, size_type count) noexcept
     {
 #if defined(__cpp_lib_is_constant_evaluated) && defined(__cpp_lib_constexpr_dynamic_alloc)
@@ -135,12 +137,13 @@ template <class T> class allocator
 template <class T, class U> constexpr bool operator==(const allocator<T> &, const allocator<U> &) noexcept { return true; }
 template <class T, class U> constexpr bool operator!=(const allocator<T> &, const allocator<U> &) noexcept { return false; }
 
-// A heap of the program's own: hak_heap_create() to hak_heap_destroy(). What refers to it must not outlive it: destroy containers in it first, or leave
-// them, and their blocks, to reset() or the destructor without a destructor of theirs.
+// A heap that the program creates: it lasts from hak_heap_create() to hak_heap_destroy(). Objects that refer to the heap must not outlive it. The
+// program destroys the containers in the heap first. Or it leaves them, and reset() or the destructor of the heap frees their blocks without
+// calling their destructors.
 class heap
 {
   public:
-    // std::bad_alloc if memory is refused. `name` is copied and may be null; `limit` is bytes of physical memory, 0: none.
+    // Throws std::bad_alloc if memory is refused. `name` is copied and may be null. `limit` is in bytes of physical memory, and 0 means no limit.
     explicit heap(const char *name = nullptr, std::size_t limit = 0) : handle_(hak_heap_create(name, limit))
     {
         if (handle_ == nullptr)
@@ -166,7 +169,7 @@ class heap
         handle_ = other.handle_;
         other.handle_ = mine;
     }
-    // The caller destroys it from here on; null in a heap that was moved from.
+    // Returns the handle, which the caller must destroy from now on. It is null if the heap was moved from.
     [[nodiscard]] hak_heap_t *release() noexcept
     {
         hak_heap_t *const mine = handle_;
@@ -175,7 +178,7 @@ class heap
     }
     [[nodiscard]] hak_heap_t *get() const noexcept { return handle_; }
 
-    // Frees all blocks; no other thread may use the heap meanwhile.
+    // Frees all blocks. No other thread may use the heap during the call.
     void reset() noexcept { (void)hak_heap_reset(handle_); }
     void set_limit(std::size_t limit) noexcept { (void)hak_heap_set_limit(handle_, limit); }
     [[nodiscard]] hak_heap_stats stats() const noexcept
@@ -192,7 +195,7 @@ class heap
 namespace detail
 {
 
-// The limit of a heap is the program's own: no new-handler is called.
+// Returns a block of the heap, or throws std::bad_alloc. No new-handler is called, because the program itself has set the limit of the heap.
 [[nodiscard]] inline void *allocate_in(hak_heap_t *heap, std::size_t size, std::size_t alignment)
 {
     void *const block = alignment <= natural_alignment ? hak_heap_malloc(heap, size) : hak_heap_aligned_alloc(heap, alignment, size);
@@ -203,8 +206,8 @@ namespace detail
 
 } // namespace detail
 
-// An allocator for standard containers in a heap. Two are equal if their heap is the same. Containers take the heap along where they are moved or
-// swapped; copies are made in the heap of the original.
+// An allocator for standard containers in a heap. Two allocators are equal if they have the same heap. A container that is moved or swapped takes
+// its heap with it. A copy is made in the heap of the original.
 template <class T> class heap_allocator
 {
   public:
@@ -217,7 +220,7 @@ template <class T> class heap_allocator
 
     explicit heap_allocator(const heap &of) noexcept : handle_(of.get()) {}
     explicit heap_allocator(hak_heap_t *of) noexcept : handle_(of) {}
-    template <class U> heap_allocator(const heap_allocator<U> &other) noexcept : handle_(other.get()) {} // NOLINT: containers convert it
+    template <class U> heap_allocator(const heap_allocator<U> &other) noexcept : handle_(other.get()) {} // NOLINT because containers convert it
 
     [[nodiscard]] T *allocate(size_type count)
     {
@@ -237,7 +240,7 @@ template <class T, class U> bool operator!=(const heap_allocator<T> &a, const he
 
 #ifdef __cpp_lib_memory_resource
 
-// A heap as a memory resource. Two are equal if their heap is the same; without RTTI, each is equal to itself only.
+// A heap as a memory resource. Two resources are equal if they have the same heap. Without RTTI, each is equal only to itself.
 class heap_resource final : public std::pmr::memory_resource
 {
   public:
@@ -261,7 +264,7 @@ class heap_resource final : public std::pmr::memory_resource
     hak_heap_t *handle_;
 };
 
-// The heap of the process as a memory resource. Every two of them are equal; without RTTI, each is equal to itself only.
+// The heap of the process as a memory resource. All resources of this class are equal. Without RTTI, each is equal only to itself.
 class memory_resource final : public std::pmr::memory_resource
 {
   public:
@@ -288,7 +291,7 @@ class memory_resource final : public std::pmr::memory_resource
 namespace detail
 {
 
-// Never destroyed: containers of static storage use it after main.
+// The resource is never destroyed, because containers with static storage use it after main.
 union lasting_resource {
     memory_resource resource;
     lasting_resource() noexcept : resource() {}
@@ -297,7 +300,7 @@ union lasting_resource {
 
 } // namespace detail
 
-// The one that needs no object of the caller's: the same in each translation unit, until the process ends.
+// Returns a resource for which the caller needs no object. It is the same in each translation unit, until the process ends.
 // std::pmr::set_default_resource(hakmem::process_resource()) makes it the default.
 [[nodiscard]] inline memory_resource *process_resource() noexcept
 {

@@ -28,10 +28,10 @@ class Trouble(Exception):
 
 
 def rows(text: str, macro: str, fields: int) -> list[list[str]]:
-    """Returns the arguments of each MACRO(...) of a table. Strings are without their quotes."""
+    """Returns the arguments of each MACRO(...) of a table, which ends with #undef MACRO. Strings are without their quotes."""
     found = []
     for line in COMMENT.sub("", text).splitlines():
-        if not line.strip():
+        if not line.strip() or line == f"#undef {macro}":
             continue
         match = re.fullmatch(rf"{macro}\((.*)\)\s*", line)
         row = [field.strip().strip('"') for field in FIELD.findall(match[1])] if match else []

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "learn/explain.h"
+#include "learn/learner.h"
 
 static struct hk_learner learner;
 

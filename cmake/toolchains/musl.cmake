@@ -1,10 +1,10 @@
-# HAKMEM for musl, where the system's own C library is glibc: Debian's musl-tools (musl-gcc). On a system whose C library is musl, no
-# toolchain file is needed.
+# Toolchain file that builds HAKMEM for musl on a system whose C library is glibc. It uses Debian's musl-tools (musl-gcc). A system whose C library
+# is musl needs no toolchain file.
 set(CMAKE_C_COMPILER musl-gcc)
-# There is no C++ library for musl beside it: the tests and benchmarks in C++ are left out.
+# musl-tools has no C++ library, so the tests and benchmarks in C++ are left out.
 set(HAKMEM_CXX OFF)
 
-# musl brings no headers of the kernel. They are the same for every C library; glibc's, which lie beside them, must not be found.
+# musl has no kernel headers. They are the same for every C library. The compiler must not find the headers of glibc, which are in the same folder.
 set(hakmem_kernel_headers ${CMAKE_BINARY_DIR}/kernel-headers)
 if(NOT EXISTS ${hakmem_kernel_headers}/linux)
   file(MAKE_DIRECTORY ${hakmem_kernel_headers})

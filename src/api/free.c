@@ -12,12 +12,6 @@
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-/* Of more than HK_FINE_MAX. One compare: HK_CLASS_LARGE is the highest class. */
-static bool is_medium_or_large(uint32_t entry)
-{
-    return (entry & HK_ENTRY_CLASS_MASK) >= HK_FINE_CLASSES * HK_CLASS_BYTES;
-}
-
 /* Checks a block by its kind, and frees it. */
 static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
@@ -47,12 +41,13 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Hooks of a process that began without them see only medium blocks here: what else they picked has no entry. */
+/* Hooks of a process that began without them see only large blocks here, because all other blocks that they picked have no entry. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
-    else if (HK_LIKELY(entry != 0 && !is_medium_or_large(entry) && hot->key != HK_NO_KEY))
+    else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
+                       hot->key != HK_NO_KEY)) /* up to HK_FINE_MAX: medium and large blocks have the highest classes */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
         free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
@@ -83,7 +78,7 @@ static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t of
     hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
-/* Looks at the newest item only: the others would cost more than a flush. */
+/* Looks at the newest item only, because a look at the others would cost more than a flush. */
 HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
@@ -91,7 +86,7 @@ HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state 
     keep(block, hot, offset);
 }
 
-/* Without a mark: it says why not, unless the block's slab has none. */
+/* Frees a block without a mark: hk_mark_check() reports the reason, unless the block's slab has no marks. */
 static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     hk_mark_check(call, block);
@@ -125,7 +120,6 @@ HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELET
 HK_NOINLINE void hk_delete_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry); }
 HK_NOINLINE void hk_delete_full(LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
 HK_NOINLINE void hk_delete_medium(LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
-
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
 HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call)

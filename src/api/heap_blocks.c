@@ -1,12 +1,7 @@
 /* Allocates and frees blocks of user heaps when the thread's cache of the heap cannot serve the call, and resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
-
 #include <errno.h>
-#include <string.h>
-
 #include "api/plain_alloc.h"
-#include "base/bits.h"
-#include "decay/decay.h"
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
@@ -89,24 +84,18 @@ static void *resized_large(void *block, size_t size)
     return large ? hk_heap_large_resize(block, size) : NULL;
 }
 
-/* A block never fails to shrink. One that grows is resized again: before it was refused a second block, idle memory went back to the
- * system. */
-static HK_COLD void *without_copy_within(struct hak_heap *heap, void *block, size_t size, size_t now, bool by_limit)
-{
-    if (size <= now)
-        return block;
-    void *resized = resized_large(block, size);
-    return resized != NULL ? resized : heap_refused(heap, by_limit);
-}
-
 static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_t now)
 {
     bool zeroed, by_limit;
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL))
-        return without_copy_within(heap, block, size, now, by_limit);
+    if (HK_UNLIKELY(
+            moved ==
+            NULL)) { /* a block never fails to shrink; idle memory went back to the system, and it may grow now */
+        void *resized = size <= now ? block : resized_large(block, size);
+        return resized != NULL ? resized : heap_refused(heap, by_limit);
+    }
     memcpy(moved, block, hk_min(size, now));
     hk_free_in_heap(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block), hk_self);
     return moved;

@@ -1,7 +1,6 @@
 /* The functions of hakmem.h for heaps of the program's own. */
 #include <errno.h>
 #include <string.h>
-
 #include "api/plain_alloc.h"
 #include "api/heap_blocks.h"
 #include "base/bits.h"
@@ -89,7 +88,6 @@ static int heap_done(bool open)
 }
 
 HK_EXPORT int hak_heap_reset(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_reset(heap)); }
-
 HK_EXPORT int hak_heap_destroy(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_destroy(heap)); }
 
 HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
@@ -106,20 +104,19 @@ HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *s
     struct hk_heap_figures figures;
     if (heap == NULL || stats == NULL || size < sizeof stats->size || !hk_heaps_figures(heap, &figures))
         return heap_done(false);
-    struct hak_heap_stats filled = {
-        .size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t)),
-        .limit = figures.limit,
-        .physical = figures.physical,
-        .peak = figures.peak,
-        .live = figures.live,
-        .cached = figures.cached,
-        .large = figures.large,
-        .live_blocks = figures.live_blocks,
-        .caches = figures.caches,
-        .mallocs = figures.mallocs,
-        .refused = figures.refused,
-        .resets = figures.resets,
-    };
+    struct hak_heap_stats filled = {.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t)),
+#define FIGURE(name) .name = figures.name
+                                    FIGURE(limit),
+                                    FIGURE(physical),
+                                    FIGURE(peak),
+                                    FIGURE(live),
+                                    FIGURE(cached),
+                                    FIGURE(large),
+                                    FIGURE(live_blocks),
+                                    FIGURE(caches),
+                                    FIGURE(mallocs),
+                                    FIGURE(refused),
+                                    FIGURE(resets)};
     memcpy(filled.name, figures.name, sizeof filled.name);
     memcpy(stats, &filled, filled.size);
     memset((char *)stats + filled.size, 0, size - filled.size);

@@ -1,22 +1,338 @@
-/* Chooses, by the mode, which features see a call that the plain allocator does not serve alone. */
+/* Chooses, by the mode, which features see a call that the plain allocator does not serve alone. While protections check each call, the block
+ * passes through block_checks before and after. */
 #include "api/instrumented.h"
-
+#include <errno.h>
+#include <string.h>
+#include "api/heap_blocks.h"
 #include "api/record.h"
+#include "base/bits.h"
+#include "decay/decay.h"
+#include "guard/sampled.h"
+#include "large/large.h"
+#include "prof/hooks.h"
+#include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "runtime/background.h"
+#include "slab/abandoned.h"
+#include "slab/remote_track.h"
+#include "slab/slab.h"
 #include "span/bootstrap.h"
+#include "tcache/pool.h"
+#include "tcache/quarantine.h"
 
-static HK_COLD void *alloc_before_start(struct hk_request *request)
+/* Unmaps a large block if contents are guarded, because it ends with a page that faults, and holds what the program wrote. */
+static HK_NOINLINE void free_large(void *block)
 {
-    request->zeroed = true;
-    return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
+    if (hk_hooks.on)
+        (void)hk_hooks_free(block, 0);
+    hk_large_drop(block);
+}
+
+static void raw_free(void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry)))
+        free_large(block);
+    else if (HK_UNLIKELY(hk_hooks.on))
+        hk_record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
+    else if (!hk_hit_free_known(block, entry))
+        hk_plain_free(block, entry);
+}
+
+/* Returns the block. If memory for its state was refused, the block is NULL, and `refused` is freed. */
+HK_INLINE void *given(void *block, void *refused)
+{
+    if (HK_UNLIKELY(block == NULL))
+        raw_free(refused);
+    return block;
+}
+
+/* Clears a large block that serves again because the system did not unmap it: it has pages that fault, and old contents. */
+static HK_COLD bool renewed(void *block)
+{
+    size_t bytes = hk_guard_bytes(block);
+    if (!hk_os.unbar(block, bytes))
+        return false;
+    if (!hk_os.purge(block, bytes))
+        memset(block, 0, bytes);
+    return true;
+}
+
+static HK_NOINLINE void *alloc_other(struct hk_request *request)
+{
+    size_t size = request->size;
+    void *empty = size == 0 && HK_GUARDS(empty) && request->align <= HK_FINE_STEP ? hk_empty_alloc() : NULL;
+    if (empty != NULL)
+        return empty;
+    struct hk_request whole = *request;
+    whole.size = hk_guard_size(size);
+    void *block = hk_record_alloc(&whole);
+    request->zeroed |= whole.zeroed;
+    if (HK_UNLIKELY(block == NULL) || HK_UNLIKELY(hk_page_map_lookup((uintptr_t)block) == 0))
+        return block; /* a sampled block lies against a guard page instead */
+    bool old = hk_guard.contents && !whole.zeroed && hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
+    if (HK_UNLIKELY(old) && !renewed(block))
+        return given(NULL, block);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, request->kind), block);
+}
+
+static HK_NOINLINE void *malloc_other(size_t size, void *caller)
+{
+    struct hk_request request = {.size = size, .align = HK_FINE_STEP, .kind = HK_KIND_MALLOC, .caller = caller};
+    return alloc_other(&request);
+}
+
+static HK_NOINLINE void *handed_first(void *block, size_t offset, size_t size, enum hk_kind kind)
+{
+    return given(hk_guard_give_out(block, hk_classes[offset / HK_CLASS_BYTES].size, size, kind), block);
+}
+
+/* Returns the offset of the bin for a size that passed hk_guard_is_small(). */
+HK_INLINE size_t bin_offset(size_t size)
+{
+    return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
+}
+
+/* A block from a bin, given to the program. */
+HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kind)
+{
+    hk_state_byte *state = hk_state_in_window((uintptr_t)block);
+    if (HK_UNLIKELY(state == NULL))
+        return handed_first(block, offset, size, kind);
+    if (hk_guard.contents)
+        return hk_guard_give_plain(block, hk_classes[offset / HK_CLASS_BYTES].size, size, kind, state);
+    hk_store(*state, (uint8_t)(HK_STATE_LIVE | kind));
+    return block;
+}
+
+HK_NOINLINE void *hk_guarded_alloc(struct hk_request *request)
+{
+    size_t offset, size = request->size;
+    void *block = NULL;
+    request->zeroed = HK_GUARDS(zero);
+    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP))
+        block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
+    return HK_UNLIKELY(block == NULL) ? alloc_other(request) : handed(block, offset, size, request->kind);
+}
+
+unsigned hk_guarded_group(const void *block)
+{
+    return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
+}
+
+/* If memory is refused, purges everything and tries once more, as for other blocks. */
+static void *taken_of_group(unsigned class, unsigned group)
+{
+    void *block = hk_abandoned_take_of_group(class, group);
+    if (HK_UNLIKELY(block == NULL)) {
+        hk_pool_purge();
+        hk_decay_all(0);
+        block = hk_abandoned_take_of_group(class, group);
+    }
+    return block;
+}
+
+static bool has_slabs(unsigned group, const struct hk_request *request)
+{
+    bool empty = request->size == 0 && HK_GUARDS(empty);
+    return group != 0 && !empty && hk_guard_size(request->size) <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
+}
+
+HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request)
+{
+    size_t size = hk_guard_size(request->size);
+    unsigned class = has_slabs(group, request) ? hk_class_of_aligned(size, request->align) : HK_CLASSES;
+    if (class >= HK_CLASSES)
+        return hk_guarded_alloc(request);
+    request->zeroed = HK_GUARDS(zero);
+    void *block = taken_of_group(class, group);
+    if (HK_UNLIKELY(block == NULL))
+        return NULL;
+    if (class >= HK_FINE_CLASSES)
+        hk_mark_begin(block);
+    if (HK_UNLIKELY(hk_hooks.on))
+        hk_hooks_alloc(HK_EVENT_alloc, block, size, request->caller);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
+}
+
+HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
+{
+    if (HK_UNLIKELY(!hk_guard_is_small(size)))
+        return malloc_other(size, caller);
+    size_t offset = bin_offset(size);
+    void *block = hk_hit_pop(hk_self, offset, true);
+    return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
+}
+
+/* Frees a block of a user heap. Heaps have no states, and no caches while the guard is on, so that they know each block that is free. */
+static HK_COLD void free_of_heap(enum hk_call call, void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    const char *fault = hk_heaps_fault(block, entry);
+    if (fault != NULL)
+        hk_guard_fault(call, fault, block);
+    else
+        hk_free_in_heap(call, block, entry, hk_self);
+}
+
+static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+{
+    if (block == NULL)
+        return;
+    if (HK_GUARDS(empty) && HK_UNLIKELY(hk_is_empty(block))) {
+        hk_empty_free(call, block);
+        return;
+    }
+    if (HK_UNLIKELY(hk_sampled_has(block))) {
+        hk_sampled_free(call, block, caller);
+        return;
+    }
+    if (HK_UNLIKELY(hk_heaps_has(block))) {
+        free_of_heap(call, block);
+        return;
+    }
+    block = hk_guard_take_back(call, block, kind, size);
+    if (HK_UNLIKELY(block == NULL))
+        return;
+    if (HK_UNLIKELY(hk_remote_track.on)) {
+        (void)hk_tcache_get(); /* a call stack is captured in threads with a cache only */
+        hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
+    }
+    raw_free(block);
+}
+
+static HK_NOINLINE void free_missed(void *block, uint32_t entry) { hk_plain_free(block, entry); }
+
+static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_kind kind, hk_state_byte *state,
+                                      void *caller)
+{
+    uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
+    size_t bytes = hk_entry_is_plain(entry) ? hk_classes[hk_entry_class(entry)].size : SIZE_MAX;
+    bool plain = bytes < HK_GUARD_MEDIUM_FROM && (uintptr_t)block % HK_FINE_STEP == 0 && hk_self->key != HK_NO_KEY;
+    if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
+        free_other(call, block, kind, HK_SIZE_UNKNOWN, caller);
+        return;
+    }
+    hk_guard_retire_plain(call, block, bytes, state);
+    if (HK_GUARDS(quarantine))
+        block = hk_quarantine_swap(hk_container_of(hk_self, struct hk_tcache, hot), block);
+    if (HK_LIKELY(block != NULL))
+        raw_free(block);
+}
+
+/* Most blocks are live, of this kind, and in the window. */
+HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+{
+    hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
+    if (state != NULL && hk_guard.contents) {
+        free_contents(call, block, kind, state, caller);
+        return;
+    }
+    bool plain = state != NULL && hk_guard.frees_plainly && (uintptr_t)block % HK_FINE_STEP == 0;
+    if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
+        free_other(call, block, kind, size, caller);
+        return;
+    }
+    hk_store(*state, HK_STATE_FREE);
+    uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
+    if (HK_UNLIKELY(!hk_hit_free_known(block, entry)))
+        free_missed(block, entry);
+}
+
+/* A copy of the first bytes of a block in a new one of the same group; NULL if memory is refused. */
+static void *copy_of(const void *block, size_t before, struct hk_request *request, unsigned group)
+{
+    void *to = hk_guarded_alloc_in(group, request);
+    return to != NULL ? memcpy(to, block, hk_min(before, request->size)) : NULL;
+}
+
+static void *move(void *block, size_t before, struct hk_request *request)
+{
+    request->kind = hk_guard_kind(block);
+    void *to = copy_of(block, before, request, hk_guarded_group(block));
+    if (to != NULL)
+        free_other(HK_CALL_REALLOC, block, request->kind, HK_SIZE_UNKNOWN, request->caller);
+    return to;
+}
+
+/* Moves a block of another allocator or of the bootstrap arena; NULL if the block is none. */
+static void *move_from_elsewhere(void *block, struct hk_request *request)
+{
+    size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
+    if (before == SIZE_MAX)
+        before = hk_foreign_readable(block);
+    errno = before == 0 ? EINVAL : ENOMEM;
+    return before != 0 ? copy_of(block, before, request, 0) : NULL;
+}
+
+static void *move_from_slot(void *block, struct hk_request *request)
+{
+    void *to = copy_of(block, hk_sampled_size(HK_CALL_REALLOC, block), request, 0);
+    if (to != NULL)
+        hk_sampled_free(HK_CALL_REALLOC, block, request->caller);
+    return to;
+}
+
+static void *move_from_empty(void *block, struct hk_request *request)
+{
+    void *to = hk_guarded_alloc(request);
+    if (to != NULL)
+        hk_empty_free(HK_CALL_REALLOC, block);
+    return to;
+}
+
+static void *resize_by_pages(void *block, size_t before, const struct hk_request *request)
+{
+    struct hk_guard_passage passage;
+    if (!hk_guard_passage_begin(&passage, block))
+        return NULL;
+    void *here = hk_record_resize(block, request->size, before, request->caller);
+    hk_guard_passage_end(&passage, here != NULL ? here : block);
+    return here;
+}
+
+void *hk_guarded_realloc(void *block, struct hk_request *request)
+{
+    size_t size = request->size;
+    if (HK_GUARDS(empty) && hk_is_empty(block))
+        return move_from_empty(block, request);
+    if (HK_UNLIKELY(hk_sampled_has(block)))
+        return move_from_slot(block, request);
+    if (HK_UNLIKELY(hk_heaps_has(block)))
+        return hk_heap_resized(block, size);
+    size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
+    if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
+        return move_from_elsewhere(block, request);
+    if (hk_guard.contents)
+        return hk_guard_resize(block, before, size) ? block : move(block, before, request);
+    void *to = hk_stays(size, before) ? block : resize_by_pages(block, before, request);
+    if (to == NULL)
+        to = move(block, before, request);
+    /* Before it was refused a second block, idle memory went back to the system. */
+    return to != NULL || size < before ? to : resize_by_pages(block, before, request);
+}
+
+size_t hk_guarded_usable_size(const void *block)
+{
+    if (HK_GUARDS(empty) && hk_is_empty(block))
+        return 0;
+    if (HK_UNLIKELY(hk_sampled_has(block)))
+        return hk_sampled_size(HK_CALL_USABLE_SIZE, block);
+    if (HK_UNLIKELY(hk_heaps_has(block)))
+        return hk_heaps_bytes(HK_CALL_USABLE_SIZE, block, hk_page_map_lookup((uintptr_t)block));
+    size_t size = hk_guard_requested(HK_CALL_USABLE_SIZE, block);
+    if (HK_LIKELY(size != HK_SIZE_UNKNOWN))
+        return size;
+    size_t bootstrap = hk_bootstrap_size(block);
+    return bootstrap != SIZE_MAX ? bootstrap : 0;
 }
 
 HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
 {
-    if (!hk_started())
-        return alloc_before_start(request);
+    if (!hk_started()) {
+        request->zeroed = true;
+        return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
+    }
     if (hk_mode_has(HK_MODE_GUARD))
         return hk_guarded_alloc(request);
     void *block = hk_record_alloc(request);

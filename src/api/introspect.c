@@ -1,10 +1,8 @@
-/* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's
- * numbers. */
+/* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/libc.h"
 #include "base/message.h"
@@ -57,12 +55,10 @@ struct mallinfo2 hk_mallinfo2(void)
     return info;
 }
 
-static int clamped(size_t value) { return (int)hk_min(value, (size_t)__INT_MAX__); }
-
 struct mallinfo hk_mallinfo(void)
 {
     struct mallinfo2 wide = hk_mallinfo2();
-#define CLAMPED(field) .field = clamped(wide.field)
+#define CLAMPED(field) .field = (int)hk_min(wide.field, (size_t)__INT_MAX__)
     return (struct mallinfo){CLAMPED(arena),   CLAMPED(ordblks),  CLAMPED(hblks),    CLAMPED(hblkhd),
                              CLAMPED(fsmblks), CLAMPED(uordblks), CLAMPED(fordblks), CLAMPED(keepcost)};
 #undef CLAMPED
@@ -100,20 +96,15 @@ static void info_total(FILE *file, const char *type, size_t count, size_t size)
     fprintf(file, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, size);
 }
 
-static size_t blocks_in_bins(const struct hk_heap_stats *heap_stats)
-{
-    size_t blocks = 0;
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        blocks += heap_stats->classes[class].in_bins / hk_classes[class].size;
-    return blocks;
-}
-
 static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
+    size_t in_bins = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        in_bins += heap_stats->classes[class].in_bins / hk_classes[class].size;
     fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
     info_classes(file, heap_stats);
-    info_total(file, "fast", blocks_in_bins(heap_stats), heap_stats->sum.in_bins);
+    info_total(file, "fast", in_bins, heap_stats->sum.in_bins);
     info_total(file, "rest", heap_stats->sum.slabs, free_for_use(heap_stats) - heap_stats->sum.in_bins);
     info_total(file, "live", heap_stats->sum.live_blocks, heap_stats->sum.live + heap_stats->sum.rounding);
     fprintf(file, "</heap>\n");
@@ -151,32 +142,31 @@ void hk_malloc_stats(void) { (void)hak_report("-"); }
 static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
 {
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
-    return (struct hak_stats){
-        .size = sizeof(struct hak_stats),
-        .version = HAKMEM_VERSION,
-        .mapped = heap_stats->mapped,
-        .footprint = hk_decay_footprint(),
+    return (struct hak_stats){.size = sizeof(struct hak_stats),
+                              .version = HAKMEM_VERSION,
+                              .mapped = heap_stats->mapped,
+                              .footprint = hk_decay_footprint(),
 #define HK_PART(name, meaning, high) .name = heap_stats->parts[HK_PART_##name],
 #include "report/parts.def"
-#undef HK_PART
-        .idle_resident = heap_stats->idle_dirty,
-        .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
-        .threads = heap_stats->threads,
-        .mallocs = heap_stats->mallocs,
-        .frees = heap_stats->frees,
-        .misses = heap_stats->sum.misses + large->misses,
+                              .idle_resident = heap_stats->idle_dirty,
+                              .live_blocks =
+                                  heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
+                              .threads = heap_stats->threads,
+                              .mallocs = heap_stats->mallocs,
+                              .frees = heap_stats->frees,
+                              .misses = heap_stats->sum.misses + large->misses,
 #define COUNTED(name) .name = heap_stats->counts[HK_STAT_##name]
-        COUNTED(remote_frees),
-        COUNTED(large_calls),
-        COUNTED(large_mapped),
-        COUNTED(purges),
-        COUNTED(purged_bytes),
-        COUNTED(os_refusals),
-        COUNTED(limit_refusals),
-        COUNTED(out_of_memory),
-        COUNTED(threads_started),
-        COUNTED(threads_ended),
-        COUNTED(forks),
+                              COUNTED(remote_frees),
+                              COUNTED(large_calls),
+                              COUNTED(large_mapped),
+                              COUNTED(purges),
+                              COUNTED(purged_bytes),
+                              COUNTED(os_refusals),
+                              COUNTED(limit_refusals),
+                              COUNTED(out_of_memory),
+                              COUNTED(threads_started),
+                              COUNTED(threads_ended),
+                              COUNTED(forks)
 #undef COUNTED
     };
 }
@@ -193,14 +183,7 @@ static int failed(int error)
     return -1;
 }
 
-/* For a caller compiled with another version: copies the fields that both versions have, and zeros the rest. */
-static void copy_stats(struct hak_stats *stats, size_t size, struct hak_stats filled)
-{
-    filled.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t));
-    memcpy(stats, &filled, filled.size);
-    memset((char *)stats + filled.size, 0, size - filled.size);
-}
-
+/* Copies, for a caller compiled with another version, the fields that both versions have, and zeros the rest. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     if (stats == NULL || size < offsetof(struct hak_stats, mapped))
@@ -209,8 +192,11 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
     if (report == NULL)
         return failed(ENOMEM);
     hk_heap_stats_take(&report->heap_stats);
-    copy_stats(stats, size, stats_of(&report->heap_stats));
+    struct hak_stats filled = stats_of(&report->heap_stats);
     hk_report_close(report);
+    filled.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t));
+    memcpy(stats, &filled, filled.size);
+    memset((char *)stats + filled.size, 0, size - filled.size);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 /* The table of kinds.def as functions. Switches, because arrays of functions would have to be relocated before the first call. */
 #include "api/kinds.h"
-
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
 #include "guard/block_checks.h"
@@ -10,7 +9,7 @@
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 
-enum kind_check { CHECK_NONE, CHECK_SELF, CHECK_MARK, CHECK_START };
+enum { CHECK_NONE, CHECK_SELF, CHECK_MARK, CHECK_START };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry)
 {
@@ -18,62 +17,43 @@ enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry)
     if (condition)                                                                                                     \
         return HK_BLOCK_##kind;
 #include "api/kinds.def"
-#undef HK_BLOCK
 }
 
-static enum kind_check kind_check(enum hk_block_kind of)
-{
-    switch (of) {
-#define HK_BLOCK(kind, condition, check, bytes, resize, free)                                                          \
-    case HK_BLOCK_##kind:                                                                                              \
-        return CHECK_##check;
+static const uint8_t checks[] = {
+#define HK_BLOCK(kind, condition, check, bytes, resize, free) CHECK_##check,
 #include "api/kinds.def"
-#undef HK_BLOCK
-    }
-    __builtin_unreachable();
-}
+};
 
 enum hk_block_resize hk_block_resize_of(enum hk_block_kind of)
 {
-    switch (of) {
-#define HK_BLOCK(kind, condition, check, bytes, resize, free)                                                          \
-    case HK_BLOCK_##kind:                                                                                              \
-        return HK_RESIZE_##resize;
+    static const uint8_t resizes[] = {
+#define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_RESIZE_##resize,
 #include "api/kinds.def"
-#undef HK_BLOCK
-    }
-    __builtin_unreachable();
-}
-
-static void check_medium_start(enum hk_call call, const void *block)
-{
-    if (hk_large_at((uintptr_t)block)->d.start != (uintptr_t)block)
-        hk_invalid_pointer(call, HK_TEXT_inside, block);
+    };
+    return (enum hk_block_resize)resizes[of];
 }
 
 size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind of)
 {
-    enum kind_check by = kind_check(of);
-    if (by == CHECK_MARK)
+    if (checks[of] == CHECK_MARK)
         hk_mark_check(call, block);
-    else if (by == CHECK_START)
-        check_medium_start(call, block);
+    else if (checks[of] == CHECK_START && hk_large_at((uintptr_t)block)->d.start != (uintptr_t)block)
+        hk_invalid_pointer(call, HK_TEXT_inside, block);
     switch (of) {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free)                                                          \
     case HK_BLOCK_##kind:                                                                                              \
         return bytes;
 #include "api/kinds.def"
-#undef HK_BLOCK
+#undef HK_BLOCK /* clang-format joins the lines otherwise */
     }
     __builtin_unreachable();
 }
 
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind of, size_t size)
 {
-    enum kind_check by = kind_check(of);
-    if (by == CHECK_MARK)
+    if (checks[of] == CHECK_MARK)
         hk_mark_end(call, block);
-    else if (by == CHECK_START && call != HK_CALL_FREE) /* else the free itself checks, and names free */
+    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* else the free itself checks, and names free */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)
         hk_sized_check(call, block, entry, size);
@@ -87,6 +67,5 @@ void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block
         free;                                                                                                          \
         break;
 #include "api/kinds.def"
-#undef HK_BLOCK
     }
 }

@@ -1,7 +1,6 @@
 /* Defines malloc, calloc, realloc, the aligned forms and malloc_trim, and the hak_ functions behind the malloc family. */
 #include <errno.h>
 #include <string.h>
-
 #include "api/entry.h"
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
@@ -114,9 +113,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     if (HK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes)))
         return hk_refuse(SIZE_MAX);
     void *block = hk_hit_malloc(bytes);
-    if (HK_UNLIKELY(block == NULL))
-        return calloc_slow(bytes, HK_CALLER);
-    return hk_inline_zero(block, bytes);
+    return HK_UNLIKELY(block == NULL) ? calloc_slow(bytes, HK_CALLER) : hk_inline_zero(block, bytes);
 }
 
 /* A loop instead of memcpy: the C library is not relocated yet. */
@@ -131,7 +128,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Not by quanta: a sampled block has no room for the rest of the last. */
+/* Copies exactly `bytes`, because a sampled block has no room for the rest of the last quantum. */
 static void *move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))
@@ -239,9 +236,7 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
 HK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes))
-        return hk_refuse(SIZE_MAX);
-    return hak_realloc(block, bytes);
+    return __builtin_mul_overflow(count, size, &bytes) ? hk_refuse(SIZE_MAX) : hak_realloc(block, bytes);
 }
 
 HK_EXPORT void *hak_memalign(size_t alignment, size_t size)

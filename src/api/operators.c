@@ -2,21 +2,124 @@
  * does not load the C++ library. This file is compiled with -fexceptions, so that bad_alloc passes through.
  *
  * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one,
- * replaced or not:   sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught */
+ * replaced or not:   sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
+ *
+ * If memory is refused, operator new calls the new handler, and throws the std::bad_alloc, of the C++ library that its caller uses. That library
+ * may be one for the process, one for a module (RTLD_LOCAL), or lie inside the program, hidden or in parts. */
 #include <dlfcn.h>
-
+#include <string.h>
 #include "api/entry.h"
 #include "api/instrumented.h"
 #include "api/operators.h"
-#include "api/refuse_new.h"
 #include "base/bits.h"
 #include "guard/block_checks.h"
+#include "os/elf_file.h"
 #include "runtime/lifecycle.h"
 #include "tcache/hit.h"
 
 #pragma weak dlsym
+#pragma weak dladdr
 
-/* Behind a miss. */
+typedef void new_handler(void);
+typedef new_handler *get_handler(void);
+typedef void throw_it(void);
+
+/* std::get_new_handler and std::__throw_bad_alloc of the program's C++ library, if it has one. */
+extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+
+/* Finds a C++ library that was loaded for one module only (RTLD_LOCAL) through the module that contains `caller`. */
+static void *symbol_for(const void *caller, const char *name)
+{
+    Dl_info module;
+    if (dlsym == NULL || dladdr == NULL)
+        return NULL; /* a static program has only the weak names above */
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    if (symbol != NULL || dladdr(caller, &module) == 0)
+        return symbol;
+    /* dlopen by name: the linker warns about a static program that refers to it. */
+    void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
+    void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return handle != NULL ? dlsym(handle, name) : NULL;
+}
+
+enum { GET_HANDLER, THROW, ALLOCATE, RAISE, TYPE, TABLE, DESTROY, CXX_PARTS };
+typedef struct hk_elf_wanted parts[CXX_PARTS];
+
+enum { NOT_REMEMBERED, BEING_REMEMBERED, REMEMBERED };
+static _Atomic unsigned xremembered;
+static parts remembered_parts;
+static uintptr_t remembered_base;
+
+/* Finds a C++ library inside the program by the program's own table of symbols, because the linker takes its objects only if something else
+ * needs them, and zig's are hidden. The first module that asks is remembered. */
+static void find_parts(const void *caller, parts found)
+{
+    static const struct hk_elf_wanted unknown[CXX_PARTS] = {
+        {"_ZSt15get_new_handlerv", 0},   {"_ZSt17__throw_bad_allocv", 0},
+        {"__cxa_allocate_exception", 0}, {"__cxa_throw", 0},
+        {"_ZTISt9bad_alloc", 0},         {"_ZTVSt9bad_alloc", 0},
+        {"_ZNSt9bad_allocD1Ev", 0},
+    };
+    struct hk_elf_loaded loaded;
+    unsigned state = hk_load_acquire(xremembered);
+    memcpy(found, unknown, sizeof unknown);
+    if (!hk_elf_loaded(caller, NULL, &loaded))
+        return;
+    if (state == REMEMBERED && remembered_base == loaded.base) {
+        memcpy(found, remembered_parts, sizeof remembered_parts);
+        return;
+    }
+    hk_elf_find_hidden(&loaded, found, CXX_PARTS);
+    if (state == NOT_REMEMBERED && atomic_compare_exchange_strong(&xremembered, &state, BEING_REMEMBERED)) {
+        memcpy(remembered_parts, found, sizeof remembered_parts);
+        remembered_base = loaded.base;
+        hk_store_release(xremembered, REMEMBERED);
+    }
+}
+
+/* Does what __throw_bad_alloc() does. A program that catches std::bad_alloc has its type, and the type has the rest. */
+static void throw_by_parts(parts found)
+{
+    if (found[THROW].address != 0)
+        ((throw_it *)found[THROW].address)();
+    for (unsigned i = ALLOCATE; i < CXX_PARTS; i++)
+        if (found[i].address == 0)
+            return;
+    enum { BEFORE_FUNCTIONS = 2 * sizeof(void *) };
+    uintptr_t *thrown = ((void *(*)(size_t))found[ALLOCATE].address)(sizeof(void *));
+    *thrown = found[TABLE].address + BEFORE_FUNCTIONS;
+    ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
+}
+
+/* Returns NULL if there is none. `caller` is the return address of operator new. */
+static HK_COLD new_handler *current_new_handler(const void *caller)
+{
+    get_handler *get = _ZSt15get_new_handlerv;
+    parts found;
+    if (get == NULL)
+        get = (get_handler *)symbol_for(caller, "_ZSt15get_new_handlerv");
+    if (get == NULL) {
+        find_parts(caller, found);
+        get = (get_handler *)found[GET_HANDLER].address;
+    }
+    return get != NULL ? get() : NULL;
+}
+
+static HK_COLD _Noreturn void throw_bad_alloc(const void *caller)
+{
+    throw_it *raise = _ZSt17__throw_bad_allocv;
+    parts found;
+    if (raise == NULL)
+        raise = (throw_it *)symbol_for(caller, "_ZSt17__throw_bad_allocv");
+    if (raise != NULL)
+        raise();
+    find_parts(caller, found);
+    throw_by_parts(found);
+    hk_fatal(HK_TEXT_new_refused);
+}
+
+/* Serves a miss. */
 static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
@@ -24,16 +127,16 @@ static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *calle
     return HK_LIKELY(block != NULL) || hk_guard_is_on() ? block : hk_refuse(size);
 }
 
-/* As the standard requires: allocates, calls the new handler and repeats, until it succeeds or no handler is set. */
+/* Allocates, calls the new handler and repeats, until it succeeds or no handler is set, as the standard requires. */
 static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     for (;;) {
         void *block = alloc_new(align, size, kind, caller);
         if (HK_LIKELY(block != NULL))
             return block;
-        hk_new_handler *handler = hk_current_new_handler(caller);
+        new_handler *handler = current_new_handler(caller);
         if (handler == NULL)
-            hk_throw_bad_alloc(caller);
+            throw_bad_alloc(caller);
         handler();
     }
 }
@@ -60,7 +163,7 @@ static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     void *block = alloc_new(align, size, kind, caller);
-    bool final = HK_LIKELY(block != NULL) || hk_current_new_handler(caller) == NULL;
+    bool final = HK_LIKELY(block != NULL) || current_new_handler(caller) == NULL;
     return final ? block : nothrow_by_library(align, size, false);
 }
 
@@ -68,7 +171,6 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 #define OURS(form) HK_IS_OURS(process_##form, hk_operator_##form)
 
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
-
 static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (!array || OURS(new_array_aligned)); }
 
 /* Inline, as all that serve the forms, for the return address of the exported operator. */
@@ -90,7 +192,6 @@ HK_INLINE void *new_aligned(size_t align, size_t size, enum hk_kind kind)
 {
     return new_slow(align, size, kind, HK_CALLER);
 }
-
 HK_INLINE void *new_array_aligned(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_aligned_is_ours(false))
@@ -150,18 +251,8 @@ static void delete_array_sized_guarded(void *block, size_t size)
 {
     hk_instrumented_free(HK_CALL_DELETE_ARRAY, block, size, HK_CALLER);
 }
-
-static void delete_unsized(void *block, size_t size)
-{
-    (void)size;
-    WHOEVER(delete)(block);
-}
-
-static void delete_array_unsized(void *block, size_t size)
-{
-    (void)size;
-    WHOEVER(delete_array)(block);
-}
+static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
+static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
 /* Blocks of a replaced operator new may be larger than their size. */
 static bool sizes_are_exact(void)
@@ -214,5 +305,3 @@ HK_INLINE void checked_aligned(void *block, size_t size, size_t align, void (*fo
     void hk_operator_##form parameters { serve; }                                                                      \
     HK_REPLACES(void, _##symbol, parameters, hk_operator_##form)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE

@@ -13,15 +13,12 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 /* Parameters that a form of an operator need not read. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
-
 #define FORM(type, form, symbol, parameters)                                                                           \
     type hk_operator_##form parameters;                                                                                \
     HK_PROCESS(type, process_##form, parameters, _##symbol, hk_operator_##form)
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve) FORM(void *, form, symbol, parameters)
 #define HK_DELETE(form, symbol, parameters, serve) FORM(void, form, symbol, parameters)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE
 #undef FORM
 
 /* True if the function that serves the process is HAKMEM's `own`. */

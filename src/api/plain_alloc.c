@@ -1,21 +1,14 @@
-/* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
+/* The plain allocator: what a thread's cache, its slabs and large blocks do for the four operations. */
 #include "api/plain_alloc.h"
-
-#include "decay/decay.h"
-#include "large/large.h"
-#include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
-#include "slab/slab.h"
-#include "span/footprint.h"
 #include "tcache/pool.h"
 
-#define LARGEST_SMALL_ALIGN HK_SLICE
-/* If address space is scarce, a medium block's mapping wastes less of it than a span does. */
+/* If address space is scarce, a mapping of the block's own wastes less of it than a span does. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
-void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request)
+void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
 {
     void *block = hk_large_alloc(request->size, request->align, &request->zeroed);
     if (block != NULL && cache != NULL) {
@@ -34,11 +27,11 @@ static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void 
     return aligned;
 }
 
-/* HK_CLASSES for a medium block. */
+/* HK_CLASSES if the block gets a mapping of its own. */
 static unsigned class_for(size_t size, size_t align)
 {
     size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
-    return size <= sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+    return size <= sizes_to && align <= HK_SLICE ? hk_class_of_aligned(size, align) : HK_CLASSES;
 }
 
 static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
@@ -64,7 +57,7 @@ static void *take_block(struct hk_request *request)
     unsigned class = class_for(request->size, align);
     struct hk_tcache *cache = hk_tcache_get();
     if (class == HK_CLASSES)
-        return hk_plain_alloc_medium(cache, request);
+        return hk_plain_alloc_large(cache, request);
     if (class >= HK_FINE_CLASSES)
         return take_of_medium_class(cache, class, request);
     void *block = take_of_class(cache, class, request->size);
@@ -102,7 +95,7 @@ HK_NOINLINE void *hk_plain_alloc(struct hk_request *request)
 
 void hk_plain_free(void *block, uint32_t entry) { hk_tcache_free(hk_tcache_get(), block, entry); }
 
-static void *resize_medium(void *block, size_t size, size_t now)
+static void *resize_large(void *block, size_t size, size_t now)
 {
     struct hk_tcache *cache = hk_tcache_get();
     void *resized = hk_large_resize(block, size);
@@ -118,7 +111,7 @@ void *hk_plain_resize(void *block, size_t size, size_t now)
     if (now <= HK_FINE_MAX)
         return NULL;
     if (hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
-        return resize_medium(block, size, now);
+        return resize_large(block, size, now);
     return hk_tcache_resize(hk_tcache_get(), block, size) ? block : NULL;
 }
 

@@ -2,7 +2,7 @@
  * the thread has no cache, or is a large one. If the system refuses memory, HAKMEM gives back what it can, and tries once more.
  *
  * Threads  any.
- * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and guarded.h. */
+ * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 
@@ -34,7 +34,7 @@ HK_INLINE void *hk_plain_serve(struct hk_request *request)
     return HK_LIKELY(block != NULL) ? block : hk_plain_alloc(request);
 }
 /* A block with a mapping of its own, whatever its size. `cache` is the thread's, or NULL. */
-void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request);
+void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
 /* Resizes a block of `now` bytes without a copy; NULL if that is impossible. */
@@ -47,7 +47,6 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-
 /* True if a block of `now` bytes keeps its place: the size fits and wastes at most half of the block. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 

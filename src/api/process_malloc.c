@@ -5,7 +5,6 @@
  *
  * The hak_ functions always use HAKMEM. */
 #include <errno.h>
-
 #include "api/operators.h"
 #include "guard/guard.h"
 #include "guard/sampled.h"
@@ -51,8 +50,7 @@ HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t siz
  * program. An invalid pointer there yields 0 instead of an error. */
 static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Distinguishes a block of HAKMEM's from one that the program has cut from such a block: the latter begins elsewhere,
- * or has the same size. */
+/* Distinguishes a block of HAKMEM's from one that the program has cut from such a block: the latter begins elsewhere, or has the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

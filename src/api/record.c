@@ -1,8 +1,6 @@
 /* The four operations with hooks and samples: each looks at the call, and hands it on to the plain allocator. */
 #include "api/record.h"
-
 #include "api/kinds.h"
-#include "large/large.h"
 #include "guard/sampled.h"
 #include "prof/sampled_heap.h"
 #include "prof/hooks.h"
@@ -17,7 +15,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
         return NULL;
     request->zeroed = false;
     void *block = request->size <= HK_FINE_MAX ? hk_sampled_heap_alloc(request->size, request->align)
-                                               : hk_plain_alloc_medium(cache, request);
+                                               : hk_plain_alloc_large(cache, request);
     if (block != NULL)
         hk_hooks_picked(cache, block, request->size, request->caller);
     return block;
@@ -50,7 +48,7 @@ void *hk_record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Tells the hooks of a free. True if a site rule has freed the block: only medium blocks have site rules. */
+/* Tells the hooks of a free. True if a site rule has freed the block: only large blocks have site rules. */
 static bool free_by_rule(void *block, uint32_t entry)
 {
     bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);

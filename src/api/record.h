@@ -5,7 +5,6 @@
 #define HK_RECORD_H
 
 #include "api/plain_alloc.h"
-#include "span/descriptor.h"
 
 /* As hk_plain_alloc(), but the bin need not be empty. */
 void *hk_record_alloc(struct hk_request *request);

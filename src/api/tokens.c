@@ -4,9 +4,8 @@
  * Not here: the names that contain the number (-fsanitize-alloc-token-fast-abi), of which there is one for each number. */
 #include <errno.h>
 #include <string.h>
-
 #include "api/entry.h"
-#include "api/guarded.h"
+#include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"
 #include "hakmem.h"
@@ -85,9 +84,7 @@ HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
 HK_BY_NAME void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes))
-        return hk_refuse(SIZE_MAX);
-    return token_realloc(block, bytes, token);
+    return __builtin_mul_overflow(count, size, &bytes) ? hk_refuse(SIZE_MAX) : token_realloc(block, bytes, token);
 }
 
 HK_BY_NAME void *token_memalign(size_t align, size_t size, size_t token)
@@ -150,5 +147,3 @@ TOKEN(void *, pvalloc, (size_t size, size_t token), token_pvalloc)
     TOKEN(void *, _##symbol, (IN_LIST parameters, size_t token), token_##form)
 #define HK_DELETE(form, symbol, parameters, serve)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE

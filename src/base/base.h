@@ -59,8 +59,7 @@
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* 1: libhakmem-hardened.so, which has the room `checked`. What HAKMEM itself copies passes by the checks; gcc's copies of structs
- * too. */
+/* 1: libhakmem-hardened.so, which has the room `checked`. What HAKMEM itself copies passes by the checks; gcc's copies of structs too. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -83,9 +82,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f): the address of a function declared by HK_PROCESS below, loaded without a PLT, which would add a jump.
- * clang merges two declarations of one symbol and would call HAKMEM's definition: HK_FORGET hides the origin of the
- * address. */
+/* HK_WHOEVER(f): the address of a function declared by HK_PROCESS below, loaded without a PLT, which would add a jump. clang merges two
+ * declarations of one symbol and would call HAKMEM's definition: HK_FORGET hides the origin of the address. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
@@ -98,9 +96,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
 #endif
-/* HK_PROCESS(type, own, parameters, name, known): declares `own` as the symbol `name` that the loader resolves for the
- * process: HAKMEM's or the program's own (cmake/process_malloc.list). Where HAKMEM does not export `name`, `own` is
- * `known`. */
+/* HK_PROCESS(type, own, parameters, name, known): declares `own` as the symbol `name` that the loader resolves for the process: HAKMEM's or the
+ * program's own (cmake/process_malloc.list). Where HAKMEM does not export `name`, `own` is `known`. */
 #if HK_OVERRIDE
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
 #else
@@ -129,9 +126,8 @@ __extension__ typedef unsigned __int128 hk_wide;
  * its addressing mode. Costs no instruction. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
-/* A word that is written once, early: a plain load, which compilers fold into the instruction that uses it. With
- * HK_READ_NO_EARLIER() after it, it is an acquire load, as every load on x86-64 is; the thread sanitizer needs an
- * atomic. */
+/* A word that is written once, early: a plain load, which compilers fold into the instruction that uses it. With HK_READ_NO_EARLIER() after it, it
+ * is an acquire load, as every load on x86-64 is; the thread sanitizer needs an atomic. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
@@ -235,7 +231,6 @@ struct hk_pair {
 #endif
 
 #define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 #define hk_load(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define hk_load_acquire(x) atomic_load_explicit(&(x), memory_order_acquire)
 #define hk_store(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)

@@ -3,11 +3,9 @@
 #define HK_BITS_H
 
 #include <string.h>
-
 #include "base/base.h"
 
-/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the
- * register. */
+/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the register. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -70,7 +68,6 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-
 /* The next of a sequence of random numbers; the upper bits are the better ones. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 

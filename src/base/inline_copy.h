@@ -1,18 +1,15 @@
-/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer
- * than the work. */
+/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer than the work. */
 #ifndef HK_INLINE_COPY_H
 #define HK_INLINE_COPY_H
 
 #include <string.h>
-
 #include "base/base.h"
 
 enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is
- * needed. */
+/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is needed. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {
@@ -29,7 +26,6 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
     for (long i = first; i < end; i++)
         at[i] = last[-i] = (hk_quantum){0};
 }
-
 /* The offset of the last quantum. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }

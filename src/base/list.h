@@ -29,7 +29,6 @@ HK_INLINE void hk_link_insert_after(struct hk_link *where, struct hk_link *link)
     where->next->prev = link;
     __atomic_store_n(&where->next, link, __ATOMIC_RELAXED);
 }
-
 HK_INLINE void hk_list_push_front(struct hk_list *list, struct hk_link *link)
 {
     hk_link_insert_after(&list->head, link);
@@ -38,7 +37,6 @@ HK_INLINE void hk_list_push_back(struct hk_list *list, struct hk_link *link)
 {
     hk_link_insert_after(list->head.prev, link);
 }
-
 HK_INLINE void hk_link_remove(struct hk_link *link)
 {
     __atomic_store_n(&link->prev->next, link->next, __ATOMIC_RELAXED);

@@ -1,8 +1,6 @@
 /* Asks a robust mutex whether the thread that holds it still runs. */
 #include "base/liveness.h"
-
 #include <errno.h>
-
 #include "os/os.h"
 
 extern char __libc_single_threaded __attribute__((weak));
@@ -12,8 +10,8 @@ HK_EACH_PROCESS bool hk_only_thread(void)
     return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os_has_one_thread();
 }
 
-/* Initializes the mutex anew each time: the state that a fork child or a crashed thread left in it is ignored. trylock,
- * not lock: the mutex is free, and a lock that may wait would trip a lock-order checker (thread sanitizer). */
+/* Initializes the mutex each time, so that the state that a fork child or a crashed thread left in it is ignored. Takes the free mutex by trylock,
+ * because a lock that may wait would trip a lock-order checker (thread sanitizer). */
 static void init_and_take(struct hk_liveness *liveness)
 {
     pthread_mutexattr_t robust;

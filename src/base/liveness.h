@@ -10,7 +10,6 @@
 #define HK_LIVENESS_H
 
 #include <pthread.h>
-
 #include "base/base.h"
 
 struct hk_liveness {
@@ -18,15 +17,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Asks the C library; the system if that cannot tell, as musl. False too if neither can. */
+/* Returns true if this is the only thread: asks the C library, or the system if the C library does not know (musl). False if neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
 /* Returns true once if the thread has ended; the caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* In a fork child. renew: for the thread that forked, whose thread id has changed. forget: for threads that the child
- * lacks. */
+/* In a fork child. renew: for the thread that forked, whose thread id has changed. forget: for threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

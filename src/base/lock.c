@@ -1,16 +1,13 @@
 /* Waits for a lock by futex, checks the order of ranks in debug builds, and takes all registered locks around a fork. */
 #include "base/lock.h"
-
 #include "base/message.h"
 #include "os/os.h"
 
 enum { SPINS = 100 };
-
 enum at_fork { RESET, TAKEN };
 static const uint8_t at_fork[HK_RANKS] = {
 #define HK_RANK(name, at_fork, whose) [HK_RANK_##name] = at_fork,
 #include "base/ranks.def"
-#undef HK_RANK
 };
 
 struct hk_rank_locks hk_rank_locks[HK_RANKS] HK_EACH_PROCESS_DATA;
@@ -88,7 +85,7 @@ void hk_unlock_in_turn(struct hk_lock *lock)
     hk_os_pause();
 }
 
-/* NULL behind the last. */
+/* Returns the n-th lock of a rank; NULL behind the last. */
 static struct hk_lock *lock_at(unsigned rank, unsigned n)
 {
     const struct hk_rank_locks *locks = &hk_rank_locks[rank];
@@ -97,16 +94,11 @@ static struct hk_lock *lock_at(unsigned rank, unsigned n)
                : NULL;
 }
 
-/* The start registers META first. Before the start, only START is registered. */
-static bool is_registered_right(unsigned rank)
-{
-    bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
-    return wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
-}
-
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
-    hk_assert(is_registered_right(rank));
+    bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
+    /* The start registers META first. Before the start, only START is registered. */
+    hk_assert(wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL));
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {
         hk_assert(lock_at(rank, n)->rank == rank);
         act(lock_at(rank, n));
@@ -129,17 +121,13 @@ void hk_locks_take_all(void)
         for_rank(rank, take_lock);
 }
 
-void hk_locks_drop_all(void)
+static void for_all_from_bottom(void (*act)(struct hk_lock *lock))
 {
     for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
-        for_rank(rank, drop_lock);
+        for_rank(rank, act);
 }
-
-void hk_locks_reset_all(void)
-{
-    for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
-        for_rank(rank, reset_lock);
-}
+void hk_locks_drop_all(void) { for_all_from_bottom(drop_lock); }
+void hk_locks_reset_all(void) { for_all_from_bottom(reset_lock); }
 
 bool hk_lock_comes_free(const struct hk_lock *lock)
 {

@@ -2,9 +2,9 @@
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
  * Owns       which locks fork takes: the table of ranks, each with its locks.
  * Threads    any.
- * Never      held over more than one call that gives memory back, so that nobody, fork included, waits for more; and over that one
- *            only the purge's own, which no allocation waits for, that of slabs whose pages go, and, while the spare end of a large
- *            block is cut off, which its thread may want at that moment, the large lock. Tests hold it to that (fake_os.c). */
+ * Never      held over more than one call that gives memory back, so that no thread, fork included, waits for more. Over that one call, only these
+ *            are held: the lock of purges, for which no allocation waits; the lock of slabs whose pages are purged; and the large lock, while the
+ *            slack of a large block is cut off, which the block's thread may want at that moment. Tests verify it (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -15,14 +15,13 @@ enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,
 #include "base/ranks.def"
-#undef HK_RANK
     HK_RANKS
 };
 
 struct hk_lock {
     _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
     enum hk_rank
-        rank; /* HK_DEBUG only, for without it a structure with a lock begins as zeros, which no file has to hold */
+        rank; /* HK_DEBUG only: without a rank, a structure with a lock is zero, and takes no room in the file */
 };
 
 #define HK_LOCK_INIT(r)                                                                                                \
@@ -30,17 +29,17 @@ struct hk_lock {
         .xstate = 0, .rank = HK_DEBUG ? (r) : HK_RANK_NONE                                                             \
     }
 
-/* Waits; but where the program is about to abort (hk_is_aborting), perhaps with locks held, it does not: a handler of SIGABRT that
- * allocates can say then what it has to say. */
+/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting), perhaps with locks held, so that a handler of SIGABRT
+ * that allocates can write its report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* HK_DEBUG only; false without. */
+/* Always false without HK_DEBUG. */
 bool hk_lock_is_held(enum hk_rank rank);
-/* HK_DEBUG only; true without: this thread holds no lock of a later rank. */
+/* Returns true if this thread holds no lock of a later rank. Always true without HK_DEBUG. */
 bool hk_lock_is_in_order(enum hk_rank rank);
-/* HK_DEBUG only: a bit for each rank of which this thread has held a lock ever since it called this last. */
+/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. HK_DEBUG only. */
 uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
@@ -58,7 +57,6 @@ HK_INLINE void hk_lock(struct hk_lock *lock)
     if (HK_UNLIKELY(!hk_try_lock(lock)))
         hk_lock_slow(lock);
 }
-
 HK_INLINE void hk_unlock(struct hk_lock *lock)
 {
     if (HK_DEBUG)
@@ -67,35 +65,35 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* For a caller that takes the lock again at once, many times: pauses after the wake-up, for otherwise the waiter would
- * find the lock taken again. */
+/* Unlocks, for a caller that takes the lock again at once, many times: pauses after the wake-up, because the waiter would find the lock taken
+ * again otherwise. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
-/* Of each rank the locks that fork takes: the first, and so many more, each `stride` bytes behind the one before. */
+/* The locks of a rank that fork takes: the first, and `more`, each `stride` bytes behind the one before. */
 struct hk_rank_locks {
     struct hk_lock *first;
     uint32_t more, stride;
 };
 extern struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
-/* Fork takes this one, the only one of its rank. When a box begins, before a thread that has used it can fork. */
+/* Registers the only lock of its rank for fork, before a thread that has used the lock can fork. */
 HK_INLINE void hk_lock_register(enum hk_rank rank, struct hk_lock *lock) { hk_rank_locks[rank].first = lock; }
-/* And so many more, where it is the first of an array. */
+/* Registers `more` locks besides, if the first one is the first of an array. */
 HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t stride)
 {
     hk_rank_locks[rank].stride = (uint32_t)stride;
     hk_rank_locks[rank].more = more;
 }
 
-/* Around a fork, by the thread that forks: all that are registered, from top to bottom; and from bottom to top, in the parent; and in
- * the child, whose only thread holds them by way of its parent: whoever waited is gone. */
+/* Called around a fork by the thread that forks. Takes all registered locks from top to bottom. Drops them from bottom to top in the parent. Resets
+ * them in the child, whose only thread holds them, and where no thread waits. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-
-/* Waits, a tenth of a second or two at most, until the lock has been free for a moment. False: this thread may hold it, as in a signal handler. */
+/* Waits until the lock is free for a moment, a tenth of a second or two at most. Returns false if it never is: this thread may hold the lock, as in a
+ * signal handler. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
-/* The same for all that fork takes. */
+/* Does the same for all locks that fork takes. */
 bool hk_locks_come_free(void);
 
 #endif

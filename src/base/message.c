@@ -1,15 +1,13 @@
 /* Formats numbers and text into a buffer, and writes the buffer to a file descriptor. */
 #include "base/message.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
 #include "os/os.h"
 
 enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };
 
-/* One fstat() when the library is loaded, unavoidable: later, the original target of descriptor 2 cannot be determined. */
+/* The file of descriptor 2, by one fstat() when the library is loaded, because its original target cannot be determined later. */
 static struct {
     _Atomic int xstate; /* 0 until identified */
     struct hk_file_id id;

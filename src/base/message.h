@@ -15,7 +15,6 @@
 /* The texts of messages.def. An array is a format that the compiler checks, and needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
-#undef HK_MESSAGE
 
 enum {
     HK_NOWHERE = -1,
@@ -44,19 +43,15 @@ HK_INLINE void hk_text_init(struct hk_text *text, int fd)
 
 void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hk_text_flush(struct hk_text *text);
-
 /* Returns the bytes of the UTF-8 character that begins here; 0 if none does. */
 size_t hk_utf8_bytes(const char *s);
-
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The program is about to abort, perhaps with locks held. */
-extern _Atomic bool hk_is_aborting;
+extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
 /* Called after the line, if not NULL: what else there is to say. */
 extern void (*hk_last_words)(void);
-
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void hk_assert_failed(const char *expression, const char *file, int line);

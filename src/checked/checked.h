@@ -1,14 +1,60 @@
 /* Checked: the C library's copying functions with a check of the block that they write to and of the one that they read from.
  *
- *   memcpy(to, from, bytes) -> both ranges within their blocks: the C library's function, by a jump -> else hk_examine()
+ *   memcpy(to, from, bytes) -> both ranges lie within their blocks -> the C library's function, by a jump
+ *                           -> more bytes than hk_bounds_room()    -> hk_examine(): the range is right after all (a joined block, a large block,
+ *                              no block), or one line and abort()
  *
- * Owns       the exported names of libhakmem-hardened.so; no other library has this room.
- * Threads    any, also before main and in signal handlers. */
+ * Owns       the exported names of libhakmem-hardened.so, because no other library has this room; the table of the C library's functions.
+ * Invariant  a range of no bytes is right, wherever it begins.
+ * Threads    any, also before main, in signal handlers and in fork children.
+ * Never      allocates or waits for a lock. */
 #ifndef HK_CHECKED_H
 #define HK_CHECKED_H
 
-#include "checked/examine.h"
-#include "checked/plain.h"
+#include "guard/bounds.h"
+
+typedef void *hk_move_call(void *to, const void *from, size_t bytes);
+typedef void *hk_set_call(void *to, int value, size_t bytes);
+typedef size_t hk_length_call(const char *text);
+typedef size_t hk_length_to_call(const char *text, size_t most);
+
+/* The C library's own functions: NULL until the constructor has run. Until then, the loader relocates and IFUNC resolvers run, and loops copy
+ * byte by byte. memmove serves memcpy too, because the older one of the C library's two versions of memcpy copies overlapping ranges
+ * correctly, and programs that bind to it may depend on that. */
+extern struct hk_plain {
+    _Atomic(hk_move_call *) xmove;
+    _Atomic(hk_set_call *) xset;
+    _Atomic(hk_length_call *) xlength;
+    _Atomic(hk_length_to_call *) xlength_to;
+} hk_plain __attribute__((visibility("hidden")));
+
+hk_move_call hk_move_by_bytes;
+hk_set_call hk_set_by_bytes;
+
+HK_INLINE hk_move_call *hk_plain_mover(void)
+{
+    hk_move_call *call = hk_load(hk_plain.xmove);
+    return HK_LIKELY(call != NULL) ? call : hk_move_by_bytes;
+}
+HK_INLINE hk_set_call *hk_plain_setter(void)
+{
+    hk_set_call *call = hk_load(hk_plain.xset);
+    return HK_LIKELY(call != NULL) ? call : hk_set_by_bytes;
+}
+/* Returns strlen(text), or `most` if the text has no end within that many bytes. */
+size_t hk_plain_length(const char *text, size_t most);
+
+enum hk_copying { HK_WRITES, HK_READS };
+
+/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function in the line. */
+void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
+/* Returns the bytes from `at` to the end of its block; SIZE_MAX if that is unknown. Ends the program if none can be read. */
+size_t hk_examine_room(const char *call, const void *at);
+
+HK_INLINE bool hk_may_copy(const void *to, const void *from, size_t bytes)
+{
+    return bytes <= hk_bounds_room((uintptr_t)to) && bytes <= hk_bounds_room((uintptr_t)from);
+}
 
 /* Writes a line and ends the program, for a copy that is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
 HK_COLD _Noreturn void hk_refuse_fortified(void);

@@ -1,6 +1,5 @@
 /* The checked forms of memcpy, memmove, memset and their like. */
 #include "checked/checked.h"
-
 #include <stdlib.h>
 
 extern _Noreturn void __chk_fail(void) __attribute__((weak));

@@ -1,7 +1,7 @@
 /* The checked forms of strcpy, strncpy, strcat and their like. */
 #include "checked/checked.h"
 
-/* strnlen(text, most). A string without an end within its block ends the program, unless `most` is no more than the block has. */
+/* Returns strnlen(text, most). Ends the program if the text has no end within its block, and `most` is more than the block has. */
 static size_t length(const char *call, const char *text, size_t most)
 {
     if (most == 0)
@@ -18,20 +18,15 @@ static size_t length(const char *call, const char *text, size_t most)
     return hk_plain_length(text, most);
 }
 
-static char *write_text(const char *call, char *to, const char *from, size_t bytes)
-{
-    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to)))
-        hk_examine(call, HK_WRITES, to, bytes);
-    return hk_plain_mover()(to, from, bytes);
-}
-
 /* Copies a string with its end; returns the place of the end. */
 static char *copy(const char *call, char *to, const char *from, size_t most)
 {
     size_t found = length(call, from, SIZE_MAX);
     if (HK_UNLIKELY(found >= most))
         hk_refuse_fortified();
-    return write_text(call, to, from, found + 1) + found;
+    if (HK_UNLIKELY(found >= hk_bounds_room((uintptr_t)to)))
+        hk_examine(call, HK_WRITES, to, found + 1);
+    return (char *)hk_plain_mover()(to, from, found + 1) + found;
 }
 
 /* Copies a string of up to `bytes` bytes and fills the rest with zeros; returns the place of the first of these. */
@@ -57,23 +52,17 @@ static char *append(const char *call, char *to, const char *from, size_t bytes, 
     return to;
 }
 
-char *hk_checked_strcpy(char *to, const char *from)
-{
-    (void)copy("strcpy()", to, from, SIZE_MAX);
-    return to;
-}
+char *hk_checked_strcpy(char *to, const char *from) { return copy("strcpy()", to, from, SIZE_MAX), to; }
 
 char *hk_checked_stpcpy(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
 char *hk_checked_stpcpy_too(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
 
 char *hk_checked_strncpy(char *to, const char *from, size_t bytes)
 {
-    (void)copy_padded("strncpy()", to, from, bytes);
-    return to;
+    return copy_padded("strncpy()", to, from, bytes), to;
 }
 
 char *hk_checked_stpncpy(char *to, const char *from, size_t bytes) { return copy_padded("stpncpy()", to, from, bytes); }
-
 char *hk_checked_strcat(char *to, const char *from) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
 
 char *hk_checked_strncat(char *to, const char *from, size_t bytes)
@@ -81,18 +70,13 @@ char *hk_checked_strncat(char *to, const char *from, size_t bytes)
     return append("strncat()", to, from, bytes, SIZE_MAX);
 }
 
-char *hk_fortified_strcpy(char *to, const char *from, size_t most)
-{
-    (void)copy("strcpy()", to, from, most);
-    return to;
-}
+char *hk_fortified_strcpy(char *to, const char *from, size_t most) { return copy("strcpy()", to, from, most), to; }
 
 char *hk_fortified_stpcpy(char *to, const char *from, size_t most) { return copy("stpcpy()", to, from, most); }
 
 char *hk_fortified_strncpy(char *to, const char *from, size_t bytes, size_t most)
 {
-    (void)copy_padded("strncpy()", to, from, hk_within_object(bytes, most));
-    return to;
+    return copy_padded("strncpy()", to, from, hk_within_object(bytes, most)), to;
 }
 
 char *hk_fortified_stpncpy(char *to, const char *from, size_t bytes, size_t most)

@@ -1,7 +1,5 @@
 /* Ends the program if a copy leaves the block that the copy begins in, or touches free memory of the heap. */
-#include "checked/examine.h"
-
-#include "base/message.h"
+#include "checked/checked.h"
 
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
 
@@ -9,12 +7,6 @@ static HK_COLD _Noreturn void refuse_end(const char *call, enum hk_copying acces
                                          const struct hk_bounds *block)
 {
     hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, at - block->start, block->size);
-}
-
-static HK_COLD _Noreturn void refuse_start(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
-                                           const struct hk_bounds *block)
-{
-    hk_fatal(HK_TEXT_before_start, call, verb(access), (uint64_t)at, bytes, block->start - at, block->size);
 }
 
 static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
@@ -26,7 +18,7 @@ static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying acce
     hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
 }
 
-/* A range that begins in memory that is not HAKMEM's ends there. */
+/* Ends the program if a range that begins in memory that is not HAKMEM's ends in a block. */
 static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                          const struct hk_bounds *gap)
 {
@@ -34,7 +26,7 @@ static void examine_last(const char *call, enum hk_copying access, uintptr_t at,
         return;
     struct hk_bounds last = hk_block_bounds(at + bytes - 1);
     if (HK_UNLIKELY(last.kind == HK_BOUNDS_BLOCK && last.start > at))
-        refuse_start(call, access, at, bytes, &last);
+        hk_fatal(HK_TEXT_before_start, call, verb(access), (uint64_t)at, bytes, last.start - at, last.size);
 }
 
 void hk_examine(const char *call, enum hk_copying access, const void *p, size_t bytes)

@@ -1,13 +1,12 @@
 /* Looks up the C library's copying functions in a constructor, and copies byte by byte until the constructor has run. */
-#include "checked/plain.h"
-
+#include "checked/checked.h"
 #include <dlfcn.h>
 
 #pragma weak dlsym
 
 struct hk_plain hk_plain;
 
-/* volatile: the compiler would turn these loops into calls of the very functions that they stand in for. */
+/* volatile, because the compiler would turn these loops into calls of the very functions that they replace. */
 void *hk_move_by_bytes(void *to, const void *from, size_t bytes)
 {
     volatile char *at = to;
@@ -29,7 +28,7 @@ void *hk_set_by_bytes(void *to, int value, size_t bytes)
     return to;
 }
 
-size_t hk_length_by_bytes(const char *text, size_t most)
+static size_t length_by_bytes(const char *text, size_t most)
 {
     const volatile char *at = text;
     size_t length = 0;
@@ -44,7 +43,7 @@ size_t hk_plain_length(const char *text, size_t most)
     hk_length_to_call *length_to = hk_load(hk_plain.xlength_to);
     if (most == SIZE_MAX && HK_LIKELY(length != NULL))
         return length(text);
-    return HK_LIKELY(length_to != NULL) ? length_to(text, most) : hk_length_by_bytes(text, most);
+    return HK_LIKELY(length_to != NULL) ? length_to(text, most) : length_by_bytes(text, most);
 }
 
 /* What HAKMEM itself copies is not checked: base/base.h gives its memcpy, memmove and memset these names. */
@@ -52,10 +51,9 @@ void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
-
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* Here, not at the first call: dlsym takes the loader's lock, and may allocate. */
+/* Runs at the start, because dlsym takes the loader's lock and may allocate, and so must not run within a copy. */
 __attribute__((constructor)) static void find_plain(void)
 {
     hk_store_release(hk_plain.xmove, (hk_move_call *)next_named("memmove"));

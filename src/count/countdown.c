@@ -1,6 +1,5 @@
 /* Draws the gap to the next sample from an exponential distribution, and computes how many bytes a sample stands for. */
 #include "count/countdown.h"
-
 #include "os/os.h"
 
 enum { SERIES_TERMS = 12, HALVINGS = 8 };
@@ -18,8 +17,7 @@ static double logarithm(double x)
     return 2 * sum + doublings * log_of_2;
 }
 
-/* 1 - exp(-x), exact for small x too: the series of a fraction of x, then doubled: 1 - e^-2y = (1 - e^-y) (2 - (1 -
- * e^-y)). */
+/* 1 - exp(-x), exact for small x too: the series of a fraction of x, then doubled: 1 - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
 static double saturation(double x)
 {
     double part = x / (1 << HALVINGS), term = part, sum = 0;
@@ -41,7 +39,7 @@ static uint64_t next_random(struct hk_countdown *countdown)
     return x ^ (x >> 31);
 }
 
-/* -ln(u) * mean, with u uniform in (0, 1]. */
+/* Returns -ln(u) * mean, with u uniform in (0, 1]. */
 static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     double u = (double)((next_random(countdown) >> 11) + 1) / (double)(1ull << 53);

@@ -28,7 +28,6 @@ HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t byte
 
 /* True if a gap ended; the next one begins after these bytes. */
 bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean);
-
 /* The bytes of allocations that a picked block of `size` represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);
 

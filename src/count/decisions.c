@@ -6,7 +6,6 @@
 const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #define HK_DECISION(name, who, what, unit, a, b, c, why) {#who, #what, #unit, why, {a, b, c}},
 #include "count/decisions.def"
-#undef HK_DECISION
 };
 
 /* The place of a number is free when xturn is twice the number of completed rounds, and filled when it is one more. */

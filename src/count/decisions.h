@@ -14,7 +14,6 @@
 enum hk_decision_kind {
 #define HK_DECISION(name, who, what, unit, a, b, c, why) HK_DECISION_##name,
 #include "count/decisions.def"
-#undef HK_DECISION
     HK_DECISION_KINDS
 };
 

@@ -1,6 +1,5 @@
 /* Writes events into a thread's ring, and reads the events that the ring still holds, oldest first. */
 #include "count/ring.h"
-
 #include "os/os.h"
 
 enum { KIND_BITS = 8, BEING_WRITTEN = 1 };
@@ -8,7 +7,6 @@ enum { KIND_BITS = 8, BEING_WRITTEN = 1 };
 const struct hk_event_row hk_event_rows[HK_EVENTS] = {
 #define HK_EVENT(name, amount, meaning) {#name, #amount, meaning},
 #include "count/events.def"
-#undef HK_EVENT
 };
 
 struct hk_ring hk_ring_shared;

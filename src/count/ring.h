@@ -14,7 +14,6 @@
 enum hk_event_kind {
 #define HK_EVENT(name, amount, meaning) HK_EVENT_##name,
 #include "count/events.def"
-#undef HK_EVENT
     HK_EVENTS
 };
 
@@ -43,8 +42,7 @@ struct hk_event_seen {
     uintptr_t address;
 };
 
-/* For events of no particular thread, or of a thread without a tcache. */
-extern struct hk_ring hk_ring_shared;
+extern struct hk_ring hk_ring_shared; /* for events of no particular thread, or of a thread without a tcache */
 
 /* Rounds up to a power of two. */
 size_t hk_ring_size(size_t wanted);
@@ -52,7 +50,6 @@ size_t hk_ring_size(size_t wanted);
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);
 
 void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, uint64_t amount, uintptr_t address);
-
 /* Calls visit for each complete event, oldest first. */
 void hk_ring_read(const struct hk_ring *ring, void (*visit)(void *context, const struct hk_event_seen *event),
                   void *context);

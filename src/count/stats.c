@@ -9,7 +9,6 @@ _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS] = {
 #define HK_STAT(scope, name, unit, meaning) {#name, #unit, meaning, INDEX_##scope(name)},
 #include "count/stats.def"
-#undef HK_STAT
 };
 
 struct hk_reuse hk_reuse;

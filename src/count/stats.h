@@ -14,14 +14,12 @@
 enum hk_thread_stat {
 #define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_THREAD_##scope(HK_THREAD_##name)
 #include "count/stats.def"
-#undef HK_STAT
     HK_THREAD_STATS
 };
 
 enum hk_global_stat {
 #define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_GLOBAL_##scope(HK_GLOBAL_##name)
 #include "count/stats.def"
-#undef HK_STAT
     HK_GLOBAL_STATS
 };
 
@@ -46,7 +44,6 @@ struct hk_stat_row {
 enum hk_stat_number {
 #define HK_STAT(scope, name, unit, meaning) HK_STAT_##name,
 #include "count/stats.def"
-#undef HK_STAT
     HK_STAT_ROWS
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];

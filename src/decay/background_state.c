@@ -1,6 +1,5 @@
 /* Puts the background thread to sleep, wakes it, and tells it to leave. */
 #include "decay/background_state.h"
-
 #include "os/os.h"
 #include "policy/options.h"
 

@@ -22,11 +22,10 @@ enum hk_background_states {
 };
 extern _Atomic uint32_t hk_background_state;
 
-/* The background thread begins; it has ended. */
+/* Called when the background thread begins, and when it has ended. */
 void hk_background_state_begin(void);
 void hk_background_state_end(void);
-
-/* Blocks came free in a heap with this footprint. */
+/* Called when blocks came free in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
 /* True if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
@@ -41,14 +40,13 @@ HK_INLINE bool hk_background_works(void)
     uint32_t state = hk_load(hk_background_state);
     return state == HK_BACKGROUND_AWAKE || state == HK_BACKGROUND_IN_ROUND;
 }
-
 HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
 
-/* For the background thread: before a round. True if notified since the round before. */
+/* Called by the background thread before a round. Returns true if it was notified since the round before. */
 bool hk_background_before_round(void);
-/* For the background thread: rests for so long, or until it has to leave. */
+/* Called by the background thread: rests that long, or until it has to leave. */
 void hk_background_rest(uint64_t ms);
-/* For the background thread: sleeps until notified; returns at once if it was. */
+/* Called by the background thread: sleeps until it is notified; returns at once if it was. */
 void hk_background_sleep(void);
 
 #endif

@@ -1,18 +1,14 @@
 /* Decides when free memory is purged, and how much in one call. */
 #include "decay/decay.h"
-
-#include "base/bits.h"
-#include "count/stats.h"
 #include "decay/background_state.h"
 #include "large/large.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/abandoned.h"
-#include "slab/idle.h"
+#include "slab/slab_heap.h"
 #include "slab/remote.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
 enum {
     RESTED_DELAYS = 4,
@@ -27,9 +23,8 @@ enum {
 enum {
     /* parts of the footprint */
     RISE_PART = 32,
-    SWEEP_PART = 16, /* a sweep that purged more lowers the watermark */
-    IDLE_PART = 16,  /* less idle memory is not reclaimed */
-
+    SWEEP_PART = 16,               /* a sweep that purged more lowers the watermark */
+    IDLE_PART = 16,                /* less idle memory is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the bytes reclaimed */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes: their page faults take 5 % of the time */
     LEFT_PER_MS = 64 * 1024,       /* bytes: 1 % */
@@ -44,8 +39,8 @@ static _Atomic uint64_t xlast_epoch;
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
-/* xswept_before: bytes ever purged in slabs, at the last rise. xgone_after: bytes of slabs that were purged after the last sweep.
- * xin_vain: of the bytes that the last sweep purged, half became resident again. */
+/* xswept_before: bytes ever purged in slabs, at the last rise. xgone_after: bytes of slabs that were purged after the last sweep. xin_vain: half of
+ * the bytes that the last sweep purged became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
@@ -114,21 +109,15 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-static bool raise_peak(_Atomic size_t *peak, size_t now)
-{
-    bool more = now > hk_load(*peak);
-    if (more)
-        hk_store(*peak, now);
-    return more;
-}
-
-/* Memory above both peaks was not purged a moment ago. Evaluates both, for each raises its peak. */
+/* Returns true if the heap exceeds one of its recorded peaks, so that memory that was purged a moment ago is not its cause. Raises both peaks. */
 static bool is_new_peak(size_t footprint)
 {
-    struct hk_page_heap_totals slices;
-    hk_page_heap_total(&slices);
-    bool mapped_more = raise_peak(&xpeak_mapped, slices.mapped + hk_large_mapped());
-    return raise_peak(&xpeak_footprint, footprint) || mapped_more;
+    size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
+    if (mapped > most_mapped)
+        hk_store(xpeak_mapped, mapped);
+    if (footprint > most)
+        hk_store(xpeak_footprint, footprint);
+    return mapped > most_mapped || footprint > most;
 }
 
 /* Bytes that sweeps over slabs purged since the last rise. */
@@ -201,7 +190,6 @@ static void hold_to_ceiling(uint64_t now, size_t excess)
 }
 
 _Atomic uint64_t hk_decay_learner_due_ms = UINT64_MAX;
-
 static HK_COLD void no_longer_small(void)
 {
     hk_store(xsmall, false);
@@ -303,26 +291,21 @@ struct hk_round hk_decay_in_background(void)
     return round;
 }
 
-static size_t purge_of_one(uint32_t id)
-{
-    struct hk_trim trim = hk_trim_begin();
-    bool more = true;
-    while (more) {
-        hk_lock(&sweep_lock);
-        more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) &&
-               hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
-        hk_unlock_in_turn(&sweep_lock);
-    }
-    return trim.bytes;
-}
-
 /* Another thread's slabs may be accessed only if slab lists are shared. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_slab_lists_shared && id < hk_owner_end();
-         id = hk_owner_next(id + 1))
-        bytes += purge_of_one(id);
+         id = hk_owner_next(id + 1)) {
+        struct hk_trim trim = hk_trim_begin();
+        for (bool more = true; more;) {
+            hk_lock(&sweep_lock);
+            more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) &&
+                   hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
+            hk_unlock_in_turn(&sweep_lock);
+        }
+        bytes += trim.bytes;
+    }
     return bytes;
 }
 
@@ -330,8 +313,7 @@ static size_t purge_of_others(void)
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();
-    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
-    size_t bytes = hk_page_heap_trim(now, excess);
+    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep), bytes = hk_page_heap_trim(now, excess);
     if (bytes < excess)
         bytes += hk_large_purge_oldest(now, 0, excess - bytes);
     return bytes + hk_page_heap_unmap(false);
@@ -344,9 +326,7 @@ size_t hk_decay_all(size_t keep)
     hk_idle_inboxes_purge();
     size_t bytes = hk_abandoned_purge() + purge_of_others();
     hk_meta_purge(true);
-    if (keep > 0)
-        return bytes + trim_idle(keep);
-    return bytes + hk_page_heap_unmap(true) + purge_all_idle();
+    return keep > 0 ? bytes + trim_idle(keep) : bytes + hk_page_heap_unmap(true) + purge_all_idle();
 }
 
 bool hk_decay_left_is_due(size_t caches)

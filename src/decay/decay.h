@@ -27,13 +27,11 @@ struct hk_ticker hk_decay_first_ticker(void);
 bool hk_decay_read_clock(struct hk_ticker *ticker);
 /* Runs an epoch if one is due. True if any thread has run one since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
-
 /* If the footprint is over the watermark, reclaims idle memory for it. True if that was not enough, in any thread, since the
  * caller's last call: the watermark has risen, and the caller is to purge what it holds idle itself. */
 bool hk_decay_growth(struct hk_ticker *ticker);
 /* The caller has purged its idle memory: lowers the watermark toward the footprint. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-
 /* Much memory came free at once: wakes or requests the background thread. hk_decay_growth() does so by itself. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
@@ -51,26 +49,21 @@ struct hk_round {
     bool threads; /* some thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
-
 /* Bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
 /* Bytes that may be resident. */
 size_t hk_decay_footprint(void);
 /* The free ones of these: dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
-
 /* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns bytes. */
 size_t hk_decay_all(size_t keep);
-
 /* True if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads
  * come and go, the page faults that follow take 1 % of the time at most. */
 bool hk_decay_left_is_due(size_t caches);
 /* Purges what ended threads left, after `caches` bytes of their caches were purged. */
 void hk_decay_left(size_t caches);
-
 /* Waits until the background thread has left the slabs that it was at. */
 void hk_decay_let_sweeps_pass(void);
-
 /* At start: registers the lock for fork. */
 void hk_decay_init(void);
 

@@ -1,17 +1,11 @@
 /* Writes and checks the state bytes and canaries of blocks, and bars the pages of medium blocks that are freed. */
 #include "guard/block_checks.h"
 
-#include "base/bits.h"
 #include "base/inline_copy.h"
 #include "guard/canary.h"
-#include "guard/states.h"
-#include "guard/track_report.h"
-#include "large/large.h"
+#include "guard/guard.h"
 #include "slab/joined_blocks.h"
-#include "slab/remote_track.h"
-#include "slab/slab.h"
 #include "tcache/quarantine.h"
-#include "tcache/tcache.h"
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
@@ -47,8 +41,7 @@ static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
         area->end = area->start + accessible;
 }
 
-/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each: no state has such
- * a value. */
+/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each, which no state uses. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
     for (unsigned i = 0; i < NIBBLES; i++)
@@ -73,8 +66,8 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
     return area;
 }
 
-/* A block that is given out for the first time is accessible as a whole, and stays so where the system has no more mappings for pages
- * that fault. So is one that lies where a block of another class was freed: the state is that block's. */
+/* A block that is given out for the first time is accessible as a whole, and stays so if the system has no more mappings for pages that fault. So is
+ * a block that lies where a block of another class was freed, because the state is that block's. */
 static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
     size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
@@ -202,8 +195,8 @@ static bool size_differs(const struct area *area, enum hk_kind kind, size_t requ
 
 enum { READINGS = 3 };
 
-/* True if the bytes of the neighbor that lie beside the block differ from what its state, the same before and behind, says: a free block
- * is zero, and the canary of a live one is whole. */
+/* Returns true if the bytes of the neighbor beside the block contradict its state, which is the same before and after the reading: a free block is
+ * zero, and the canary of a live block is whole. */
 HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t size, bool before)
 {
     uint8_t now = hk_load_acquire(*state);
@@ -216,7 +209,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
 }
 
-/* A fault is certain after several readings: else another thread is giving the neighbor out, or freeing it. */
+/* Reads several times, because another thread may be giving the neighbor out, or freeing it. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
                               hk_state_byte *state, bool before)
 {
@@ -226,7 +219,7 @@ HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *
     hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
 }
 
-/* Blocks of 16 bytes have two neighbors in 32 bytes. Requires a live block of a slab without joined blocks, or a large block. */
+/* Requires a live block of a slab without joined blocks, or a large block. Blocks of 16 bytes have two neighbors in 32 bytes. */
 static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
@@ -354,7 +347,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* For some alignment from `align` on: code of C++14 knows no other form for what code of C++17 has aligned. */
+/* Accepts any alignment from `align` on, because code of C++14 knows no other form for blocks that code of C++17 has aligned. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

@@ -7,18 +7,15 @@
 #ifndef HK_BLOCK_CHECKS_H
 #define HK_BLOCK_CHECKS_H
 
-#include "guard/guard.h"
 #include "guard/states.h"
 #include "os/os.h"
 #include "policy/gate.h"
-#include "span/descriptor.h"
 
-/* Blocks of this size and more are returned to the system when they are freed: they fault until they are given out again, and are zero
- * then. The pages behind the requested bytes fault always. */
+/* Blocks of this size and more are returned to the system when they are freed. They fault until they are given out again, and are zero then. The
+ * pages behind the requested bytes always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
-enum {
-    HK_NEIGHBORHOOD = 32
-}; /* the bytes on both sides of a block that a free verifies: free blocks are zero, the canary before it is whole */
+/* The bytes on both sides of a block that a free verifies: free blocks are zero, and the canary before the block is whole. */
+enum { HK_NEIGHBORHOOD = 32 };
 /* The size to allocate for a request. */
 HK_INLINE size_t hk_guard_size(size_t size)
 {
@@ -31,21 +28,20 @@ HK_INLINE size_t hk_guard_size(size_t size)
 /* Bytes of a block of HAKMEM's, its canary included. */
 size_t hk_guard_bytes(const void *block);
 
-/* The program gets a block of `bytes`, of which it asked for `size`. Returns the block; NULL if memory for its state is refused. */
+/* Gives the program a block of `bytes`, of which it asked for `size`. Returns the block; NULL if memory for its state is refused. */
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind);
 
-/* The program frees a block. Returns the block that is to be freed now: this one, another one that was in quarantine, or NULL. */
+/* Takes a block back. Returns the block that is to be freed now: this one, another one that was in quarantine, or NULL. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
 /* The same for a block of a bin, below HK_GUARD_MEDIUM_FROM, whose state is known; take_back without the quarantine. */
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* The size that the program asked for, or the block's where that is unknown; HK_SIZE_UNKNOWN after a fault, and for a pointer that is not
- * HAKMEM's. */
+/* Returns the size that the program asked for, or the block's if unknown; HK_SIZE_UNKNOWN after a fault, and for a pointer that is not HAKMEM's. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
-/* The block is resized by its pages, which may move: it is free, before the system can give its address to another thread; then live,
- * where it is now. */
+/* Brackets a resize of a block by its pages, which may move. The block counts as free before the system can give its address to another thread, and
+ * then as live at its new place. */
 struct hk_guard_passage {
     hk_state_byte *spare;
     uint8_t live;
@@ -60,22 +56,18 @@ size_t hk_guard_requested_quietly(const void *block);
 /* The allocation function's kind of a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 
-/* Sized: whether a size that the program names for a block can be that of the block. No correct program is refused:
- *
- *   sized delete   memory of operator new is never resized: its class is that of size and alignment; the plain form of an aligned block
- *                  passes. A joined block's class is not known exactly, and not compared. Sizes above 128 KiB may have had a mapping of their
- *                  own (address space was scarce), which has exactly the size in whole pages. The caller makes sure that the program
- *                  has not replaced operator new, whose blocks may have any size.
- *   free_sized     realloc keeps a block that is larger than the size, where it wastes less than half, or where no memory is left
- *                  to shrink it: only a size that is larger than the block is refused.
- */
+/* Sized: whether a size that the program names for a block can be that of the block. No correct program is refused. Sized delete: memory of operator
+ * new is never resized, so that its class is that of size and alignment. The plain form of an aligned block passes. A joined block's class is not
+ * known exactly, and not compared. Sizes above 128 KiB may have a mapping of their own (if address space was scarce), which has exactly the size in
+ * whole pages. The caller makes sure that the program has not replaced operator new, whose blocks may have any size. free_sized: only a size that is
+ * larger than the block is refused, because realloc keeps a block that is larger than the size if it wastes less than half, or if no memory is left
+ * to shrink it. */
 
 /* False if the size cannot be that of a live block with this page map entry. `resizes`: realloc may have resized it. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);
 /* Fatal if the size cannot be that of a live block with this page map entry. */
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
-/* The same for memory of an aligned operator new. Checks the pointer first, where it leads to a block of more than 32 KiB; all
- * other blocks pass. */
+/* The same for memory of an aligned operator new. Checks the pointer first if it leads to a block of more than 32 KiB; all other blocks pass. */
 void hk_sized_check_aligned(const void *block, size_t size, size_t align);
 
 #endif

@@ -5,8 +5,7 @@
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* Extents of large blocks and of the gaps between them, by 2 MiB of address. A memo is read and written without a lock: its turn is odd
- * while it is written. */
+/* Extents of large blocks and gaps between them, by 2 MiB of address. A memo is read and written without a lock. Its turn is odd during a write. */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */
@@ -71,7 +70,7 @@ static bool find_large(uintptr_t address, struct hk_large_extent *extent)
     return found;
 }
 
-/* Of slices without a span: the program has nothing there but in a hole, whose slices are not owned. */
+/* Returns true for slices without a span. The program has nothing there, except in a hole, whose slices are not owned. */
 static bool is_free_slice(uintptr_t address)
 {
     uintptr_t first = hk_window_first(), place = address - hk_window.base;
@@ -120,7 +119,7 @@ bool hk_bounds_is_withheld(uintptr_t block)
     return state != NULL && (hk_load_acquire(*state) & ~HK_STATE_FREE) == 0;
 }
 
-/* A canary that was overwritten tells no size: its block's free does. */
+/* A canary that was overwritten gives no size. The free of its block will report it. */
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size)
 {
     size_t requested = hk_guard_requested_quietly((const void *)block);

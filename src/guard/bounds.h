@@ -4,9 +4,8 @@
  *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
  *
  * Owns       the memos.
- * Invariant  exact for an address in a block that the program has: while it has the block, neither its slab nor its joined bits nor
- *            its free bit nor its large block's size change. For any other address of HAKMEM's memory the answer may be that of a
- *            moment ago.
+ * Invariant  exact for an address in a block that the program has, because neither its slab nor its joined bits nor its free bit nor its large
+ *            block's size change until its free. For any other address of HAKMEM's memory, the answer may be that of a moment ago.
  * Threads    any, also in signal handlers: waits for no lock.
  * Never      reads or writes a block. */
 #ifndef HK_BOUNDS_H
@@ -29,8 +28,7 @@ struct hk_bounds {
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* The bytes from an address outside the window to the end of its large block, or of the gap between two, as looked up before; 0 if that is
- * not known. */
+/* Returns the bytes from an address outside the window to the end of its large block or gap, as looked up before; 0 if unknown. */
 size_t hk_bounds_remembered(uintptr_t address);
 
 /* While the guard is on: true of a block that the program does not have; the bytes before the canary. */
@@ -60,8 +58,7 @@ HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
     return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
-/* The bytes from the address on that are known at once to be one block's, or to be outside the memory of HAKMEM's; 0 if
- * hk_block_bounds() has to tell. */
+/* Returns the bytes from the address on that are known at once to be one block's, or outside HAKMEM's memory; 0 if hk_block_bounds() has to tell. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

@@ -5,7 +5,6 @@
 
 #include "os/elf_file.h"
 #include "os/maps.h"
-#include "os/os.h"
 
 enum { WAITS = 100, WAIT_MS = 10 };
 
@@ -47,7 +46,7 @@ void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_p
     hk_text_add(text, " (%.1000s+0x%zx)", place->path, place->address);
 }
 
-/* A return address is that of the instruction behind the call: the byte before it belongs to the call. */
+/* Called with 1 less than a return address, because the byte before the return address belongs to the call. */
 void hk_fault_text_frame(unsigned number, uintptr_t code)
 {
     hk_text_add(&told.text, "    #%u 0x%zx", number, code);
@@ -71,12 +70,13 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
     hk_fault_text_frames(0);
 }
 
-/* Sets the path, and the address as an offset in the file. */
-static bool find_mapping(uintptr_t code, struct hk_module_place *place)
+bool hk_module_find(uintptr_t code, struct hk_module_place *place)
 {
+    struct hk_elf_file file;
     struct hk_lines lines;
     struct hk_mapping mapping;
     bool found = false;
+    place->function[0] = 0;
     if (!hk_lines_open(&lines, "/proc/self/maps"))
         return false;
     while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
@@ -86,15 +86,6 @@ static bool find_mapping(uintptr_t code, struct hk_module_place *place)
         return false;
     place->address = code - mapping.start + mapping.offset;
     memmove(place->path, mapping.path, strlen(mapping.path) + 1);
-    return true;
-}
-
-bool hk_module_find(uintptr_t code, struct hk_module_place *place)
-{
-    struct hk_elf_file file;
-    place->function[0] = 0;
-    if (!find_mapping(code, place))
-        return false;
     if (hk_elf_open(&file, place->path)) {
         place->address = hk_elf_address(&file, place->address);
         place->offset = hk_elf_function(&file, place->address, place->function, sizeof place->function);

@@ -3,17 +3,16 @@
  *   begin --> lines, stacks --> end
  *
  * Owns       the memory of the report, so that a small stack is enough; whether a report has been written.
- * Invariant  a process writes one report. Another thread that makes a mistake meanwhile waits for up to a second: its end would cut
- *            the report off.
- * Threads    any, a signal handler too; all but begin: the one whose begin returned true. No lock is needed, malloc is not called. */
+ * Invariant  a process writes one report. Another thread that makes a mistake waits for up to a second, because its end would cut the report off.
+ * Threads    begin: any, a signal handler too. The rest: the one whose begin returned true. No lock is taken, and malloc is not called. */
 #ifndef HK_FAULT_TEXT_H
 #define HK_FAULT_TEXT_H
 
 #include "base/message.h"
 #include "prof/stack.h"
 
-/* A code address as file, address in that file, and function. Read from /proc/self/maps and the ELF file by system calls alone: without
- * the C library's lock of loaded objects, which a crashed thread may hold, and without malloc. Any thread, a signal handler too. */
+/* A code address as file, address in that file, and function. It is read from /proc/self/maps and the ELF file by system calls alone, without malloc
+ * and without the C library's lock of loaded objects, which a crashed thread may hold. Any thread, a signal handler too. */
 enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 
 struct hk_module_place {

@@ -7,12 +7,11 @@
 #ifndef HK_GUARD_H
 #define HK_GUARD_H
 
-#include "base/base.h"
+#include "base/message.h"
 
 enum hk_protection {
 #define HK_PROTECTION(word, meaning) HK_PROTECTION_##word,
 #include "guard/protections.def"
-#undef HK_PROTECTION
     HK_PROTECTIONS,
 };
 
@@ -41,5 +40,12 @@ HK_INLINE bool hk_guard_is_small(size_t size)
 void hk_guard_begin(void);
 /* At the start: hooks see each call, as long as the process lives. */
 void hk_guard_take_hooks(void);
+
+/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1 it notes
+ * the whole call stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
+void hk_track_report_begin(void);
+/* Returns `fault` in `text`, with what the track knows of the block, and writes the stack of the block's free. Returns `fault` alone if the track
+ * knows nothing. */
+const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

@@ -1,16 +1,6 @@
 /* Puts HAKMEM_SAFE_FREE and HAKMEM_HARDENED in force as protections. */
-#include "guard/guard.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "guard/states.h"
-#include "os/os.h"
-#include "policy/classes.h"
-#include "policy/gate.h"
-#include "policy/options.h"
-#include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "span/guard_pages.h"
 #include "tcache/bins.h"
@@ -20,7 +10,6 @@
 static const char words[HK_PROTECTIONS][12] = {
 #define HK_PROTECTION(word, meaning) #word,
 #include "guard/protections.def"
-#undef HK_PROTECTION
 };
 
 #define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
@@ -32,18 +21,7 @@ static HK_COLD void complain(const char *text, size_t length)
     static const char known[] = "1 for all"
 #include "guard/protections.def"
         ;
-#undef HK_PROTECTION
     hk_message(HK_TEXT_hardened_word, (int)length, text, known);
-}
-
-static uint32_t word_named(const char *text, size_t length)
-{
-    for (unsigned n = 0; n < HK_PROTECTIONS; n++)
-        if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
-            return (uint32_t)1 << n;
-    if (length != 1 || (*text != '0' && *text != '1'))
-        complain(text, length);
-    return length == 1 && *text == '1' ? ALL : 0;
 }
 
 static uint32_t hardened_words(const char *text)
@@ -51,7 +29,14 @@ static uint32_t hardened_words(const char *text)
     uint32_t found = 0;
     for (const char *end; text != NULL && *text != 0; text = *end == 0 ? NULL : end + 1) {
         end = strchrnul(text, ',');
-        found |= word_named(text, (size_t)(end - text));
+        size_t length = (size_t)(end - text);
+        uint32_t named = length == 1 && *text == '1' ? ALL : 0;
+        for (unsigned n = 0; n < HK_PROTECTIONS; n++)
+            if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
+                named = (uint32_t)1 << n;
+        if (named == 0 && (length != 1 || *text != '0'))
+            complain(text, length);
+        found |= named;
     }
     return found != 0 ? found | BIT(check) : 0;
 }
@@ -62,28 +47,18 @@ static uint32_t hardened_wanted(void)
     return hk_options.hardened == NULL && HK_HARDENED_LIBRARY ? ALL : hardened_words(hk_options.hardened);
 }
 
-static uint32_t words_wanted(void)
+HK_EACH_PROCESS void hk_guard_begin(void)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
     bool tracks = hk_options.trace_remote == HK_TRACE_REMOTE_ON;
-    return hardened_wanted() | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
-}
-
-static uint64_t new_secret(void)
-{
+    hk_guard.words = hardened_wanted() | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
+    if (hk_guard.words == 0)
+        return;
     uint64_t secret = 0;
     if (!hk_os.random(&secret, sizeof secret))
         secret =
             hk_os.clock_ns() * 0x9e3779b97f4a7c15u ^ (uintptr_t)__builtin_frame_address(0) ^ (uintptr_t)&secret >> 12;
-    return secret;
-}
-
-HK_EACH_PROCESS void hk_guard_begin(void)
-{
-    hk_guard.words = words_wanted();
-    if (hk_guard.words == 0)
-        return;
-    hk_guard.secret = new_secret();
+    hk_guard.secret = secret;
     hk_guard.leaves = hk_options.safe_free == HK_SAFE_FREE_ON && hardened_wanted() == 0;
     hk_guard.contents =
         (hk_guard.words & (BIT(canary) | BIT(zero) | BIT(neighbors) | BIT(pages) | BIT(quarantine))) != 0;

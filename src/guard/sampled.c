@@ -2,13 +2,8 @@
 #include "guard/sampled.h"
 
 #include <errno.h>
-#include <signal.h>
 
-#include "base/bits.h"
-#include "count/stats.h"
 #include "guard/fault_text.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "tcache/tcache.h"
 
 static bool tell_begin(void)
@@ -33,32 +28,24 @@ static void tell_block(const struct hk_slot *slot, uintptr_t address)
     hk_fault_text_packed("freed", &slot->freed);
 }
 
-static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
-{
-    if (hk_load(slot->xstate) == HK_SLOT_FREED)
-        return HK_TEXT_after_free;
-    return address < hk_load(slot->xblock) ? HK_TEXT_access_before : HK_TEXT_access_behind;
-}
-
-/* Last, and its first frame before the unwinder runs: the stack may be broken. */
-static void tell_access(const struct hk_fault *fault)
-{
-    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os_thread_id());
-    hk_fault_text_frame(0, fault->code);
-    hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
-    if (hk_fault_text_stack()->depth == 1)
-        hk_stack_follow(hk_fault_text_stack(), fault);
-    hk_fault_text_frames(1);
-}
-
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
 {
     static const char *const accesses[] = {"access", "read", "write"};
+    bool freed = hk_load(slot->xstate) == HK_SLOT_FREED, before = address < hk_load(slot->xblock);
+    const char *kind = freed ? HK_TEXT_after_free : before ? HK_TEXT_access_before : HK_TEXT_access_behind;
+    struct hk_text *text = hk_fault_text();
+    struct hk_stack *stack = hk_fault_text_stack();
     if (!tell_begin())
         return;
-    hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
+    hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
     tell_block(slot, address);
-    tell_access(fault);
+    /* The stack comes last, and its first frame before the unwinder runs, because the stack may be broken. */
+    hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
+    hk_fault_text_frame(0, fault->code);
+    hk_stack_capture(stack, (void *)fault->code);
+    if (stack->depth == 1)
+        hk_stack_follow(stack, fault);
+    hk_fault_text_frames(1);
     hk_fault_text_end();
 }
 
@@ -74,34 +61,19 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
 }
 
 /* A live block's own pages are accessible, unless the program changed their protection. */
-static bool is_mistake(const struct hk_slot *slot, uintptr_t address)
-{
-    switch (hk_load_acquire(slot->xstate)) {
-    case HK_SLOT_LIVE: return !hk_slot_opens(slot, address);
-    case HK_SLOT_FREED: return true;
-    default: return false;
-    }
-}
-
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
     bool here = info->si_code > 0 && hk_slots_hold((const void *)address);
     const struct hk_slot *slot = here ? hk_slot_near(address) : NULL;
-    if (slot == NULL || !is_mistake(slot, address)) {
+    uint8_t state = slot != NULL ? hk_load_acquire(slot->xstate) : HK_SLOT_UNUSED;
+    if (state == HK_SLOT_UNUSED || (state == HK_SLOT_LIVE && hk_slot_opens(slot, address))) {
         hk_os_pass_fault(number, info, context);
         return;
     }
     struct hk_fault fault = hk_os_fault_of(context);
     hk_sampled_tell_fault(slot, address, &fault);
     hk_os_leave_fault(number);
-}
-
-static void watch_faults(void)
-{
-    static _Atomic bool xwatched;
-    if (!atomic_exchange(&xwatched, true))
-        hk_store(xwatched, hk_os_catch_faults(on_fault));
 }
 
 HK_EACH_PROCESS void hk_sampled_begin(void)
@@ -123,23 +95,20 @@ static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
 {
     if (!hk_slots_open())
         return NULL;
-    watch_faults();
+    static _Atomic bool xwatched;
+    if (!atomic_exchange(&xwatched, true))
+        hk_store(xwatched, hk_os_catch_faults(on_fault));
     struct hk_slot *slot = hk_slot_take(size, align);
     if (slot != NULL)
         stack_here(&slot->allocated, caller);
     return slot;
 }
 
-static bool picks(struct hk_tcache *cache, const struct hk_request *request)
-{
-    return cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE &&
-           hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align));
-}
-
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    if (HK_LIKELY(!picks(cache, request)))
+    bool fits = cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
+    if (HK_LIKELY(!fits || !hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align))))
         return HK_SAMPLE_NOT_PICKED;
     int saved_errno = errno;
     cache->sampling = true;

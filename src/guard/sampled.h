@@ -1,5 +1,4 @@
-/* Sampled: one allocation in so many bytes lies against a guard page (HAKMEM_GUARD_SAMPLE): an access beside it, or after its free,
- * faults.
+/* Sampled: one allocation in so many bytes lies against a guard page (HAKMEM_GUARD_SAMPLE), so that an access beside it, or after its free, faults.
  *
  *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_sampled_has: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
@@ -7,18 +6,14 @@
  *   SIGSEGV --> in the slots, and a mistake? --> report --> the handler before HAKMEM's is installed again, the fault recurs
  *                       | no --> that handler is called, or the default action
  *
- * Owns       the handler of SIGSEGV; sampled_slots.h holds the slots. A handler that the program installs later replaces it: then faults in
- *            the slots are the program's.
+ * Owns       the handler of SIGSEGV; sampled_slots.h holds the slots. If the program installs a handler later, faults in the slots are the program's.
  * Invariant  off, it costs nothing but HK_MODE_SAMPLING, one bit of the mode. The slots and the handler come with the first sample.
- * Threads    any; no lock of HAKMEM's is held. The handler: any. A process writes one report. */
+ * Threads    any, the handler too; no lock of HAKMEM's is held. A process writes one report. */
 #ifndef HK_SAMPLED_H
 #define HK_SAMPLED_H
 
 #include "guard/sampled_slots.h"
-#include "os/os.h"
 #include "policy/gate.h"
-#include "prof/sampled_heap.h"
-#include "span/descriptor.h"
 
 /* At start. */
 void hk_sampled_begin(void);

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
-#include "os/os.h"
 #include "prof/sample.h"
 
 #define LEAST_SLOT (8 * HK_KIB)
@@ -42,15 +41,13 @@ static bool map_slots(void)
     guarded.random = hk_os.clock_ns() ^ (uintptr_t)&guarded;
     size_t bytes = guarded.page + HK_SLOTS * guarded.stride;
     void *start = hk_os_map_aligned(bytes, guarded.page);
-    if (start == NULL)
-        return false;
-    if (!hk_os.bar(start, bytes)) {
+    if (start != NULL && !hk_os.bar(start, bytes)) {
         hk_os.unmap(start, bytes);
         return false;
     }
     hk_store(hk_slot_range.xstart, (uintptr_t)start);
-    hk_store_release(hk_slot_range.xbytes, bytes);
-    return true;
+    hk_store_release(hk_slot_range.xbytes, start != NULL ? bytes : 0);
+    return start != NULL;
 }
 
 bool hk_slots_open(void)
@@ -96,43 +93,26 @@ static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 
 uintptr_t hk_slot_damage(const struct hk_slot *slot) { return walk_sides(slot, false); }
 
-static uintptr_t place_in(const struct hk_slot *slot, size_t size, size_t align)
-{
-    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
-    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
-    return guarded.random >> 63 != 0 ? left : hk_align_down(right - hk_max(size, 1), align);
-}
-
-static struct hk_slot *next_slot(void)
-{
-    if (guarded.live >= guarded.most_live)
-        return NULL;
-    if (guarded.used < HK_SLOTS)
-        return &slots[guarded.used];
-    return guarded.queued > 0 ? &slots[freed_queue[guarded.first]] : NULL;
-}
-
-static void leave_queue(const struct hk_slot *slot)
-{
-    if (slot == &slots[guarded.used]) {
-        guarded.used++;
-        return;
-    }
-    guarded.first = (guarded.first + 1) % HK_SLOTS;
-    guarded.queued--;
-}
-
 static struct hk_slot *take_slot(size_t size, size_t align)
 {
-    struct hk_slot *slot = size <= guarded.slot_bytes && align <= guarded.page ? next_slot() : NULL;
-    if (slot == NULL || (slot->dirty && !hk_os.bar((void *)start_of(slot), guarded.slot_bytes)))
+    bool unused = guarded.used < HK_SLOTS;
+    if (size > guarded.slot_bytes || align > guarded.page || guarded.live >= guarded.most_live ||
+        (!unused && guarded.queued == 0))
+        return NULL;
+    struct hk_slot *slot = &slots[unused ? guarded.used : freed_queue[guarded.first]];
+    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
+    if (slot->dirty && !hk_os.bar((void *)left, guarded.slot_bytes))
         return NULL;
     slot->dirty = false;
     size_t bytes;
-    uintptr_t block = place_in(slot, size, hk_max(align, LEAST_ALIGN)), from = pages_of(block, size, &bytes);
+    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
+    uintptr_t fitting = hk_align_down(right - hk_max(size, 1), hk_max(align, LEAST_ALIGN));
+    uintptr_t block = guarded.random >> 63 != 0 ? left : fitting, from = pages_of(block, size, &bytes);
     if (!hk_os.unbar((void *)from, bytes))
         return NULL;
-    leave_queue(slot);
+    guarded.used += unused;
+    guarded.first = (guarded.first + !unused) % HK_SLOTS;
+    guarded.queued -= !unused;
     guarded.live++;
     slot->allocated.thread = slot->freed.thread = 0;
     hk_store(slot->xblock, block);
@@ -158,27 +138,21 @@ enum hk_slot_find hk_slot_find(const void *block)
     return hk_load_acquire(slot->xstate) == HK_SLOT_LIVE ? HK_SLOT_BLOCK : HK_SLOT_FREE_ALREADY;
 }
 
-static enum hk_slot_find put_slot(const void *block, const struct hk_packed_stack *by)
-{
-    struct hk_slot *slot = hk_slot_near((uintptr_t)block);
-    enum hk_slot_find found = hk_slot_find(block);
-    if (found != HK_SLOT_BLOCK)
-        return found;
-    slot->freed = *by;
-    hk_store_release(slot->xstate, HK_SLOT_FREED);
-    size_t bytes;
-    uintptr_t from = pages_of((uintptr_t)block, hk_load(slot->xsize), &bytes);
-    slot->dirty = !hk_os.bar((void *)from, bytes);
-    freed_queue[(guarded.first + guarded.queued) % HK_SLOTS] = (uint8_t)(slot - slots);
-    guarded.queued++;
-    guarded.live--;
-    return found;
-}
-
 enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by)
 {
     hk_lock(&guarded.lock);
-    enum hk_slot_find found = put_slot(block, by);
+    struct hk_slot *slot = hk_slot_near((uintptr_t)block);
+    enum hk_slot_find found = hk_slot_find(block);
+    if (found == HK_SLOT_BLOCK) {
+        size_t bytes;
+        uintptr_t from = pages_of((uintptr_t)block, hk_load(slot->xsize), &bytes);
+        slot->freed = *by;
+        hk_store_release(slot->xstate, HK_SLOT_FREED);
+        slot->dirty = !hk_os.bar((void *)from, bytes);
+        freed_queue[(guarded.first + guarded.queued) % HK_SLOTS] = (uint8_t)(slot - slots);
+        guarded.queued++;
+        guarded.live--;
+    }
     hk_unlock(&guarded.lock);
     return found;
 }

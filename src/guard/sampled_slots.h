@@ -6,12 +6,11 @@
  *                         ^                                                  |
  *                         +------ take: no slot is unused; the first of the queue, after at least 80 later frees
  *
- * Owns       the slots, their queue, what is known of the block in each.
- * Invariant  only the pages of live blocks are accessible (unless the system refuses): of 48 slots at most, 384 KiB. A block touches
- *            the left or the right end of its slot, as near as its alignment allows; up to 64 bytes beside it, on its pages, hold a
- *            pattern.
- * Threads    take, put: any (one lock, held over one system call). All else: any, without a lock, a signal handler too: the record of a
- *            slot that another thread is just changing may be torn. */
+ * Owns       the slots, their queue, and the record of the block in each.
+ * Invariant  only the pages of live blocks are accessible (unless the system refuses): of at most 48 slots, 384 KiB. A block touches the left or the
+ *            right end of its slot, as near as its alignment allows. Up to 64 bytes beside it, on its pages, hold a pattern.
+ * Threads    take, put: any (one lock, held over one system call). All else: any, without a lock, a signal handler too. The record of a slot that
+ *            another thread is changing may be torn. */
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
@@ -38,9 +37,9 @@ void hk_slots_init(void);
 /* Maps the slots, once. False if the system refuses (the next call tries again), or too many slots are live. */
 bool hk_slots_open(void);
 
-/* A slot with an accessible, zeroed block of so many bytes. NULL if the block does not fit, too many slots are live, or the system
- * refuses. `align` is a power of two. The caller then writes `allocated` in place, because a copy would take 184 bytes of the program's stack,
- * which may be small. Until then the slot has no stack. */
+/* Returns a slot with an accessible, zeroed block of so many bytes; NULL if the block does not fit, too many slots are live, or the system refuses.
+ * `align` is a power of two. The slot has no stack until the caller writes `allocated` in place. A copy would take 184 bytes of the program's stack,
+ * which may be small. */
 struct hk_slot *hk_slot_take(size_t size, size_t align);
 
 /* What a pointer into the slots is. */

@@ -1,9 +1,6 @@
-/* The state bytes of blocks, what a state says about a pointer that the guard refuses, the addresses of blocks of 0 bytes, and the protections in force. */
+/* Keeps the state bytes of blocks, finds the fault of a pointer that the guard refuses, and gives out the addresses of blocks of 0 bytes. */
 #include "guard/states.h"
 
-#include "base/bits.h"
-#include "os/os.h"
-#include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/miss.h"
 
@@ -51,24 +48,18 @@ HK_COLD void hk_guard_fault(enum hk_call call, const char *fault, const void *bl
     hk_report_pointer(call, fault, block);
 }
 
-static const char *fault_in_slab(const void *block)
-{
-    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    size_t index;
-    bool begins = hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) && index < slab->d.blocks &&
-                  !hk_slab_joins(slab, index);
-    if (!begins)
-        return HK_TEXT_inside;
-    hk_state_byte *state = hk_state_at((uintptr_t)block);
-    return state != NULL && hk_load(*state) != HK_STATE_NONE ? HK_TEXT_already_free : HK_TEXT_never_allocated;
-}
-
 HK_COLD const char *hk_guard_fault_of(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     hk_state_byte *state = hk_state_at((uintptr_t)block);
-    if (entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE)
-        return fault_in_slab(block);
+    if (entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE) {
+        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+        size_t index;
+        if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks ||
+            hk_slab_joins(slab, index))
+            return HK_TEXT_inside;
+        return state != NULL && hk_load(*state) != HK_STATE_NONE ? HK_TEXT_already_free : HK_TEXT_never_allocated;
+    }
     if (state != NULL && (uintptr_t)block % HK_FINE_STEP == 0 && (hk_load(*state) & HK_STATE_FREE) != 0)
         return HK_TEXT_already_free;
     if (hk_bootstrap_size(block) != SIZE_MAX || hk_foreign_readable(block) != 0)
@@ -97,27 +88,18 @@ bool hk_empties_begin(void)
 
 bool hk_is_empty(const void *p) { return empties.start != 0 && (uintptr_t)p - empties.start < EMPTIES * STEP; }
 
-static void *take_in(_Atomic uint64_t *word)
-{
-    uint64_t used = hk_load(*word);
-    while (used != UINT64_MAX) {
-        uint64_t bit = ~used & (used + 1);
-        if (atomic_compare_exchange_weak_explicit(word, &used, used | bit, memory_order_acquire, memory_order_relaxed))
-            return (void *)(empties.start + (size_t)((word - empties.used) * 64 + (ptrdiff_t)hk_ctz64(bit)) * STEP);
-    }
-    return NULL;
-}
-
 void *hk_empty_alloc(void)
 {
     uint32_t first = hk_load(empties.xnext);
     for (uint32_t i = 0; empties.start != 0 && i < EMPTIES / 64; i++) {
         uint32_t word = (first + i) % (EMPTIES / 64);
-        void *p = take_in(&empties.used[word]);
-        if (p != NULL) {
-            hk_store(empties.xnext, word);
-            return p;
-        }
+        uint64_t used = hk_load(empties.used[word]), bit;
+        while ((bit = ~used & (used + 1)) != 0)
+            if (atomic_compare_exchange_weak_explicit(&empties.used[word], &used, used | bit, memory_order_acquire,
+                                                      memory_order_relaxed)) {
+                hk_store(empties.xnext, word);
+                return (void *)(empties.start + ((size_t)word * 64 + hk_ctz64(bit)) * STEP);
+            }
     }
     return NULL;
 }

@@ -1,27 +1,20 @@
-/* States: says of every block whether the program has it. One byte for each 16 bytes of heap; that of a block's start holds the state.
+/* States: says of every block whether the program has it. There is one byte for each 16 bytes of heap; that of a block's start holds the state.
  *
  *   none --give_out--> busy -> live --take_back--> busy -> free --give_out--> busy -> live
  *
  * Owns       the bytes, 128 KiB for each chunk in which a block was given out, found by the chunk. 1 MiB of addresses for 65536 blocks of 0 bytes,
- *            which fault when they are touched, and a bit for each: set while the program has the block.
- * Invariant  a live byte lies at the start of a block that the program has. While a block is busy, one thread changes its contents
- *            and its byte, and no other thread reads meaning into them.
+ *            which fault when they are touched, and a bit for each, which is set while the program has the block.
+ * Invariant  a live byte lies at the start of a block that the program has. While a block is busy, only one thread reads and changes its contents and
+ *            byte.
  * Threads    any; a block's byte is written by the thread that allocates or frees it. */
 #ifndef HK_STATES_H
 #define HK_STATES_H
 
 #include "guard/guard.h"
 #include "span/descriptor.h"
-#include "span/page_map.h"
 
-/* The low bits of a live byte say by which function the block was allocated. */
-enum hk_state {
-    HK_STATE_NONE = 0, /* no block starts here, or it was never given out */
-    HK_STATE_BUSY = 0x20,
-    HK_STATE_FREE = 0x40,
-    HK_STATE_LIVE = 0x80,
-};
-
+/* NONE: no block starts here, or it was never given out. The low bits of a live byte say by which function the block was allocated. */
+enum hk_state { HK_STATE_NONE = 0, HK_STATE_BUSY = 0x20, HK_STATE_FREE = 0x40, HK_STATE_LIVE = 0x80 };
 enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;

@@ -1,31 +1,21 @@
 /* Turns the remote track on, and reports a block whose stage in the track does not allow its next step. */
-#include "guard/track_report.h"
+#include "guard/guard.h"
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "prof/stack.h"
 #include "guard/fault_text.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "slab/remote_track.h"
 #include "tcache/layout.h"
 
 enum { THREAD_SHIFT = 32 };
 
-/* The system is asked once a thread. */
-static uint64_t this_thread(struct hk_tcache *cache)
-{
-    if (cache == NULL)
-        return (uint32_t)hk_os_thread_id();
-    if (cache->system_thread == 0)
-        cache->system_thread = (uint32_t)hk_os_thread_id();
-    return cache->system_thread;
-}
-
+/* The system is asked for the number of a thread once. */
 static uint64_t place_of_free(const void *caller, bool whole)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    uint64_t thread = this_thread(cache) << THREAD_SHIFT;
+    uint32_t number = cache != NULL ? cache->system_thread : 0;
+    if (number == 0)
+        number = (uint32_t)hk_os_thread_id();
+    if (cache != NULL)
+        cache->system_thread = number;
+    uint64_t thread = (uint64_t)number << THREAD_SHIFT;
     if (caller == NULL)
         return thread;
     struct hk_stack stack;
@@ -34,11 +24,6 @@ static uint64_t place_of_free(const void *caller, bool whole)
     if (whole && hk_options.trace_remote == HK_TRACE_REMOTE_ON)
         hk_stack_capture(&stack, (void *)(uintptr_t)caller);
     return thread | (uint64_t)hk_stack_table_enter(&stack) << HK_STAGE_BITS;
-}
-
-static const struct hk_packed_stack *stack_of(uint64_t word)
-{
-    return hk_stack_table_get((uint32_t)word >> HK_STAGE_BITS);
 }
 
 static void tell_stack(struct hk_packed_stack packed, uint64_t word)
@@ -51,27 +36,24 @@ static void tell_stack(struct hk_packed_stack packed, uint64_t word)
     hk_fault_text_end();
 }
 
-static void explain_place(struct hk_text *text, uint64_t word)
-{
-    struct hk_module_place place;
-    struct hk_stack stack;
-    hk_stack_unpack(&stack, stack_of(word));
-    if (stack.depth > 1)
-        tell_stack(*stack_of(word), word);
-    hk_text_add(text, " at 0x%zx", (uintptr_t)stack.frames[0] - 1);
-    hk_fault_text_name(text, (uintptr_t)stack.frames[0] - 1, &place);
-}
-
 static const char *explain(struct hk_text *text, const char *fault, uint64_t word)
 {
     static const char *const stages[HK_STAGES] = {"at home", "in an outbox", "among the remote frees of its slab",
                                                   "claimed by a draining thread"};
+    const struct hk_packed_stack *packed = hk_stack_table_get((uint32_t)word >> HK_STAGE_BITS);
     hk_text_init(text, HK_NOWHERE);
     hk_text_add(text, "%s, %s", fault, stages[word & HK_STAGE_MASK]);
     if (word >> THREAD_SHIFT != 0)
         hk_text_add(text, ", freed by thread %u", (unsigned)(word >> THREAD_SHIFT));
-    if (stack_of(word) != NULL)
-        explain_place(text, word);
+    if (packed != NULL) {
+        struct hk_module_place place;
+        struct hk_stack stack;
+        hk_stack_unpack(&stack, packed);
+        if (stack.depth > 1)
+            tell_stack(*packed, word);
+        hk_text_add(text, " at 0x%zx", (uintptr_t)stack.frames[0] - 1);
+        hk_fault_text_name(text, (uintptr_t)stack.frames[0] - 1, &place);
+    }
     text->bytes[hk_min(text->used, sizeof text->bytes - 1)] = 0;
     return text->bytes;
 }

@@ -1,10 +1,6 @@
 /* Fills and empties a thread's cache of a user heap, and recalls blocks from other threads' caches when the heap's limit refuses memory. */
 #include "heaps/heap_cache.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "os/os.h"
 #include "span/meta.h"
 
 enum {
@@ -15,6 +11,103 @@ enum {
     AGED_AT_ONCE = 64,
 };
 #define BIN_BYTES (16 * HK_KIB) /* of blocks in a bin; one block, if it is larger */
+#define ARRAYS_OF_GROUP (HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *))
+
+/* Metadata frees blocks of up to 32 KiB only. */
+enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
+_Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
+
+struct hk_heap_cache hk_no_cache HK_COLD_DATA;
+void *hk_no_heap_items[1];
+
+void hk_heap_cache_init(struct hk_heap_cache *cache)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
+    hk_store(cache->xhit, &hk_no_cache);
+}
+
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. Called under some heap's lock, which fork takes, so that
+ * no child finds it half done. */
+static void make_no_cache(void)
+{
+    static _Atomic uint32_t xstage; /* 1: begun, 2: done */
+    uint32_t none = 0;
+    if (HK_LIKELY(hk_load_acquire(xstage) == 2))
+        return;
+    if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
+        hk_heap_cache_init(&hk_no_cache);
+        hk_store_release(xstage, 2);
+    }
+    while (hk_load_acquire(xstage) != 2)
+        hk_os_pause();
+}
+struct shelf_array {
+    struct shelf_array *next;
+};
+static _Atomic(struct shelf_array *) xunused_arrays[SHELF_LISTS] HK_COLD_DATA;
+
+static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
+{
+    return &xunused_arrays[hk_ctz64(size / FREED_TO)];
+}
+
+static void keep_unused_array(struct shelf_array *array, uint32_t size)
+{
+    _Atomic(struct shelf_array *) *list = unused_arrays(size);
+    array->next = hk_load(*list);
+    while (
+        !atomic_compare_exchange_weak_explicit(list, &array->next, array, memory_order_release, memory_order_relaxed))
+        continue;
+}
+
+/* Takes the whole list for a moment, so that no array can come back in between (ABA). Another thread that finds the list empty takes new memory. */
+static void *array_for_shelf(uint32_t size)
+{
+    if (size <= FREED_TO)
+        return hk_meta_alloc(size * sizeof(struct hk_heap_cache *));
+    struct shelf_array *first = atomic_exchange_explicit(unused_arrays(size), NULL, memory_order_acquire);
+    if (first == NULL)
+        return hk_meta_pages(size * sizeof(struct hk_heap_cache *));
+    for (struct shelf_array *rest = first->next, *next; rest != NULL; rest = next) {
+        next = rest->next;
+        keep_unused_array(rest, size);
+    }
+    return first;
+}
+
+void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
+{
+    uint32_t size = shelf->size;
+    void *array = shelf->caches;
+    shelf->caches = NULL;
+    shelf->size = shelf->reach = 0;
+    hk_store(shelf->xbusy, 0); /* its thread may have been killed in a hit */
+    if (size > FREED_TO)
+        keep_unused_array(array, size);
+    else if (size > 0)
+        hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
+}
+
+struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index)
+{
+    if (HK_LIKELY(index < shelf->size))
+        return &shelf->caches[index];
+    uint32_t size = (uint32_t)hk_max(shelf->size, LEAST_SHELF);
+    while (size <= index)
+        size *= 2;
+    struct hk_heap_cache **caches = array_for_shelf(size);
+    if (caches == NULL)
+        return NULL;
+    make_no_cache();
+    for (uint32_t at = 0; at < size; at++)
+        caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
+    hk_heap_shelf_drop(shelf);
+    shelf->caches = caches;
+    shelf->size = size;
+    shelf->reach = size << HK_ENTRY_OWNER_SHIFT;
+    return &shelf->caches[index];
+}
 
 static size_t items_of(const struct hk_heap_bin *bin) { return (size_t)(bin->top - bin->base); }
 static size_t capacity_of(const struct hk_heap_bin *bin) { return (size_t)(bin->limit - bin->base); }
@@ -35,7 +128,6 @@ static size_t slots_of(const struct hk_heap_bin *bin)
     return hk_min(slots, MOST_SLOTS);
 }
 
-/* First arrays are parts of groups, and stay the cache's. */
 static void drop_array(struct hk_heap_bin *bin)
 {
     if (capacity_of(bin) >= FIRST_SLOTS)
@@ -43,32 +135,26 @@ static void drop_array(struct hk_heap_bin *bin)
     bin->base = bin->top = bin->limit = hk_no_heap_items;
 }
 
-/* Of classes that lie together, which programs use together. */
-static void **first_array(struct hk_heap_cache *cache, unsigned class)
-{
-    void ***group = &cache->groups[class / HK_HEAP_GROUP];
-    if (*group == NULL)
-        *group = hk_meta_alloc(HK_HEAP_GROUP * FIRST_SLOTS * sizeof **group);
-    return *group != NULL ? *group + class % HK_HEAP_GROUP * FIRST_SLOTS : NULL;
-}
-
-/* Gives the bin a larger array, or its first. It stays as it is where it may not grow, or memory is refused. */
+/* Gives the bin its first array or a larger one. The bin stays as it is if it may not grow, or memory is refused. First arrays of adjacent classes
+ * lie together, because programs use these classes together. They stay the cache's. */
 static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
+    void ***group = &cache->groups[class / HK_HEAP_GROUP], **array = NULL;
     size_t slots = has_items_array(bin) ? hk_min(slots_of(bin) * ARRAY_GROWTH, MOST_SLOTS) : FIRST_SLOTS,
            n = items_of(bin);
     cache->turns[class] = 0;
     if (most_in(class, slots) <= capacity_of(bin))
         return;
-    void **array = slots == FIRST_SLOTS ? first_array(cache, class) : hk_meta_alloc(slots * sizeof *array);
+    if (slots != FIRST_SLOTS)
+        array = hk_meta_alloc(slots * sizeof *array);
+    else if (*group != NULL || (*group = hk_meta_alloc(ARRAYS_OF_GROUP)) != NULL)
+        array = *group + class % HK_HEAP_GROUP * FIRST_SLOTS;
     if (array == NULL)
         return;
     memcpy(array + 1, bin->base + 1, n * sizeof *array);
     drop_array(bin);
-    bin->base = array;
-    bin->top = array + n;
-    bin->limit = array + most_in(class, slots);
+    *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
 /* Returns the bin after a miss or an overflow. A bin that has these often grows. NULL if memory for its first array is refused. */
@@ -81,51 +167,29 @@ static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned cla
     return has_items_array(bin) ? bin : NULL;
 }
 
-static struct hk_heap_cache *new_heap_cache(struct hk_heap_shelf *shelf, struct hak_heap *heap)
-{
-    struct hk_heap_cache *cache = hk_meta_alloc(sizeof *cache);
-    if (cache == NULL)
-        return NULL;
-    hk_heap_cache_init(cache);
-    cache->heap = heap;
-    cache->shelf = shelf;
-    return cache;
-}
-
-static void drop_heap_cache(struct hk_heap_cache *cache)
-{
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        drop_array(&cache->bins[class]);
-    for (unsigned group = 0; group < HK_HEAP_GROUPS; group++)
-        if (cache->groups[group] != NULL)
-            hk_meta_free(cache->groups[group], HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *));
-    hk_meta_free(cache, sizeof *cache);
-}
-
-/* The blocks that it held are gone with their generation. */
-static void enter_heap_locked(struct hk_heap_cache *cache)
-{
-    struct hak_heap *heap = cache->heap;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        cache->bins[class].top = cache->bins[class].base;
-        cache->bins[class].served = 0;
-    }
-    cache->generation = hk_load(heap->xgeneration);
-    HK_HEAP_LIST_PUSH(&heap->caches, cache);
-}
-
 static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
     bool may = shelf != NULL && heap->has_caches && hk_heap_is_open(heap);
-    struct hk_heap_cache **place = may ? hk_heap_shelf_place(shelf, heap->index) : NULL;
+    struct hk_heap_cache **place = may ? hk_heap_shelf_place(shelf, heap->index) : NULL, *cache;
     if (place == NULL)
         return NULL;
-    struct hk_heap_cache *cache = *place != &hk_no_cache ? *place : new_heap_cache(shelf, heap);
-    if (cache == NULL)
-        return NULL;
-    *place = cache;
-    if (cache->generation != hk_load(heap->xgeneration))
-        enter_heap_locked(cache);
+    if (*place == &hk_no_cache) {
+        if ((cache = hk_meta_alloc(sizeof *cache)) == NULL)
+            return NULL;
+        hk_heap_cache_init(cache);
+        cache->heap = heap;
+        cache->shelf = shelf;
+        *place = cache;
+    }
+    cache = *place;
+    if (cache->generation != hk_load(heap->xgeneration)) { /* the blocks that it held are gone with their generation */
+        for (struct hk_heap_bin *bin = cache->bins; bin < cache->bins + HK_FINE_CLASSES; bin++) {
+            bin->top = bin->base;
+            bin->served = 0;
+        }
+        cache->generation = hk_load(heap->xgeneration);
+        HK_HEAP_LIST_PUSH(&heap->caches, cache);
+    }
     hk_store(cache->xhit, cache);
     return cache;
 }
@@ -139,18 +203,10 @@ static struct hk_heap_cache *cache_for_locked(struct hk_heap_shelf *shelf, struc
     return open_cache_locked(shelf, heap);
 }
 
-static void put_oldest(struct hk_heap_cache *cache, struct hk_heap_bin *bin, size_t n)
-{
-    hk_heap_put(cache->heap, bin->base + 1, (unsigned)n);
-    memmove(bin->base + 1, bin->base + 1 + n, (items_of(bin) - n) * sizeof *bin->base);
-    bin->top -= n;
-}
-
 static void flush_locked(struct hk_heap_cache *cache)
 {
     bool valid = cache->generation == hk_load(cache->heap->xgeneration);
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        struct hk_heap_bin *bin = &cache->bins[class];
+    for (struct hk_heap_bin *bin = cache->bins; bin < cache->bins + HK_FINE_CLASSES; bin++) {
         if (bin->top != bin->base && valid)
             hk_heap_put(cache->heap, bin->base + 1, (unsigned)items_of(bin));
         bin->top = bin->base;
@@ -173,21 +229,9 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
 
 static bool has_blocks(const struct hk_heap_cache *cache)
 {
-    struct hk_heap_cached held = {0, 0, 0, 0};
+    struct hk_heap_cached held = {0};
     count_heap_cache(cache, &held);
     return held.blocks > 0;
-}
-
-/* Shuts the caches of other threads that have blocks. A thread that finds its cache shut comes for the lock. False if there is none. */
-static bool shut_others_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
-{
-    bool any = false;
-    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        if (cache->shelf != own && has_blocks(cache)) {
-            hk_store(cache->xhit, &hk_no_cache);
-            any = true;
-        }
-    return any;
 }
 
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
@@ -201,11 +245,18 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Behind the fence, a thread is seen in its hit, or sees its cache shut. */
+/* Flushes the caches of other threads, as far as they leave their hit. A thread that finds its cache shut waits for the lock. After the fence, a
+ * thread is seen in its hit, or it sees its cache shut. */
 static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
-    bool reaches = shut_others_locked(own, heap) && hk_os.fence_threads();
+    bool any = false;
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        if (cache->shelf != own && has_blocks(cache)) {
+            hk_store(cache->xhit, &hk_no_cache);
+            any = true;
+        }
+    bool reaches = any && hk_os.fence_threads();
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
             flush_locked(cache);
@@ -230,29 +281,23 @@ static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap 
     return hk_heap_take(heap, class, end, want, by_limit);
 }
 
-static void *take_past_cache(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, bool *by_limit)
-{
-    void *block = NULL;
-    if (take_or_recall(own, heap, class, &block + 1, 1, by_limit) != 0)
-        heap->served++;
-    return block;
-}
-
-/* Half a bin at a time, written to the bin where it will stand. */
+/* Takes half a bin at a time, written to the bin where it will stand. */
 static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
     struct hk_heap_bin *bin = cache != NULL ? bin_in_need(cache, class) : NULL;
-    if (bin == NULL)
-        return take_past_cache(shelf, heap, class, by_limit);
-    if (items_of(bin) > 0) /* the cache was shut, or the call did not try the bin */
-        return hk_heap_pop(cache, class * HK_CLASS_BYTES);
-    unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
-    unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
-    if (got < want)
+    if (bin == NULL) {
+        void *block = NULL;
+        heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
+        return block;
+    }
+    if (items_of(bin) == 0) { /* else the cache was shut, or the call did not try the bin */
+        unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
+        unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
-    bin->top = bin->base + got;
-    return got != 0 ? hk_heap_pop(cache, class * HK_CLASS_BYTES) : NULL;
+        bin->top = bin->base + got;
+    }
+    return items_of(bin) != 0 ? hk_heap_pop(cache, class * HK_CLASS_BYTES) : NULL;
 }
 
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
@@ -264,22 +309,26 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* False without a cache, or room for a bin. */
+/* Returns false without a cache, or room for a bin. Gives the older half of a full bin back. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);
+    size_t offset = class * HK_CLASS_BYTES;
     if (cache == NULL)
         return false;
-    size_t offset = class * HK_CLASS_BYTES;
     if (hk_heap_push(cache, offset, block))
         return true;
     struct hk_heap_bin *bin = bin_in_need(cache, class);
     if (bin == NULL)
         return false;
-    if (HK_UNLIKELY(items_of(bin) > 0) && HK_UNLIKELY(*bin->top == block))
+    size_t items = items_of(bin), half = (items + 1) / 2;
+    if (HK_UNLIKELY(items > 0) && HK_UNLIKELY(*bin->top == block))
         hk_invalid_pointer(HK_CALL_FREE, HK_TEXT_already_free, block);
-    if (items_of(bin) == capacity_of(bin))
-        put_oldest(cache, bin, (items_of(bin) + 1) / 2);
+    if (items == capacity_of(bin)) {
+        hk_heap_put(heap, bin->base + 1, (unsigned)half);
+        memmove(bin->base + 1, bin->base + 1 + half, (items - half) * sizeof *bin->base);
+        bin->top -= half;
+    }
     return hk_heap_push(cache, offset, block);
 }
 
@@ -303,7 +352,7 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
-/* Grows while the cache is in use, but for frees alone. */
+/* Returns the number of blocks that the cache has handed out. Frees do not change it. */
 static uint64_t served_by(const struct hk_heap_cache *cache)
 {
     uint64_t served = 0;
@@ -312,25 +361,24 @@ static uint64_t served_by(const struct hk_heap_cache *cache)
     return served;
 }
 
-/* From its heap's list, if the heap is still the same. */
-static void leave_heap_locked(struct hk_heap_cache *cache)
-{
-    struct hak_heap *heap = cache->heap;
-    if (cache->generation != hk_load(heap->xgeneration))
-        return;
-    heap->served += served_by(cache);
-    HK_HEAP_LIST_REMOVE(&heap->caches, cache);
-}
-
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
+    struct hak_heap *heap = cache->heap;
     shelf->caches[at] = &hk_no_cache;
-    hk_heap_lock(cache->heap);
+    hk_heap_lock(heap);
     flush_locked(cache);
-    leave_heap_locked(cache);
-    hk_heap_unlock(cache->heap);
-    drop_heap_cache(cache);
+    if (cache->generation == hk_load(heap->xgeneration)) {
+        heap->served += served_by(cache);
+        HK_HEAP_LIST_REMOVE(&heap->caches, cache);
+    }
+    hk_heap_unlock(heap);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        drop_array(&cache->bins[class]);
+    for (unsigned group = 0; group < HK_HEAP_GROUPS; group++)
+        if (cache->groups[group] != NULL)
+            hk_meta_free(cache->groups[group], ARRAYS_OF_GROUP);
+    hk_meta_free(cache, sizeof *cache);
 }
 
 static void age_cache(struct hk_heap_shelf *shelf, uint32_t at)
@@ -369,7 +417,7 @@ void hk_heap_shelf_end(struct hk_heap_shelf *shelf)
 
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap)
 {
-    struct hk_heap_cached sum = {0, 0, 0, 0};
+    struct hk_heap_cached sum = {0};
     for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         count_heap_cache(cache, &sum);
     return sum;
@@ -385,16 +433,14 @@ void hk_heap_void_caches(struct hak_heap *heap)
 
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor)
 {
-    struct hk_heap_cached before = hk_heap_cached(heap), after = {0, 0, 0, 0};
-    struct hk_heap_cache *mine = NULL;
-    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        if (cache->shelf == survivor)
-            mine = cache;
-    if (mine != NULL) {
+    struct hk_heap_cached before = hk_heap_cached(heap);
+    struct hk_heap_cache *mine = heap->caches;
+    while (mine != NULL && mine->shelf != survivor)
+        mine = mine->next;
+    if (mine != NULL)
         mine->next = mine->prev = NULL;
-        count_heap_cache(mine, &after);
-    }
     heap->caches = mine;
+    struct hk_heap_cached after = hk_heap_cached(heap);
     heap->served += before.served - after.served;
     return before.blocks - after.blocks;
 }

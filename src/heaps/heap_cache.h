@@ -1,23 +1,72 @@
-/* Heap cache: a thread's free blocks of one heap, in bins as those of its tcache; and the thread's shelf of such caches.
+/* Heap cache: a thread's free blocks of one heap, in bins like those of its tcache, and the thread's shelf of these caches.
  *
  *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
  *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
  *
- * Owns       the caches and their bins. A bin begins with 7 blocks at most and grows while it misses.
- * Invariant  blocks in a cache are free and of the generation of the cache: if the heap has another one by now, there are no such blocks.
- *            A NULL lies below the lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's;
- *            only such a cache is open.
- * Threads    the shelf: its thread, and whoever ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's lock;
- *            whoever has that lock, while the cache is shut and no hit is under way.
+ * Owns       the caches, their bins, and the arrays of the shelves. Arrays of more than 4096 numbers wait on lists for the next thread that needs
+ *            one. A number without a cache has hk_no_cache, which misses, as hits of a shut cache do. A bin begins with 7 blocks at most and grows
+ *            while it misses.
+ * Invariant  blocks in a cache are free and of the generation of the cache. They are gone if the heap has another generation. A NULL lies below the
+ *            lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's. Only a cache on the list is
+ *            open.
+ * Threads    the shelf: its thread, and the thread that ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's
+ *            lock; the holder of that lock, while the cache is shut and no hit is under way.
  * Never      writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
 #define HK_HEAP_CACHE_H
 
-#include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
 
-/* A hit is under way. Another thread that shuts a cache and then makes this one execute a fence finds `xbusy` set, or this thread finds the
- * cache shut: so two plain stores are enough here (see hk_heap_recall()). */
+struct hk_heap_bin {
+    void **top, **limit; /* the newest item; the highest value of top */
+    uint64_t served;     /* blocks that malloc has taken */
+    void **base;         /* *base is NULL */
+};
+_Static_assert(sizeof(struct hk_heap_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
+
+/* The first arrays of adjacent classes lie together. */
+enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1) / HK_HEAP_GROUP };
+
+struct hk_heap_shelf;
+
+struct hk_heap_cache {
+    void *no_top, *no_limit;              /* NULL: the bin of mark 0, that of pages without a slab, is full */
+    _Atomic(struct hk_heap_cache *) xhit; /* where hits go: itself while it is open, else hk_no_cache */
+    struct hak_heap *heap;
+    struct hk_heap_bin bins[HK_FINE_CLASSES];
+    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin at its capacity */
+    uint64_t served_when_aged;      /* blocks that its bins had served when the shelf was last aged */
+    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins */
+    struct hk_heap_shelf *shelf;
+    /* under the heap's lock */
+    uint64_t generation; /* that of the heap when the cache came onto its list; 0: it never did */
+    struct hk_heap_cache *next, *prev;
+};
+_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
+               "hk_mark_of_class() of a class leads to its bin");
+
+/* Of each thread, by the number of the heap; hk_no_cache where there is none. All zeros: no cache. */
+struct hk_heap_shelf {
+    struct hk_heap_cache **caches;
+    uint32_t size;
+    uint32_t reach;         /* size, as a distance of page map entries from HK_ENTRY_HEAPS */
+    uint32_t age_at;        /* the number that hk_heap_shelf_age() goes on with */
+    _Atomic uint32_t xbusy; /* 1 while a hit uses one of its caches */
+};
+
+/* Its bins are empty and full. */
+extern struct hk_heap_cache hk_no_cache;
+extern void *hk_no_heap_items[1];
+/* A shut cache with bins that have no arrays. */
+void hk_heap_cache_init(struct hk_heap_cache *cache);
+
+/* The place of a number, which the shelf has from here on; NULL if memory is refused. */
+struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index);
+/* Frees the array. */
+void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
+
+/* Says that a hit is under way. Two plain stores are enough: another thread that shuts a cache and then makes this thread execute a fence finds
+ * `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
 HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
     hk_store(shelf->xbusy, 1);
@@ -26,7 +75,7 @@ HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 
 HK_INLINE void hk_heap_hit_end(struct hk_heap_shelf *shelf) { hk_store_release(shelf->xbusy, 0); }
 
-/* False where the heap was reset, and since another thread has shut the cache. */
+/* Returns false if the heap was reset, or another thread has shut the cache. */
 HK_INLINE bool hk_heap_cache_is_open(const struct hk_heap_cache *cache) { return hk_load(cache->xhit) == cache; }
 
 HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t offset)
@@ -34,7 +83,7 @@ HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t
     return (struct hk_heap_bin *)(void *)((char *)cache->bins + offset);
 }
 
-/* NULL is a miss. Here and below, no address of a bin is made: instructions have it as a sum. */
+/* Returns NULL on a miss. Here and below, no address of a bin is computed, because instructions can address it as a sum. */
 HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
 {
     void **top = hk_heap_bin_at(cache, offset)->top;
@@ -50,7 +99,7 @@ HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
     return block;
 }
 
-/* Into the bin at `base` + `first` + `offset`, of which `first` is a constant. */
+/* Pushes into the bin at `base` + `first` + `offset`, of which `first` is a constant. */
 HK_INLINE bool hk_heap_push_from(void *base, size_t first, size_t offset, void *block)
 {
     void **top = ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top;
@@ -71,8 +120,8 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* The same where `offset` is that of the page map entry: also of a slice that slabs share, and of what no bin holds. The mark of a page of
- * this slice is hk_mark_of_class() of a class, or HK_MARK_NONE, which no bin has room for. */
+/* Pushes a block by the offset in its page map entry, which may also be that of a shared slice, or of a block that no bin holds. The mark of a page
+ * of a shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -84,21 +133,21 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* After a miss, and for a class without bins: a block. `shelf` may be NULL. NULL: *by_limit tells who refused. */
+/* Returns a block after a miss, or of a class without bins. `shelf` may be NULL. If the result is NULL, *by_limit tells whether the limit refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
-/* After an overflow, or without a cache: takes a block of a class of the bins back. */
+/* Takes a block back after an overflow, or without a cache. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own`: the shelf of the calling thread, or
- * NULL. Stays: a thread that does not leave a hit for a tenth of a second, as in a handler of a signal that came there. */
+/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread,
+ * or NULL. A thread keeps its blocks if it does not leave a hit for a tenth of a second, as in a handler of a signal that interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
-/* What the caches of a heap hold is void, and they are its no more. Under the heap's lock, before a new generation. */
+/* Shuts the caches of a heap and takes them off its list, because their blocks are void. Under the heap's lock, before a new generation. */
 void hk_heap_void_caches(struct hak_heap *heap);
 /* Gives the blocks of a thread back to the slabs of all heaps of which it has caches, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
 /* Flushes some caches that were not used since the last time, and frees those of closed heaps. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
-/* The thread ends: nothing is left of its shelf. */
+/* Ends the shelf of a thread that ends. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
 
 /* Blocks and bytes in all caches of a heap, and blocks that these have served. Under the heap's lock. */

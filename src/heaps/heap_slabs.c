@@ -1,13 +1,9 @@
 /* Makes and releases the slabs of a user heap, several small ones in one slice, and takes and frees blocks of these slabs. */
 #include "heaps/heap_slabs.h"
 
-#include <string.h>
-
-#include "base/bits.h"
 #include "policy/gate.h"
 #include "slab/slab_life.h"
 #include "span/meta.h"
-#include "span/page_heap.h"
 
 enum {
     SHARED_TO = 4096,      /* bytes: slabs of larger blocks share no slice */
@@ -15,8 +11,6 @@ enum {
     SURELY_TOUCHED = 4608, /* see slab/slab_heap.c */
 };
 #define DENSE_FROM HK_MIB
-
-static uint32_t heap_entry(const struct hak_heap *heap, unsigned class) { return heap->key | class * HK_CLASS_BYTES; }
 
 /* The lists end at NULL and begin in the heap: a heap without memory is all zeros. */
 static void push_slab(struct hk_slab **list, struct hk_slab *slab)
@@ -60,18 +54,12 @@ static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use u
     return start;
 }
 
-/* Overwrites memory that goes back to the process while protections are on. They take free memory of the process for zeros, because each free
- * writes them. A free in a user heap does not. */
-static void wipe_if_guarded(uintptr_t start, size_t bytes)
-{
-    if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
-        memset((void *)start, 0, bytes);
-}
-
 static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
 {
     hk_page_map_set(start, bytes / HK_SLICE, entry);
-    wipe_if_guarded(start, bytes);
+    /* While protections are on, free memory of the process counts as zeros, because each free writes them. A free in a user heap does not. */
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
+        memset((void *)start, 0, bytes);
     hk_span_free(start, bytes / HK_SLICE);
     hk_heap_uncharge(heap, bytes);
 }
@@ -94,7 +82,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
     slice->slabs = slabs;
     slice->free_pages = UINT16_MAX;
     HK_HEAP_LIST_PUSH(&heap->slices, slice);
-    hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
+    hk_page_map_assign(start, 1, heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES, &slice->d);
     hk_page_map_cover_marks(start, HK_SLICE);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
     return slice;
@@ -106,14 +94,11 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     HK_HEAP_LIST_REMOVE(&heap->slices, slice);
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
-    hk_page_map_set(start, 1, entry);
     hk_descriptor_drop(&slice->d);
-    wipe_if_guarded(start, HK_SLICE);
-    hk_span_free(start, 1);
-    hk_heap_uncharge(heap, HK_SLICE);
+    return_span(heap, start, HK_SLICE, entry);
 }
 
-/* Pages of a slab that shares_slice a slice: for 4 blocks at least. 0: it shares_slice none. */
+/* Returns the pages of a slab that shares a slice, for 4 blocks at least; 0 if slabs of the class share none. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;
@@ -127,15 +112,6 @@ static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
     for (unsigned more = 1; more < n; more++)
         free &= free >> 1;
     return free != 0 ? hk_ctz64(free) : HK_SLICE_PAGES;
-}
-
-static struct hk_heap_slice *slice_with(struct hak_heap *heap, unsigned n, bool *by_limit)
-{
-    struct hk_heap_slice *slice = heap->slices;
-    for (; slice != NULL; slice = slice->next)
-        if (find_pages(slice, n) < HK_SLICE_PAGES)
-            return slice;
-    return make_slice(heap, by_limit);
 }
 
 static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, struct hk_slab *slab)
@@ -154,10 +130,13 @@ static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool 
 {
     unsigned pages = shared_pages(class);
     struct hk_slab *slab = cut_for_heap(class, pages * HK_PAGE);
-    struct hk_heap_slice *slice = slab != NULL ? slice_with(heap, pages, by_limit) : NULL;
-    if (slice == NULL) {
-        if (slab != NULL)
-            hk_slab_drop(slab);
+    if (slab == NULL)
+        return NULL;
+    struct hk_heap_slice *slice = heap->slices;
+    while (slice != NULL && find_pages(slice, pages) == HK_SLICE_PAGES)
+        slice = slice->next;
+    if (slice == NULL && (slice = make_slice(heap, by_limit)) == NULL) {
+        hk_slab_drop(slab);
         return NULL;
     }
     unsigned first = find_pages(slice, pages);
@@ -166,30 +145,15 @@ static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool 
     return slab;
 }
 
-static enum hk_use heap_use(struct hak_heap *heap, unsigned class)
-{
-    if (hk_load(heap->xcharged) < DENSE_FROM)
-        return HK_USE_SPARSE;
-    return hk_classes[class].size <= SURELY_TOUCHED ? HK_USE_DENSE : HK_USE_UNSURE;
-}
-
-/* A span for a slab of the class, shorter than usual if the limit allows no other. */
-static uintptr_t slab_span(struct hak_heap *heap, unsigned class, size_t *bytes, bool *by_limit)
-{
-    size_t size = hk_classes[class].size;
-    *bytes = hk_classes[class].slab_bytes;
-    for (;;) {
-        uintptr_t start = charged_span(heap, *bytes, heap_use(heap, class), by_limit);
-        if (start != 0 || !*by_limit || *bytes - HK_SLICE < size)
-            return start;
-        *bytes = hk_align_up(hk_max(*bytes / 2, size), HK_SLICE);
-    }
-}
-
+/* Makes a slab with a span of its own, which is shorter than usual if the limit allows no other. */
 static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
-    size_t bytes;
-    uintptr_t start = slab_span(heap, class, &bytes, by_limit);
+    size_t size = hk_classes[class].size, bytes = hk_classes[class].slab_bytes;
+    bool sparse = hk_load(heap->xcharged) < DENSE_FROM;
+    enum hk_use use = sparse ? HK_USE_SPARSE : size <= SURELY_TOUCHED ? HK_USE_DENSE : HK_USE_UNSURE;
+    uintptr_t start;
+    while ((start = charged_span(heap, bytes, use, by_limit)) == 0 && *by_limit && bytes - HK_SLICE >= size)
+        bytes = hk_align_up(hk_max(bytes / 2, size), HK_SLICE);
     struct hk_slab *slab = start != 0 ? cut_for_heap(class, bytes) : NULL;
     if (slab == NULL) {
         if (start != 0)
@@ -197,29 +161,17 @@ static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *b
         return NULL;
     }
     slab->d.start = start;
-    hk_page_map_assign(start, bytes / HK_SLICE, heap_entry(heap, class), &slab->d);
+    hk_page_map_assign(start, bytes / HK_SLICE, heap->key | class * HK_CLASS_BYTES, &slab->d);
     if (class >= HK_FINE_CLASSES)
         hk_page_map_cover_marks(start, bytes);
     return slab;
 }
 
-static struct hk_slab *take_empty(struct hak_heap *heap, unsigned class)
-{
-    struct hk_slab *slab = class < HK_FINE_CLASSES ? heap->empty[class] : NULL;
-    if (slab == NULL)
-        return NULL;
-    heap->empty[class] = NULL;
-    push_slab(&heap->partial[class], slab);
-    return slab;
-}
-
 static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
-    bool may_share = shared_pages(class) != 0;
-    struct hk_slab *slab = may_share && heap->slabs_of[class] < SHARED_OF_CLASS ? make_sharing(heap, class, by_limit)
-                                                                                : make_whole(heap, class, by_limit);
-    /* What a whole span would be too much for may fit into pages that are left. */
-    if (slab == NULL && may_share && heap->slabs_of[class] >= SHARED_OF_CLASS)
+    bool may_share = shared_pages(class) != 0, shares = may_share && heap->slabs_of[class] < SHARED_OF_CLASS;
+    struct hk_slab *slab = shares ? make_sharing(heap, class, by_limit) : make_whole(heap, class, by_limit);
+    if (slab == NULL && may_share && !shares) /* memory or the limit may suffice for some pages */
         slab = make_sharing(heap, class, by_limit);
     if (slab == NULL)
         return NULL;
@@ -235,9 +187,11 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     *by_limit = false;
     while (got < want) {
         struct hk_slab *slab = heap->partial[class];
-        if (slab == NULL && got == 0 && (slab = take_empty(heap, class)) == NULL)
-            slab = make_for_heap(heap, class, by_limit);
-        if (slab == NULL)
+        if (slab == NULL && got == 0 && class < HK_FINE_CLASSES && (slab = heap->empty[class]) != NULL) {
+            heap->empty[class] = NULL;
+            push_slab(&heap->partial[class], slab);
+        }
+        if (slab == NULL && (slab = make_for_heap(heap, class, by_limit)) == NULL)
             break;
         unsigned n = (unsigned)hk_min(want - got, slab->free);
         hk_slab_alloc(slab, end - got, n);
@@ -252,17 +206,6 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     return got;
 }
 
-static bool shares_slice(const struct hk_slab *slab) { return slab->d.bytes < HK_SLICE; }
-
-static void leave_slice(struct hak_heap *heap, struct hk_slab *slab)
-{
-    struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_at(slab->d.start);
-    set_pages(slice, (unsigned)(slab->d.start / HK_PAGE % HK_SLICE_PAGES), (unsigned)(slab->d.bytes / HK_PAGE), NULL);
-    bool only_one = heap->slices == slice && slice->next == NULL;
-    if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
-        release_slice(heap, slice, HK_ENTRY_EMPTIED);
-}
-
 /* Requires a slab on no list. */
 static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
 {
@@ -270,21 +213,17 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
     size_t bytes = slab->d.bytes;
     heap->slabs--;
     heap->slabs_of[class_of(slab)]--;
-    if (shares_slice(slab))
-        leave_slice(heap, slab);
+    if (slab->d.bytes < HK_SLICE) { /* the slab shares a slice */
+        struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_at(slab->d.start);
+        set_pages(slice, (unsigned)(slab->d.start / HK_PAGE % HK_SLICE_PAGES), (unsigned)(slab->d.bytes / HK_PAGE),
+                  NULL);
+        bool only_one = heap->slices == slice && slice->next == NULL;
+        if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
+            release_slice(heap, slice, HK_ENTRY_EMPTIED);
+    }
     hk_slab_drop(slab);
     if (bytes >= HK_SLICE)
         return_span(heap, start, bytes, HK_ENTRY_EMPTIED);
-}
-
-/* One slab of free blocks of a class stays for the next miss, if there are no other free ones, blocks are small and no limit is near. */
-static bool stays_in_heap(struct hak_heap *heap, const struct hk_slab *slab)
-{
-    unsigned class = class_of(slab);
-    size_t limit = hk_load(heap->xlimit);
-    bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
-    bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;
-    return only_one && !near && heap->taken_blocks > 0;
 }
 
 /* NULL: no slab has the page. */
@@ -294,18 +233,6 @@ static struct hk_slab *slab_with(const void *block, uint32_t entry)
         return hk_slab_at((uintptr_t)block);
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return slice->slabs[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES];
-}
-
-static struct hk_slab *slab_of_heap(const struct hak_heap *heap, void *block)
-{
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    bool left = hk_entry_is_left(entry);
-    if (!left && hk_entry_owner(entry) != HK_FIRST_HEAP + heap->index)
-        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_heap_other, block);
-    struct hk_slab *slab = left ? NULL : slab_with(block, entry);
-    if (slab == NULL)
-        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
-    return slab;
 }
 
 const char *hk_heap_fault_at(const void *block, uint32_t entry)
@@ -332,7 +259,11 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     unlink_from(&heap->partial[class], slab);
-    if (stays_in_heap(heap, slab))
+    /* One slab of free blocks of a small class stays for the next miss if no other is free and the limit is not near. */
+    size_t limit = hk_load(heap->xlimit);
+    bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
+    bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;
+    if (only_one && !near && heap->taken_blocks > 0)
         heap->empty[class] = slab;
     else
         release_slab(heap, slab);
@@ -342,7 +273,13 @@ void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
 {
     void *const *at = blocks, *const *end = blocks + n;
     while (at != end) {
-        struct hk_slab *slab = slab_of_heap(heap, *at);
+        uint32_t entry = hk_page_map_lookup((uintptr_t)*at);
+        bool left = hk_entry_is_left(entry);
+        if (!left && hk_entry_owner(entry) != HK_FIRST_HEAP + heap->index)
+            hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_heap_other, *at);
+        struct hk_slab *slab = left ? NULL : slab_with(*at, entry);
+        if (slab == NULL)
+            hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, *at);
         void *const *from = at;
         while (at != end && hk_slab_mark_free(slab, at))
             at++;
@@ -364,20 +301,14 @@ void hk_heap_release_empty(struct hak_heap *heap)
         release_slice(heap, heap->slices, HK_ENTRY_EMPTIED);
 }
 
-/* The marks of medium blocks that are live. */
-static void clear_marks(const struct hk_slab *slab)
-{
-    for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
-        (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
-}
-
 static void end_slabs(struct hak_heap *heap, struct hk_slab **list)
 {
     for (struct hk_slab *slab; (slab = *list) != NULL;) {
         uintptr_t start = slab->d.start;
         size_t bytes = slab->d.bytes;
         unlink_from(list, slab);
-        clear_marks(slab);
+        for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
+            (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
         hk_slab_drop(slab);
         if (bytes >= HK_SLICE)
             return_span(heap, start, bytes, HK_ENTRY_ENDED);

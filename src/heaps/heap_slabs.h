@@ -5,10 +5,10 @@
  *
  *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
  *
- * Owns       the lists of slabs and of shared slices of each heap, and how the descriptors of both look.
- * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has
- *            HK_OF_HEAP set: walks over the slabs of threads pass by it. No block of a heap is ever remotely freed, joined or purged.
- * Threads    under the heap's lock, but for hk_heap_class_at(), of the thread that has the block.
+ * Owns       the lists of slabs and of shared slices of each heap, and the form of their descriptors.
+ * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has HK_OF_HEAP set, so
+ *            that walks over the slabs of threads skip it. No block of a user heap is ever remotely freed, joined or purged.
+ * Threads    under the heap's lock. hk_heap_class_at(): the thread that has the block.
  * Never      touches the blocks. */
 #ifndef HK_HEAP_SLABS_H
 #define HK_HEAP_SLABS_H
@@ -29,8 +29,8 @@ struct hk_heap_slice {
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
- * of the slice say so at once, if it has some (see slab/slab.h). */
+/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES; more than that of any class if no slab has the page. If the slice has marks,
+ * these answer faster (see slab/slab.h). */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
@@ -44,7 +44,8 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If 0, *by_limit tells who refused. */
+/* Takes up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If it is 0, *by_limit tells whether the
+ * limit refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Fatal if one of them is not a taken block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);

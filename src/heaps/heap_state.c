@@ -1,13 +1,10 @@
 /* Allocates the records of user heaps, finds a heap by its number, and counts the heap's memory against its limit. */
 #include "heaps/heap_state.h"
 
-#include <string.h>
-
-#include "base/bits.h"
 #include "os/os.h"
 #include "span/meta.h"
 
-/* The first lock is the table's. Heaps share the others: so many need no memory for a heap, and fork takes few. */
+/* The first lock is the table's. Heaps share the others, so that a heap needs no memory for a lock, and fork takes few locks. */
 enum { LOCKS_OF_HEAPS = 64, HEAPS_IN_PART = 1024, PARTS_OF_HEAPS = 64 };
 _Static_assert(HEAPS_IN_PART *PARTS_OF_HEAPS > HK_HEAPS_MOST, "a place for each number");
 
@@ -19,7 +16,7 @@ static struct {
     _Atomic(_Atomic(struct hak_heap *) *) xparts[PARTS_OF_HEAPS];
 } heap_table HK_COLD_DATA;
 
-/* The others once there is a heap: the fork of a process without heaps touches one lock. */
+/* The other locks are registered once there is a heap, so that the fork of a process without heaps touches one lock. */
 void hk_heap_state_init(void) { hk_lock_register(HK_RANK_HEAPS, &locks[0]); }
 
 uint32_t hk_heaps_end(void) { return hk_load_acquire(heap_table.xend); }
@@ -31,64 +28,44 @@ struct hak_heap *hk_heap_by_index(uint32_t index)
     return hk_load_acquire(hk_load_acquire(heap_table.xparts[index / HEAPS_IN_PART])[index % HEAPS_IN_PART]);
 }
 
-static bool has_part(uint32_t index)
-{
-    _Atomic(_Atomic(struct hak_heap *) *) *part = &heap_table.xparts[index / HEAPS_IN_PART];
-    if (hk_load(*part) == NULL)
-        hk_store_release(*part, hk_meta_alloc(HEAPS_IN_PART * sizeof(struct hak_heap *)));
-    return hk_load(*part) != NULL;
-}
-
 static struct hak_heap *new_heap_locked(void)
 {
     uint32_t index = hk_load(heap_table.xend);
-    if (index >= HK_HEAPS_MOST || !has_part(index))
+    if (index >= HK_HEAPS_MOST)
         return NULL;
-    struct hak_heap *heap = hk_meta_alloc(sizeof *heap);
+    _Atomic(_Atomic(struct hak_heap *) *) *part = &heap_table.xparts[index / HEAPS_IN_PART];
+    if (hk_load(*part) == NULL)
+        hk_store_release(*part, hk_meta_alloc(HEAPS_IN_PART * sizeof(struct hak_heap *)));
+    struct hak_heap *heap = hk_load(*part) != NULL ? hk_meta_alloc(sizeof *heap) : NULL;
     if (heap == NULL)
         return NULL;
     heap->index = index;
     heap->key = hk_entry(HK_FIRST_HEAP + index, 0) | HK_ENTRY_MIXED;
     heap->lock = &locks[1 + index % LOCKS_OF_HEAPS];
-    hk_store_release(hk_load(heap_table.xparts[index / HEAPS_IN_PART])[index % HEAPS_IN_PART], heap);
+    hk_store_release(hk_load(*part)[index % HEAPS_IN_PART], heap);
     hk_store_release(heap_table.xend, index + 1);
     hk_lock_register_more(HK_RANK_HEAPS, LOCKS_OF_HEAPS, sizeof locks[0]);
     return heap;
 }
 
-/* The last closed first: threads may have caches for its number. */
-static struct hak_heap *take_heap_locked(void)
-{
-    struct hak_heap *heap = heap_table.closed;
-    if (heap == NULL)
-        return new_heap_locked();
-    heap_table.closed = heap->next_closed;
-    return heap;
-}
-
-/* Cut before a character that does not fit as a whole. */
-static void set_name(struct hak_heap *heap, const char *name)
-{
-    size_t length = name != NULL ? strnlen(name, HK_HEAP_NAME) : 0;
-    if (length == HK_HEAP_NAME) {
-        length--;
-        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
-            length--;
-    }
-    if (length > 0)
-        memcpy(heap->name, name, length);
-    heap->name[length] = 0;
-}
-
+/* Prefers the heap that was closed last, because threads may have caches for its number. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit)
 {
     hk_lock(&locks[0]);
-    struct hak_heap *heap = take_heap_locked();
+    struct hak_heap *heap = heap_table.closed != NULL ? heap_table.closed : new_heap_locked();
+    if (heap == heap_table.closed && heap != NULL)
+        heap_table.closed = heap->next_closed;
     hk_unlock(&locks[0]);
     if (heap == NULL)
         return NULL;
     hk_heap_lock(heap);
-    set_name(heap, name);
+    size_t length = name != NULL ? strnlen(name, HK_HEAP_NAME) : 0;
+    if (length == HK_HEAP_NAME)
+        for (length--; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
+            length--;
+    if (length > 0)
+        memcpy(heap->name, name, length);
+    heap->name[length] = 0;
     hk_store(heap->xlimit, limit);
     hk_store(heap->xpeak, 0);
     hk_store(heap->xrefused, 0);
@@ -107,14 +84,6 @@ void hk_heap_close(struct hak_heap *heap)
     hk_unlock(&locks[0]);
 }
 
-static void note_peak(struct hak_heap *heap, size_t now)
-{
-    size_t peak = hk_load(heap->xpeak);
-    while (now > peak &&
-           !atomic_compare_exchange_weak_explicit(&heap->xpeak, &peak, now, memory_order_relaxed, memory_order_relaxed))
-        continue;
-}
-
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes)
 {
     size_t now = hk_load(heap->xcharged), limit = hk_load(heap->xlimit);
@@ -123,6 +92,10 @@ bool hk_heap_charge(struct hak_heap *heap, size_t bytes)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&heap->xcharged, &now, now + bytes, memory_order_relaxed,
                                                     memory_order_relaxed));
-    note_peak(heap, now + bytes);
+    now += bytes;
+    size_t peak = hk_load(heap->xpeak);
+    while (now > peak &&
+           !atomic_compare_exchange_weak_explicit(&heap->xpeak, &peak, now, memory_order_relaxed, memory_order_relaxed))
+        continue;
     return true;
 }

@@ -1,12 +1,11 @@
-/* Heap state: a heap that the program made, apart from the heap of the process: its name, its limit, and what it holds.
+/* Heap state: a user heap: its name, its limit, and what it holds.
  *
  *   hak_heap_create -> open -- reset: a new generation --> open -- destroy: a new generation --> closed -> the next hak_heap_create
  *
- * Owns       the table of heaps by number, the closed ones, and their locks.
- * Invariant  the generation is odd exactly while the heap is open, and grows at each reset: a thread's cache whose generation is another
- *            one holds nothing. `xcharged` counts the bytes of all slices and large blocks of the heap and is never above the limit, but
- *            where the limit was lowered later. The memory of a heap's record is never unmapped: a stale handle finds a closed heap, or
- *            the next one.
+ * Owns       the table of heaps by number, the closed heaps, and their locks.
+ * Invariant  the generation is odd exactly while the heap is open, and grows at each reset. A thread's cache of another generation holds nothing.
+ *            `xcharged` counts the bytes of all slices and large blocks of the heap. It is above the limit only if the limit was lowered later. The
+ *            memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or the next one.
  * Threads    any. The lists: under the heap's lock, which heaps share. */
 #ifndef HK_HEAP_STATE_H
 #define HK_HEAP_STATE_H
@@ -29,7 +28,7 @@ struct hak_heap {
     uint32_t key; /* page map entry of its slabs, less the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false where no thread could take back what the caches of others hold */
+    bool has_caches; /* false if no thread could take back what other threads' caches hold */
     /* shared */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: none */
@@ -42,15 +41,13 @@ struct hak_heap {
     struct hk_heap_slice *slices;
     struct hk_heap_large *large;
     struct hk_heap_cache *caches; /* of this generation */
-    uint64_t served, large_calls; /* blocks handed out, but for those that `caches` counts */
+    uint64_t served, large_calls; /* blocks handed out, except those that `caches` counts */
     uint64_t resets;
-    size_t large_blocks_live;
-    size_t taken;        /* bytes of blocks that are not free in slabs */
-    size_t taken_blocks; /* and their number */
+    size_t large_blocks_live, taken, taken_blocks; /* bytes and number of blocks that are not free in slabs */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
-    struct hk_slab *partial[HK_CLASSES];    /* slabs with free blocks and others */
-    struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, that waits for the next miss */
+    struct hk_slab *partial[HK_CLASSES];    /* slabs with free and other blocks */
+    struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
 };
 
 /* Registers the locks for fork, at the start. */
@@ -58,7 +55,7 @@ void hk_heap_state_init(void);
 
 /* An open heap of no memory; NULL if memory is refused or no number is left. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit);
-/* The heap has nothing any more: its number waits for the next one. */
+/* Closes a heap that has nothing any more, so that its number waits for the next heap. */
 void hk_heap_close(struct hak_heap *heap);
 
 /* The numbers given so far are 0 .. hk_heaps_end() - 1. NULL for another. */

@@ -1,13 +1,6 @@
 /* Allocates and frees blocks of user heaps, charges large blocks to the limit, finds the heap of a block, and resets and destroys heaps. */
 #include "heaps/heaps.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "slab/slab.h"
-#include "span/footprint.h"
 #include "span/meta.h"
 
 struct hk_heap_large {
@@ -29,46 +22,30 @@ static struct hk_heap_large *note_of(enum hk_call call, const void *block)
 }
 
 /* Writes the entry of the slice that a large block begins in. */
-static void set_entry(const void *block, uint32_t entry)
+static void set_entry(uintptr_t block, uint32_t entry) { hk_page_map_set(hk_align_down(block, HK_SLICE), 1, entry); }
+
+static void mark_as(const struct hk_heap_large *note)
 {
-    hk_page_map_set(hk_align_down((uintptr_t)block, HK_SLICE), 1, entry);
+    set_entry(note->large->d.start, note->heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
-static void mark_as(const struct hak_heap *heap, const void *block)
-{
-    set_entry(block, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
-}
-
-static bool charge_large(struct hak_heap *heap, size_t bytes)
-{
-    if (!hk_heap_charge(heap, bytes))
-        return false;
-    hk_add(heap->xbig, bytes);
-    return true;
-}
-
+/* Blocks that caches hold may make room for the block. */
 static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, size_t bytes)
 {
-    if (HK_LIKELY(charge_large(heap, bytes)))
-        return true;
-    hk_heap_recall(own, heap);
-    return charge_large(heap, bytes);
+    bool charged = hk_heap_charge(heap, bytes);
+    if (HK_UNLIKELY(!charged)) {
+        hk_heap_recall(own, heap);
+        charged = hk_heap_charge(heap, bytes);
+    }
+    if (charged)
+        hk_add(heap->xbig, bytes);
+    return charged;
 }
 
 static void uncharge_large(struct hak_heap *heap, size_t bytes)
 {
     hk_sub(heap->xbig, bytes);
     hk_heap_uncharge(heap, bytes);
-}
-
-static void enter_note(struct hk_heap_large *note)
-{
-    struct hak_heap *heap = note->heap;
-    hk_heap_lock(heap);
-    HK_HEAP_LIST_PUSH(&heap->large, note);
-    heap->large_calls++;
-    heap->large_blocks_live++;
-    hk_heap_unlock(heap);
 }
 
 static void leave_note_locked(struct hk_heap_large *note)
@@ -96,34 +73,28 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     }
     *note = (struct hk_heap_large){.heap = heap, .large = hk_large_at((uintptr_t)block), .bytes = bytes};
     hk_store(note->large->xnote, note);
-    mark_as(heap, block);
-    enter_note(note);
+    mark_as(note);
+    hk_heap_lock(heap);
+    HK_HEAP_LIST_PUSH(&heap->large, note);
+    heap->large_calls++;
+    heap->large_blocks_live++;
+    hk_heap_unlock(heap);
     return block;
 }
 
-/* The note goes first: a fork child finds the block on the list, or not a heap's. */
+/* Clears the note first, so that a fork child finds the block on the list, or not a heap's. */
 static void free_noted(struct hk_heap_large *note, uint32_t entry)
 {
     void *block = (void *)note->large->d.start;
     hk_store(note->large->xnote, NULL);
     note->large->ended = entry == HK_ENTRY_ENDED_LARGE;
-    set_entry(block, entry);
+    set_entry(note->large->d.start, entry);
     uncharge_large(note->heap, note->bytes);
     hk_meta_free(note, sizeof *note);
     hk_large_free(block);
 }
 
-static void free_large_of_heap(enum hk_call call, void *block)
-{
-    struct hk_heap_large *note = note_of(call, block);
-    struct hak_heap *heap = note->heap;
-    hk_heap_lock(heap);
-    leave_note_locked(note);
-    hk_heap_unlock(heap);
-    free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
-}
-
-/* Where the pages move, or were to move, the room large writes an entry of its own. */
+/* Writes the entry again, because the room large writes one of its own if the pages move, or were to move. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
     struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
@@ -135,62 +106,34 @@ void *hk_heap_large_resize(void *block, size_t size)
     if (charged > now)
         uncharge_large(note->heap, charged - now);
     note->bytes = now;
-    mark_as(note->heap, (void *)note->large->d.start);
+    mark_as(note);
     return resized;
-}
-
-/* In a fork child: charges the heap what its list has. Another thread may have been cut off between the two. */
-static void recount_large(struct hak_heap *heap)
-{
-    size_t bytes = 0, before = hk_load(heap->xbig);
-    for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
-        bytes += note->bytes;
-    hk_store(heap->xbig, bytes);
-    hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
-}
-
-static void end_large(struct hak_heap *heap)
-{
-    for (;;) {
-        hk_heap_lock(heap);
-        struct hk_heap_large *note = heap->large;
-        if (note != NULL)
-            leave_note_locked(note);
-        hk_heap_unlock(heap);
-        if (note == NULL)
-            return;
-        free_noted(note, HK_ENTRY_ENDED_LARGE);
-    }
-}
-
-static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
-{
-    void *block = hk_heap_refill(shelf, heap, class, by_limit);
-    if (class >= HK_FINE_CLASSES && block != NULL)
-        hk_mark_begin(block);
-    return block;
 }
 
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit)
 {
     *by_limit = *zeroed = false;
+    unsigned class = HK_CLASSES;
     if (HK_LIKELY(size <= HK_FINE_MAX) && align <= HK_FINE_STEP)
-        return alloc_of_class(shelf, heap, hk_class_of(size), by_limit);
-    bool scarce = size > HK_FINE_MAX && hk_load(hk_footprint.xscarce);
-    unsigned class =
-        size <= HK_MEDIUM_MAX && align <= HK_SLICE && !scarce ? hk_class_of_aligned(size, align) : HK_CLASSES;
-    return class < HK_CLASSES ? alloc_of_class(shelf, heap, class, by_limit)
-                              : alloc_large(shelf, heap, size, align, zeroed, by_limit);
+        class = hk_class_of(size);
+    else if (size <= HK_MEDIUM_MAX && align <= HK_SLICE && (size <= HK_FINE_MAX || !hk_load(hk_footprint.xscarce)))
+        class = hk_class_of_aligned(size, align);
+    if (class >= HK_CLASSES)
+        return alloc_large(shelf, heap, size, align, zeroed, by_limit);
+    void *block = hk_heap_refill(shelf, heap, class, by_limit);
+    if (class >= HK_FINE_CLASSES && block != NULL)
+        hk_mark_begin(block);
+    return block;
 }
 
-/* HK_NO_CLASS where no heap has a slab. */
+/* Returns HK_NO_CLASS if no heap has a slab there. */
 static unsigned class_of_block(const void *block, uint32_t entry)
 {
     return hk_entry_is_left(entry) ? HK_NO_CLASS : hk_heap_class_at(block, entry);
 }
 
-/* The heap is gone, and its blocks with it: there is nothing to free. */
+/* There is nothing to free, because the heap is gone, and its blocks with it. */
 static HK_COLD void free_ended(enum hk_call call, const void *block)
 {
     static _Atomic bool told;
@@ -202,8 +145,8 @@ static HK_COLD void free_ended(enum hk_call call, const void *block)
 
 static bool is_of_ended(uint32_t entry) { return hk_entry_is_left(entry) && entry != HK_ENTRY_EMPTIED; }
 
-/* True for an address in memory that HAKMEM has given back to the system since, and the program, or another allocator, has mapped. It has no page
- * map entry from here on. */
+/* Returns true for an address in memory that HAKMEM has given back to the system, and that the program or another allocator has mapped since. Clears
+ * its page map entry. */
 HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t entry)
 {
     uintptr_t at = (uintptr_t)block, page = hk_align_down(at, hk_system_page());
@@ -233,7 +176,11 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE) {
-        free_large_of_heap(call, block);
+        struct hk_heap_large *note = note_of(call, block);
+        hk_heap_lock(heap);
+        leave_note_locked(note);
+        hk_heap_unlock(heap);
+        free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -274,7 +221,7 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* The new generation comes first: from there on no cache holds a block, and a thread that ends gives none back. */
+/* Begins the new generation first, so that no cache holds a block, and a thread that ends gives none back. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
     hk_heap_lock(heap);
@@ -286,8 +233,16 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
         hk_heap_release_all(heap);
     }
     hk_heap_unlock(heap);
-    if (open)
-        end_large(heap);
+    while (open) {
+        hk_heap_lock(heap);
+        struct hk_heap_large *note = heap->large;
+        if (note != NULL)
+            leave_note_locked(note);
+        hk_heap_unlock(heap);
+        if (note == NULL)
+            break;
+        free_noted(note, HK_ENTRY_ENDED_LARGE);
+    }
     return open;
 }
 
@@ -330,8 +285,14 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
 {
     size_t blocks = 0;
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
-        blocks += hk_heap_forget_caches(hk_heap_by_index(index), survivor);
-        recount_large(hk_heap_by_index(index));
+        struct hak_heap *heap = hk_heap_by_index(index);
+        size_t bytes = 0, before = hk_load(heap->xbig);
+        blocks += hk_heap_forget_caches(heap, survivor);
+        /* Charges the heap for what is on its list, because another thread may have been cut off between the two. */
+        for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
+            bytes += note->bytes;
+        hk_store(heap->xbig, bytes);
+        hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
     }
     return blocks;
 }

@@ -1,14 +1,13 @@
-/* Heaps: the room's door for other rooms: heaps that the program makes, names, limits, empties and ends; any thread may use each.
+/* Heaps: the room's door for other rooms: user heaps, which the program makes, names, limits, empties and ends. Any thread may use each.
  *
  *   hak_heap_malloc -> cache of (thread, heap): pop -- empty: slabs of the heap, under its lock -- none free: slices, as far as the limit allows
  *   free -> page map entry of a heap: not of this thread, for the hit path; its slow path comes here -> cache: push
  *
- * Owns       what a heap's life consists of (the state: heap_state.h), the list of a heap's large blocks, the note in the descriptor of each that
- *            leads to it, and the page map entry, which names the heap.
- * Invariant  a page map entry from HK_ENTRY_HEAPS on is a heap's, or that of a slice whose heap has ended; none of these is ever a hit.
- *            A large block has a note and such an entry exactly while it is a heap's. If the heap ends, the entry tells so until the addresses
- *            serve again, also when the mapping is gone. A heap is charged the bytes that the program has of the block; slack, and blocks
- *            that were freed, are the process's.
+ * Owns       the life of a heap (its state: heap_state.h), the list of its large blocks, the note in the descriptor of each, and the page map entry,
+ *            which names the heap.
+ * Invariant  a page map entry from HK_ENTRY_HEAPS on is a heap's, or that of a slice whose heap has ended; none of these is ever a hit. A large block
+ *            has a note and such an entry exactly while it is a heap's. If the heap ends, the entry says so until the addresses serve again, even if
+ *            the mapping is gone. A heap is charged the bytes that the program has of the block. Slack and freed blocks are the process's.
  * Threads    any. hk_heaps_reset() and hk_heaps_destroy(): while no other thread uses the heap or its blocks. */
 #ifndef HK_HEAPS_H
 #define HK_HEAPS_H
@@ -16,7 +15,7 @@
 #include "heaps/heap_cache.h"
 #include "large/large.h"
 
-/* A block from the thread's cache; NULL is a miss. */
+/* Returns a block from the thread's cache; NULL on a miss. */
 HK_INLINE void *hk_heaps_hit(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
 {
     uint32_t index = heap->index;
@@ -55,8 +54,8 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
 /* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* `call` names the function in a message. A block of a heap that has ended is told of, once, and left alone. False for an address that is not of a heap
- * any more, nor of HAKMEM. */
+/* `call` names the function in a message. A block of a heap that has ended is reported once, and left alone. Returns false for an address that
+ * neither a heap nor HAKMEM has any more. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
 /* What is wrong with a free of this address of a heap; NULL: nothing, or hk_heaps_free() tells of it. Exact only while heaps have no caches. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);

@@ -1,13 +1,7 @@
 /* Allocates, frees and resizes large blocks. A request takes a cached block that fits, or a new mapping. */
 #include "large/large.h"
-
-#include "base/bits.h"
-#include "base/message.h"
-#include "large/large_mapping.h"
+#include "large/large_state.h"
 #include "count/stats.h"
-#include "os/os.h"
-#include "policy/policy.h"
-#include "span/footprint.h"
 
 static struct hk_large_block *map_new(size_t requested, size_t align)
 {
@@ -41,7 +35,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
 
 static void *resize(struct hk_large_block *large, size_t bytes);
 
-/* A cached block, lengthened where it is too short. */
+/* Returns a cached block, lengthened if it is too short; NULL if there is none. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);
@@ -66,7 +60,7 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-/* The block's descriptor. Fatal unless a large block in use begins at `block`. */
+/* Returns the block's descriptor. Ends the program unless a large block in use begins at `block`. */
 static struct hk_large_block *checked_block(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -106,7 +100,7 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-/* With the lock, if the block may be cached; else it is unmapped, and this is NULL. */
+/* Returns the block, and keeps the lock, if the block may be cached; else unmaps it and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
@@ -168,21 +162,16 @@ static bool seize_for_change(struct hk_large_block *large, size_t bytes)
     return changes;
 }
 
-static void settle_at(struct hk_large_block *large, size_t requested)
-{
-    hk_lock(&hk_large.lock);
-    hk_large_index_locked(large);
-    hk_large_set_requested_locked(large, requested);
-    hk_unlock(&hk_large.lock);
-}
-
 static void *resize(struct hk_large_block *large, size_t bytes)
 {
     size_t requested = large->requested;
     if (!seize_for_change(large, bytes))
         return (void *)large->d.start;
     bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
-    settle_at(large, done ? bytes : requested);
+    hk_lock(&hk_large.lock);
+    hk_large_index_locked(large);
+    hk_large_set_requested_locked(large, done ? bytes : requested);
+    hk_unlock(&hk_large.lock);
     return done ? (void *)large->d.start : NULL;
 }
 

@@ -3,22 +3,19 @@
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
  *   A mapping may be longer than its block by the factor large_fit. The rest is slack: realloc grows into it, a purge cuts it off.
  *
- * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.h.
+ * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.c.
  * Invariant  only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
  * Threads    any (one lock). Mapping and unmapping happen outside the lock. */
 #ifndef HK_LARGE_H
 #define HK_LARGE_H
 
-#include "base/bits.h"
 #include "large/large_cache.h"
-#include "large/large_state.h"
 #include "span/footprint.h"
 
 /* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
-/* Ends the program, and names the call, unless a large block in use begins at `block`. The functions below check in the same way, as free
- * and as realloc. */
+/* Ends the program, and names the call, unless a large block in use begins at `block`. The functions below check the same, as free or realloc. */
 void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that will be reused: no purge by age unmaps it before until_ms. */
@@ -33,7 +30,7 @@ void *hk_large_resize(void *block, size_t size);
 /* The bytes that a block of this size has: whole pages, a slice at least. */
 HK_INLINE size_t hk_large_bytes_for(size_t size) { return hk_in_system_pages(hk_max(size, HK_SLICE)); }
 
-/* True where the address lies anywhere in the mapping of a large block. */
+/* Returns true if the address lies anywhere in the mapping of a large block. */
 bool hk_large_holds(const void *p);
 
 enum hk_large_use { HK_LARGE_NONE, HK_LARGE_IN_USE, HK_LARGE_FREED };
@@ -45,7 +42,7 @@ struct hk_large_extent {
     size_t size;      /* of a block: as requested */
     uint64_t version; /* as long as hk_large.xversion is the same, all of this is true */
 };
-/* The extent that the address lies in. Waits for no lock: false where another thread holds it. */
+/* Finds the extent that the address lies in. Never waits for the lock: returns false if another thread holds it. */
 bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
 
 /* Bytes mapped: in use, slack and cached. */

@@ -1,12 +1,8 @@
 /* Keeps freed large blocks, chooses the one that fits a request best, unmaps the oldest, cuts slack off blocks in use, and marks the blocks
  * whose mapping a system call of the program changes. */
 #include "large/large_cache.h"
-
-#include "base/bits.h"
-#include "large/large_mapping.h"
+#include "large/large_state.h"
 #include "count/stats.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "span/footprint.h"
 
 enum { STEPS_SHIFT = 3, MOST_LOOKS = 64 };
@@ -16,11 +12,6 @@ static unsigned bin_of(size_t bytes)
     bytes = hk_max(hk_min(bytes, ((size_t)1 << HK_ADDRESS_BITS) - 1), HK_SLICE);
     unsigned octave = 63u - (unsigned)__builtin_clzll(bytes);
     return (octave - HK_SLICE_SHIFT) * HK_FIT_STEPS + (unsigned)(bytes >> (octave - STEPS_SHIFT)) % HK_FIT_STEPS;
-}
-
-static struct hk_large_block *of_size(struct hk_link *link)
-{
-    return hk_container_of(link, struct hk_large_block, by_size);
 }
 
 void hk_fit_add(struct hk_fit *fit, struct hk_large_block *large)
@@ -54,7 +45,7 @@ static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned las
 }
 
 struct search {
-    struct hk_want want; /* nearer than the best */
+    struct hk_want want; /* only blocks that fit better than `best` */
     struct hk_large_block *best;
     unsigned looks; /* left */
 };
@@ -62,7 +53,7 @@ struct search {
 static void look_into(const struct hk_list *bin, struct search *search)
 {
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
-        struct hk_large_block *large = of_size(link);
+        struct hk_large_block *large = hk_container_of(link, struct hk_large_block, by_size);
         search->looks--;
         if (!hk_fit_serves(large, &search->want))
             continue;
@@ -138,12 +129,6 @@ static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
 
 static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
 
-static void note_ghost_locked(size_t bytes, uint16_t idle_from, bool made_room)
-{
-    hk_large.ghosts[hk_large.next_ghost] = (struct hk_large_ghost){bytes, idle_from, made_room};
-    hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
-}
-
 void hk_large_note_if_missed_locked(size_t bytes)
 {
     for (unsigned i = 0; i < HK_LARGE_GHOSTS; i++)
@@ -155,28 +140,19 @@ void hk_large_note_if_missed_locked(size_t bytes)
         }
 }
 
-/* A kept block teaches nothing about the purge delay. */
-static bool is_kept(const struct hk_large_block *large)
-{
-    return large->idle_since != HK_LARGE_UNSEEN && large->idle_since > hk_reuse_now();
-}
-
-static HK_COLD void serve_again_locked(struct hk_large_block *large)
-{
-    hk_page_map_set(large->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
-    large->ended = false;
-}
-
 struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *best = nearest_locked(bytes, align);
     if (best != NULL) {
-        if (!is_kept(best))
+        bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
+        if (!kept) /* a kept block teaches nothing about the purge delay */
             hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
         hk_large_leave_cache_locked(best);
-        if (HK_UNLIKELY(best->ended))
-            serve_again_locked(best);
+        if (HK_UNLIKELY(best->ended)) { /* it serves again */
+            hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+            best->ended = false;
+        }
         hk_large.totals.blocks++;
         hk_large_set_requested_locked(best, hk_min(bytes, best->d.bytes));
     }
@@ -184,7 +160,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     return best;
 }
 
-/* Reading the clock here would cost as much as all the rest: the next purge writes its own time. */
+/* Does not read the clock, which would cost as much as all the rest. The next purge writes its own time. */
 inline __attribute__((always_inline)) void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -216,7 +192,7 @@ static struct hk_large_block *take_pending_unmap_locked(void)
     return large;
 }
 
-/* Kept blocks go last but for pending_unmap ones. */
+/* Takes cached blocks first, then kept ones, and pending_unmap ones last. */
 static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_large_block *large = oldest_in(&hk_large.cached);
@@ -250,7 +226,9 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
         hk_lock(&hk_large.lock);
         if (going_on) {
             bytes += size;
-            note_ghost_locked(size, idle_from, due == hk_large_over_budget);
+            hk_large.ghosts[hk_large.next_ghost] =
+                (struct hk_large_ghost){size, idle_from, due == hk_large_over_budget};
+            hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
         } else
             hk_large_put_back_locked(large);
         hk_unlock(&hk_large.lock);
@@ -260,7 +238,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Under the lock: the program may grow into the slack at any moment. Returns bytes; 0 if none is due, or the system refuses. */
+/* Cuts slack under the lock, because the program may grow into the slack at any moment. Returns bytes; 0 if none is due, or the system refuses. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;

@@ -32,7 +32,7 @@ struct hk_want { /* a request */
     size_t align;
 };
 
-/* A mapping of half of the request serves if it may move, which one that has to be aligned may not. */
+/* A mapping of half of the request serves if it may move; a mapping that has to be aligned may not move. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -46,13 +46,12 @@ HK_INLINE bool hk_fit_serves(const struct hk_large_block *large, const struct hk
 {
     return large->d.bytes - want->least <= want->range && (large->d.start & (want->align - 1)) == 0;
 }
-
 HK_INLINE size_t hk_fit_distance(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes > bytes ? large->d.bytes - bytes : bytes - large->d.bytes;
 }
 
-/* A nearer block than this one, which serves, is wanted from here on. False: none can be nearer. */
+/* Wants only nearer blocks than this one, which serves, from here on. Returns false if none can be nearer. */
 HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *large)
 {
     size_t away = hk_fit_distance(large, want->bytes);
@@ -67,18 +66,15 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* The block nearest in size; `otherwise` if none serves. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-
 /* Unmaps cached blocks, and cuts slack, that a purge delay_ms ago or earlier found there; all of it if delay_ms is 0. Returns bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
 /* The same, the oldest blocks first, until it is `enough` bytes. Slack, into which a growing buffer is about to grow, is cut last, and
  * only if delay_ms is 0. Returns bytes. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-
 /* Called before the program changes the mappings of this range. Marks the large blocks in it as modified. */
 void hk_large_note_modified(uintptr_t start, size_t size);
-/* Marks all large blocks: a note found the lock taken, and its range is lost. */
+/* Marks every large block as modified, because a range could not be noted while the lock was held. */
 HK_ROOM void hk_large_mark_all_locked(void);
-
 /* The cached block that is nearest in size, now in use; NULL if none serves. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
 HK_ROOM void hk_large_put_cached_locked(struct hk_large_block *large);
@@ -99,8 +95,7 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
 }
 /* Sets a modified block aside: it serves no request until the system unmaps it. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
-/* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but
- * one. */
+/* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but one. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
@@ -125,7 +120,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     hk_large.totals.cached -= large->d.bytes - large->requested;
     hk_link_remove(&large->by_slack);
 }
-/* Called when a block is mapped: if one of about its size was unmapped lately, that one would have been reused. */
+/* Called when a block is mapped. Counts a miss if a block of about its size was unmapped lately, which would have been reused. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 HK_ROOM bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget);
 /* Unmaps the oldest blocks, then cuts slack, until the cache is within its budget. */

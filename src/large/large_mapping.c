@@ -1,12 +1,7 @@
 /* Makes the system calls that map, move, cut and unmap a large block, and decides which large blocks are put on huge pages. */
-#include "large/large_mapping.h"
-
-#include "base/bits.h"
-#include "base/message.h"
-#include "os/os.h"
-#include "policy/policy.h"
+#include "large/large_state.h"
 #include "span/footprint.h"
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 #include "span/page_heap.h"
 
 enum {
@@ -22,20 +17,6 @@ void hk_large_index_locked(struct hk_large_block *large)
     uintptr_t lowest = hk_load(hk_large.xlowest), end = large->d.start + large->d.bytes;
     hk_store(hk_large.xlowest, lowest == 0 ? large->d.start : hk_min(lowest, large->d.start));
     hk_store(hk_large.xhighest, hk_max(hk_load(hk_large.xhighest), end));
-}
-
-static void index_again(struct hk_large_block *large)
-{
-    hk_lock(&hk_large.lock);
-    hk_large_index_locked(large);
-    hk_unlock(&hk_large.lock);
-}
-
-static void unindex(struct hk_large_block *large)
-{
-    hk_lock(&hk_large.lock);
-    hk_extents_remove(&hk_large.extents, large);
-    hk_unlock(&hk_large.lock);
 }
 
 void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes)
@@ -59,8 +40,7 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are
- * below the limit. */
+/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are below the limit. */
 static bool may_stake_more(void)
 {
     size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
@@ -93,27 +73,15 @@ size_t hk_large_in_whole_huge_pages(size_t bytes)
 
 static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_huge_pages(mapped); }
 
-/* Without a lead where that would cost a huge page. */
-static size_t lead_of(size_t bytes, size_t align)
-{
-    size_t lead = hk_large_lead();
-    return align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead ? 0 : lead;
-}
-
 /* Where a block on huge pages was unmapped last. */
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-static uintptr_t vacant_place(size_t bytes)
-{
-    bool fits = bytes <= hk_load(xvacant_bytes);
-    return fits ? atomic_exchange_explicit(&xvacant, 0, memory_order_relaxed) : 0;
-}
-
 /* One call instead of three: where a block was, or below the one that moves, the alignment of huge pages is known beforehand. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
-    uintptr_t at = vacant_place(bytes);
+    bool fits = bytes <= hk_load(xvacant_bytes);
+    uintptr_t at = fits ? atomic_exchange_explicit(&xvacant, 0, memory_order_relaxed) : 0;
     if (at == 0 && below > bytes)
         at = hk_align_down(below - bytes + hk_large_lead(), HK_CHUNK) - hk_large_lead();
     return at != 0 && hk_os.map_at((void *)at, bytes) == HK_PLACED ? if_covered((void *)at, bytes) : NULL;
@@ -122,21 +90,15 @@ static void *map_in_place(size_t bytes, uintptr_t below)
 /* below: 0, or the address of the block that is to move. */
 static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
-    size_t lead = lead_of(bytes, align);
+    size_t lead = hk_large_lead();
     void *p = NULL;
+    if (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead)
+        lead = 0; /* because it would cost a huge page */
     if (has_huge_pages(bytes) && lead == 0)
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
     else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
         p = if_covered(hk_os_map_led(bytes, HK_CHUNK, lead), bytes);
     return p != NULL ? p : if_covered(hk_os_map_aligned(bytes, align), bytes);
-}
-
-static void note_vacant(const struct hk_large_block *large)
-{
-    if (large->uncut == 0 || (large->d.start + hk_large_lead()) % HK_CHUNK != 0)
-        return;
-    hk_store(xvacant_bytes, large->d.bytes);
-    hk_store(xvacant, large->d.start);
 }
 
 void *hk_large_map(size_t bytes, size_t align)
@@ -157,17 +119,24 @@ bool hk_large_unmap(struct hk_large_block *large)
 {
     uintptr_t start = large->d.start;
     uint32_t entry = hk_load(*hk_page_map_entry(start));
-    unindex(large);
+    hk_lock(&hk_large.lock);
+    hk_extents_remove(&hk_large.extents, large);
+    hk_unlock(&hk_large.lock);
     hk_page_map_set(start, 1, large->ended ? HK_ENTRY_ENDED_LARGE : 0);
     if (hk_os.unmap((void *)start, large->d.bytes)) {
-        note_vacant(large);
+        if (large->uncut != 0 && (large->d.start + hk_large_lead()) % HK_CHUNK == 0) {
+            hk_store(xvacant_bytes, large->d.bytes);
+            hk_store(xvacant, large->d.start);
+        }
         hk_sub(hk_footprint.xbig, large->d.bytes);
         hk_sub(hk_large.xon_huge_pages, large->uncut != 0);
         hk_descriptor_drop(&large->d);
         return true;
     }
     hk_page_map_set(start, 1, entry);
-    index_again(large);
+    hk_lock(&hk_large.lock);
+    hk_large_index_locked(large);
+    hk_unlock(&hk_large.lock);
     hk_os.purge((void *)start, large->d.bytes);
     return false;
 }
@@ -220,7 +189,7 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return true;
 }
 
-/* The parts of an modified block may be several mappings, which the system does not move as one. */
+/* The parts of a modified block may be several mappings, which the system does not move as one. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

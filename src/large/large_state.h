@@ -10,9 +10,7 @@
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
-#include "base/base.h"
 #include "base/bits.h"
-#include "base/list.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "policy/policy.h"
@@ -44,13 +42,11 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-
 /* True if the mapping holds so many bytes and no slack that is worth a cut. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
 }
-
 /* Returns the bytes of a block in use that no purge cuts off. */
 HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 {
@@ -115,8 +111,26 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 {
     return hk_container_of(link, struct hk_large_block, by_slack);
 }
-
 /* The longest mapping that may serve a request of so many bytes. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
+
+/* The mappings (large_mapping.c). They own `d` and `uncut` of large blocks, and the number of blocks on huge pages. For the thread that took
+ * the block out of the lists. */
+/* Returns the bytes to map for a block: whole huge pages if they serve the block and add little. */
+HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
+/* Returns a mapping whose first slice the page map covers; NULL if the limit or the system refuses. */
+HK_ROOM void *hk_large_map(size_t bytes, size_t align);
+/* Makes the descriptor describe this mapping. */
+HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
+/* Requests huge pages, once for each block, because a mapping keeps the advice when it is remapped. */
+HK_ROOM void hk_large_advise(struct hk_large_block *large);
+/* Lengthens in place, else moves the pages. Returns false if the limit or the system refuses: the mapping is then unchanged. */
+HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
+HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
+/* Adds the mapping to those found by address. */
+HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
+/* Clears the page map entry, unless it says that a heap has ended, then unmaps. Returns false if the system refuses: the block stays, but loses
+ * its pages. */
+HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

@@ -6,23 +6,20 @@
  * A page that the system does not show may have been swapped out, so it is returned as well. No page of slack that may be cut off, and be
  * another mapping by now, changes. The thread that has just been given the block calls. */
 #include "large/large.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "os/os.h"
-#include "span/purge.h"
+#include "span/page_heap.h"
 
-#define PROBED_FROM                                                                                                    \
-    (4 * HK_CHUNK) /* so many calls for the pages of all chunks would cost more than the four of the probes */
+#define PROBED_FROM (4 * HK_CHUNK) /* a call for the pages of each chunk would cost more than the four probes */
 
 struct gap { /* pages to return */
     char *start, *end;
     bool in_span;
 };
 
-/* The first line of a page that was used is rarely all zeros. */
+/* Looks at the first line first, because that of a page that was used is rarely all zeros. */
 static bool is_used(const char *page)
 {
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
@@ -34,7 +31,7 @@ static bool is_used_if_resident(const char *page)
     return hk_os.resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
 }
 
-/* Looks at four pages: most uses begin at the start of the block. */
+/* Looks at four pages, most of them near the start of the block, where most uses begin. */
 static bool seems_unused(const char *block, size_t bytes)
 {
     size_t page = hk_system_page(), eighth = hk_align_down(bytes / 8, page);
@@ -100,7 +97,7 @@ static void zero_pages(char *start, char *end, bool in_span)
     return_gap(&gap);
 }
 
-/* A cut in the last huge page would split it. */
+/* Returns the bytes of a block that no purge cuts off. */
 static size_t held(void *block)
 {
     hk_lock(&hk_large.lock);

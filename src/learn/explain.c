@@ -1,40 +1,23 @@
 /* Formats decisions as lines of JSON for the log, and signals as lines of numbers for the trace. */
-#include "learn/explain.h"
-
-static bool is_state(const struct hk_decision *decision)
-{
-    return decision->kind <= HK_DECISION_state_steady; /* the states come first */
-}
-
-static void add_value(struct hk_text *text, const char *key, bool state, uint64_t value)
-{
-    if (state)
-        hk_text_add(text, ", \"%s\": \"%s\"", key, hk_phase_names[value]);
-    else
-        hk_text_add(text, ", \"%s\": %lu", key, value);
-}
-
-static void add_seen(struct hk_text *text, const struct hk_decision *decision)
-{
-    const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
-    hk_text_add(text, ", \"seen\": {");
-    for (unsigned i = 0; i < 3 && row->seen[i][0] != 0; i++)
-        hk_text_add(text, "%s\"%s\": %lu", i > 0 ? ", " : "", row->seen[i], decision->seen[i]);
-    hk_text_add(text, "}");
-}
+#include "learn/learner.h"
 
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision)
 {
     const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
+    bool is_state = decision->kind <= HK_DECISION_state_steady; /* the states come first */
     hk_text_add(text, "{\"ms\": %lu, \"who\": \"%s\"", decision->ms, row->who);
     if (decision->thread != 0)
         hk_text_add(text, ", \"thread\": %lu, \"class\": %lu", decision->thread, decision->size);
     hk_text_add(text, ", \"what\": \"%s\"", row->what);
-    add_value(text, "old", is_state(decision), decision->before);
-    add_value(text, "new", is_state(decision), decision->after);
-    hk_text_add(text, ", \"unit\": \"%s\"", row->unit);
-    add_seen(text, decision);
-    hk_text_add(text, ", \"why\": \"%s\"}\n", row->why);
+    if (is_state)
+        hk_text_add(text, ", \"old\": \"%s\", \"new\": \"%s\"", hk_phase_names[decision->before],
+                    hk_phase_names[decision->after]);
+    else
+        hk_text_add(text, ", \"old\": %lu, \"new\": %lu", decision->before, decision->after);
+    hk_text_add(text, ", \"unit\": \"%s\", \"seen\": {", row->unit);
+    for (unsigned i = 0; i < 3 && row->seen[i][0] != 0; i++)
+        hk_text_add(text, "%s\"%s\": %lu", i > 0 ? ", " : "", row->seen[i], decision->seen[i]);
+    hk_text_add(text, "}, \"why\": \"%s\"}\n", row->why);
 }
 
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why)

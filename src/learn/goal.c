@@ -1,8 +1,6 @@
 /* Reads the memory goal from the option or the control group, and reads how much memory and how many CPUs the process has. */
 #include "learn/goal.h"
 
-#include <string.h>
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -31,9 +29,8 @@ static const char *word_after(const char *text, const char *key)
 
 static const char *next_word(const char *text)
 {
-    while (*text != 0 && *text != ' ')
-        text++;
-    return *text == ' ' ? text + 1 : text;
+    text = strchrnul(text, ' ');
+    return *text != 0 ? text + 1 : text;
 }
 
 /* Returns false if the file does not exist. */
@@ -60,14 +57,6 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-static uint64_t cpus_in(const char *group, size_t group_bytes)
-{
-    char text[NUMBERS_BYTES];
-    return read_group_file(group, group_bytes, "cpu.max", text)
-               ? rounded_up(hk_number_in(text), hk_number_in(next_word(text)))
-               : UINT64_MAX;
-}
-
 /* The limits of a group and of its ancestors all apply. The first time, which most processes pay for, reads only the group's
  * own: explicit limits are usually set there. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
@@ -77,23 +66,19 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
             continue;
         *limit = hk_min(*limit, limit_in(group, bytes, "memory.max"));
         *limit = hk_min(*limit, limit_in(group, bytes, "memory.high"));
-        *cpus = hk_min(*cpus, cpus_in(group, bytes));
+        char text[NUMBERS_BYTES];
+        if (read_group_file(group, bytes, "cpu.max", text))
+            *cpus = hk_min(*cpus, rounded_up(hk_number_in(text), hk_number_in(next_word(text))));
         if (bytes == 0 || !all)
             return;
     }
 }
 
-/* The length of the group's path at the start of the line; 0 for the root. */
+/* Returns the length of the group's path at the start of the line; 0 for the root. */
 static size_t path_bytes(const char *line)
 {
     size_t bytes = (size_t)(strchrnul(line, '\n') - line);
     return bytes > 1 ? bytes : 0;
-}
-
-static uint64_t v1_cpus(void)
-{
-    uint64_t quota = limit_in("/cpu", 4, "cpu.cfs_quota_us");
-    return quota == UINT64_MAX ? UINT64_MAX : rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us"));
 }
 
 static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
@@ -108,7 +93,9 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
     *limit = limit_in(path, prefix + bytes, "memory.limit_in_bytes");
     if (all)
         *limit = hk_min(*limit, limit_in(path, prefix, "memory.limit_in_bytes"));
-    *cpus = hk_min(*cpus, v1_cpus());
+    uint64_t quota = limit_in("/cpu", 4, "cpu.cfs_quota_us");
+    if (quota != UINT64_MAX)
+        *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
 }
 
 /* A memory controller under version 1 is absent from version 2. */
@@ -147,12 +134,12 @@ HK_EACH_PROCESS static void read_option(void)
 
 static uint64_t goal_bytes(void)
 {
-    uint64_t all = goal_request.limit != UINT64_MAX ? goal_request.limit : goal_request.memory;
+    uint64_t limit = goal_request.limit != UINT64_MAX ? goal_request.limit : 0;
     switch (goal_request.requested) {
     case GOAL_BYTES: return goal_request.amount;
-    case GOAL_PERCENT: return all / 100 * goal_request.amount;
+    case GOAL_PERCENT: return (limit != 0 ? limit : goal_request.memory) / 100 * goal_request.amount;
     case GOAL_NONE: return 0;
-    default: return goal_request.limit != UINT64_MAX ? goal_request.limit : 0;
+    default: return limit;
     }
 }
 
@@ -172,42 +159,27 @@ bool hk_goal_find(void)
     return goal_bytes() != 0;
 }
 
-static bool may_read(void)
-{
-    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT ||
-           (hk_options.background == HK_BACKGROUND_ON && goal_request.requested != GOAL_NONE);
-}
-
-/* Excludes file pages, which the system reclaims at will. */
-static uint64_t resident_bytes(void)
-{
-    char text[128];
-    if (hk_os.read_file("/proc/self/statm", text, sizeof text) == 0)
-        return 0;
-    const char *pages = next_word(text), *of_files = next_word(pages);
-    uint64_t all = hk_number_in(pages), shared = hk_number_in(of_files);
-    return all == UINT64_MAX || shared > all ? 0 : (all - shared) * hk_system_page();
-}
-
-static uint64_t stalled_us(void)
-{
-    char text[512];
-    if (hk_os.read_file("/proc/pressure/memory", text, sizeof text) == 0)
-        return 0;
-    uint64_t us = hk_number_in(word_after(text, "total="));
-    return us == UINT64_MAX ? 0 : us;
-}
-
+/* The resident bytes exclude file pages, which the system reclaims at will. */
 void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
 {
-    bool reads = may_read();
+    char text[512];
+    bool reads = goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT ||
+                 (hk_options.background == HK_BACKGROUND_ON && goal_request.requested != GOAL_NONE);
     if (reads && now_ms - goal_request.groups_read_ms >= REREAD_MS && goal_request.memory != 0) {
         read_groups(true);
         goal_request.groups_read_ms = now_ms;
     }
     *seen = (struct hk_goal){.bytes = goal_bytes(), .used = warm_bytes, .cpus = goal_request.cpus};
-    if (reads)
-        seen->stalled_us = stalled_us();
-    if (reads && seen->bytes != 0)
-        seen->used = hk_max(resident_bytes(), 1);
+    if (reads && hk_os.read_file("/proc/pressure/memory", text, sizeof text) != 0) {
+        uint64_t us = hk_number_in(word_after(text, "total="));
+        seen->stalled_us = us == UINT64_MAX ? 0 : us;
+    }
+    if (!reads || seen->bytes == 0)
+        return;
+    seen->used = 1;
+    if (hk_os.read_file("/proc/self/statm", text, sizeof text) != 0) {
+        uint64_t all = hk_number_in(next_word(text)), shared = hk_number_in(next_word(next_word(text)));
+        if (all != UINT64_MAX && shared <= all)
+            seen->used = hk_max((all - shared) * hk_system_page(), 1);
+    }
 }

@@ -1,7 +1,5 @@
-/* Recognizes the phase of the program from the signals of one tick, runs the learner's rules, and sets the ceiling and the bounds of knobs that the memory goal requires. */
+/* Recognizes the phase of the program from the signals of a tick, runs the rules, and bounds the knobs as the memory goal requires. */
 #include "learn/learner.h"
-
-#include <string.h>
 
 #include "base/bits.h"
 #include "os/os.h"
@@ -40,38 +38,23 @@ enum {
 
 #define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, page tables */
 
-static uint64_t beside_heap(const struct hk_signals *saw)
-{
-    if (HK_SAW(saw, used) > HK_SAW(saw, footprint))
-        return HK_SAW(saw, used) - HK_SAW(saw, footprint);
-    return hk_min(UNKNOWN_BESIDE, HK_SAW(saw, goal) / UNKNOWN_PART);
-}
-
 /* If there is a goal: bounds the heap so that the process stays within it. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    uint64_t within = HK_SAW(saw, goal), now = learner->target.value[HK_KNOB_ceiling];
-    uint64_t beside = beside_heap(saw);
+    uint64_t within = HK_SAW(saw, goal), used = HK_SAW(saw, used), footprint = HK_SAW(saw, footprint);
+    uint64_t now = learner->target.value[HK_KNOB_ceiling], ceiling = learner->option.value[HK_KNOB_ceiling];
+    uint64_t beside = used > footprint ? used - footprint : hk_min(UNKNOWN_BESIDE, within / UNKNOWN_PART);
     uint64_t room = within - within / SPARED;
     const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_ceiling];
-    uint64_t ceiling = hk_min(hk_max(room - hk_min(room, beside), row->min), row->max);
-    if (within == 0)
-        ceiling = learner->option.value[HK_KNOB_ceiling];
-    uint64_t change = ceiling > now ? ceiling - now : now - ceiling;
-    if (change <= within / LEAST_CHANGE)
+    if (within != 0)
+        ceiling = hk_min(hk_max(room - hk_min(room, beside), row->min), row->max);
+    if ((ceiling > now ? ceiling - now : now - ceiling) <= within / LEAST_CHANGE)
         return;
-    hk_rule_note(step, HK_DECISION_ceiling_set, now, ceiling, HK_SAW(saw, used), within, HK_SAW(saw, idle));
+    hk_rule_note(step, HK_DECISION_ceiling_set, now, ceiling, used, within, HK_SAW(saw, idle));
     learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
-static uint64_t tightened(const struct tight *row, uint64_t value)
-{
-    if (row->most != NO_LESS_THAN_BY_DEFAULT)
-        return hk_min(value, row->most);
-    return value == 0 ? 0 : hk_max(value, hk_knob_rows[row->knob].fallback);
-}
-
-/* The goal logs only the changes made by entering or leaving the state; the rules log their own. */
+/* The goal logs only the changes made by entering or leaving the state, because the rules log their own. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
     bool tight = learner->state == HK_PHASE_TIGHT;
@@ -79,8 +62,10 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
     learner->now = learner->target;
     for (const struct tight *row = tights; row < tights + sizeof tights / sizeof tights[0]; row++) {
         uint64_t *now = &learner->now.value[row->knob];
-        if (tight)
-            *now = tightened(row, *now);
+        if (tight && row->most != NO_LESS_THAN_BY_DEFAULT)
+            *now = hk_min(*now, row->most);
+        else if (tight && *now != 0)
+            *now = hk_max(*now, hk_knob_rows[row->knob].fallback);
         if (tight != was_tight && *now != before.value[row->knob])
             hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used),
                          HK_SAW(saw, goal), HK_SAW(saw, idle));
@@ -99,43 +84,24 @@ enum {
     STALLED_TICKS = 20, /* some 3 s after the last such tick */
 };
 
-static bool goal_is_near(struct hk_learner *learner, const struct hk_signals *saw)
-{
-    unsigned sixteenths = learner->goal_near ? TIGHT_TO : TIGHT_FROM;
-    return learner->goal_near =
-               HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
-}
-
-static bool tasks_stall(struct hk_learner *learner, const struct hk_signals *saw)
-{
-    bool stalled = HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
-    return hk_rule_lasts(stalled, STALLED_TICKS, &learner->stalled_rest);
-}
-
-static bool grows_fast(const struct hk_signals *saw)
-{
-    uint64_t made = HK_SAW(saw, slabs_made), released = HK_SAW(saw, slabs_released);
-    return made > released + SLABS_OF_A_BURST &&
-           (made - released) * 64 * HK_KIB > HK_SAW(saw, footprint) / GROWTH_OF_A_BURST;
-}
-
-static bool is_remote_heavy(const struct hk_signals *saw)
-{
-    return HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
-}
-
 static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
 {
-    bool near = goal_is_near(learner, saw), stalls = tasks_stall(learner, saw);
-    if (near || stalls)
+    uint64_t sixteenths = learner->goal_near ? TIGHT_TO : TIGHT_FROM, elapsed = HK_SAW(saw, elapsed);
+    uint64_t made = HK_SAW(saw, slabs_made), released = HK_SAW(saw, slabs_released);
+    bool stalled = elapsed != 0 && HK_SAW(saw, stalled) / elapsed >= 1000 / STALLED_PART;
+    bool stalls = hk_rule_lasts(stalled, STALLED_TICKS, &learner->stalled_rest);
+    learner->goal_near = HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
+    if (learner->goal_near || stalls)
         return HK_PHASE_TIGHT;
-    if (grows_fast(saw))
+    if (made > released + SLABS_OF_A_BURST &&
+        (made - released) * 64 * HK_KIB > HK_SAW(saw, footprint) / GROWTH_OF_A_BURST)
         return HK_PHASE_BURST;
-    return is_remote_heavy(saw) ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
+    bool remote = HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
+    return remote ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
 }
 
-static void change_to(struct hk_learner *learner, enum hk_phase state, const struct hk_signals *saw,
-                      struct hk_step *step)
+/* A phase begins with its first sign, and ends after some ticks without one. */
+static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     static const struct {
         enum hk_decision_kind kind;
@@ -146,30 +112,25 @@ static void change_to(struct hk_learner *learner, enum hk_phase state, const str
         [HK_PHASE_REMOTE] = {HK_DECISION_state_remote, HK_SIGNAL_remote, HK_SIGNAL_misses, HK_SIGNAL_threads},
         [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
     };
-    hk_rule_note(step, entries[state].kind, learner->state, state, saw->value[entries[state].a],
-                 saw->value[entries[state].b], saw->value[entries[state].c]);
-    learner->state = state;
-    learner->calm = 0;
-}
-
-/* A phase begins with its first sign, and ends after some ticks without one. */
-static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
-{
     enum hk_phase seen = phase_now(learner, saw);
+    const uint64_t *values = saw->value;
     if (seen == learner->state)
         learner->calm = 0;
-    else if (seen != HK_PHASE_STEADY || ++learner->calm >= CALM_TICKS)
-        change_to(learner, seen, saw, step);
+    else if (seen != HK_PHASE_STEADY || ++learner->calm >= CALM_TICKS) {
+        hk_rule_note(step, entries[seen].kind, learner->state, seen, values[entries[seen].a], values[entries[seen].b],
+                     values[entries[seen].c]);
+        learner->state = seen;
+        learner->calm = 0;
+    }
 }
 
-/* Idle memory is reused or not. Holding a byte for reuse_worth is assumed to cost as much as faulting it in; the best delay is the one with the
- * least cost for the recent past. */
+/* Holding a byte for reuse_worth is assumed to cost as much as faulting it in. The best delay is the one that would have cost least in the recent
+ * past. Memory that is reused before FIRST_SPAN says nothing, because every delay holds it. It would dominate if many blocks come and go. */
 enum {
     FADE = 32,       /* divisor: the part forgotten per tick, half in some 3 s */
     LEAST_GAIN = 10, /* percent; for less, the delay stays */
     LEAST_DELAY = 1, /* the span of 128 ms, less than a tick */
-    FIRST_SPAN =
-        2, /* memory reused sooner is held by any delay: it carries no information, and dominates where many blocks come and go */
+    FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
 
@@ -245,26 +206,19 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-/* Many more threads than CPUs cannot all run: together they may cache as much as eight threads per CPU. Rounded to
- * powers of two, so that one thread more or less changes nothing. */
-static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk_signals *saw)
-{
-    uint64_t crowd = HK_SAW(saw, cpus) * CROWD;
-    if (HK_SAW(saw, threads) <= crowd)
-        return UINT64_MAX;
-    uint64_t all = learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd;
-    return (uint64_t)1 << (63 - __builtin_clzll(hk_max(LEAST_SHARE, all)));
-}
-
+/* More than eight threads per CPU cannot all run, so that together they may cache as much as eight threads per CPU. The share is rounded to a power
+ * of two, so that one thread more or less changes nothing. */
 static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    uint64_t share = share_of_crowd(learner, saw), now = learner->target.value[HK_KNOB_thread_cache];
-    const uint64_t seen[3] = {HK_SAW(saw, threads), HK_SAW(saw, cpus), HK_SAW(saw, footprint)};
+    uint64_t threads = HK_SAW(saw, threads), crowd = HK_SAW(saw, cpus) * CROWD, share = UINT64_MAX;
+    uint64_t now = learner->target.value[HK_KNOB_thread_cache], option = learner->option.value[HK_KNOB_thread_cache];
+    const uint64_t seen[3] = {threads, HK_SAW(saw, cpus), HK_SAW(saw, footprint)};
+    if (threads > crowd)
+        share = (uint64_t)1 << (63 - __builtin_clzll(hk_max(LEAST_SHARE, option / threads * crowd)));
     if (now > share)
         set_target(learner, HK_KNOB_thread_cache, share, HK_DECISION_caches_crowded, seen, step);
     else if (learner->share < share && now == learner->share)
-        set_target(learner, HK_KNOB_thread_cache, hk_min(share, learner->option.value[HK_KNOB_thread_cache]),
-                   HK_DECISION_caches_uncrowded, seen, step);
+        set_target(learner, HK_KNOB_thread_cache, hk_min(share, option), HK_DECISION_caches_uncrowded, seen, step);
     learner->share = share;
 }
 
@@ -288,28 +242,23 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so
- * the rule lasts only as long as such work; while memory is short, the goal forbids huge pages (learner.c). */
+/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so the
+ * rule lasts only as long as this work. While memory is short, the goal forbids huge pages. */
 enum { LAST_TICKS = 400 }; /* a minute */
 #define BLOCKS_FROM (1 * HK_MIB)
 #define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick: some hundredths of its time */
 
-static bool maps_much(const struct hk_signals *saw)
-{
-    return HK_SAW(saw, large_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_TICK_MS);
-}
-
 static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    bool maps = hk_rule_lasts(maps_much(saw), LAST_TICKS, &learner->blocks_rest);
+    bool much = HK_SAW(saw, large_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_TICK_MS);
+    bool maps = hk_rule_lasts(much, LAST_TICKS, &learner->blocks_rest);
     uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from];
     const uint64_t seen[3] = {HK_SAW(saw, large_fresh), HK_SAW(saw, large_mapped), HK_SAW(saw, elapsed)};
     set_target(learner, HK_KNOB_huge_blocks_from, maps ? hk_min(option, BLOCKS_FROM) : option,
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous policy did, it is reverted and no trial starts for a
- * while. */
+/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous one, it is reverted, and no trial starts for a while. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* after a failed trial */
@@ -320,8 +269,7 @@ enum {
     NS_PER_PAGE = 700, /* a page fault */
 };
 
-/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by
- * reuse_worth. */
+/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by reuse_worth. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -375,31 +323,24 @@ static bool canary_permits(struct hk_learner *learner, const struct hk_signals *
     return canary->rest == 0;
 }
 
-static void follow_rules(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
-{
-    if (learner->rules & HK_RULE_DELAY)
-        delay_step(learner, step);
-    if (learner->rules & HK_RULE_CROWD)
-        crowd_step(learner, saw, step);
-    if (learner->rules & HK_RULE_LARGE_CACHE)
-        large_cache_step(learner, saw, step);
-    if (learner->rules & HK_RULE_HUGE)
-        huge_step(learner, saw, step);
-}
-
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    bool was_tight = learner->state == HK_PHASE_TIGHT;
+    bool was_tight = learner->state == HK_PHASE_TIGHT, canary = learner->mode == HK_LEARN_CANARY;
     step->count = 0;
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
-    bool short_of_memory =
-        was_tight || learner->state == HK_PHASE_TIGHT; /* a rule's change would not take effect now */
-    bool may_move =
-        learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && canary_permits(learner, saw, step));
-    if (may_move && !short_of_memory)
-        follow_rules(learner, saw, step);
-    if (may_move && learner->mode == HK_LEARN_CANARY && on_trial(learner))
+    bool may_move = learner->mode == HK_LEARN_ON || (canary && canary_permits(learner, saw, step));
+    /* While memory is short, a rule's change would not take effect. */
+    uint64_t rules = may_move && !was_tight && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
+    if (rules & HK_RULE_DELAY)
+        delay_step(learner, step);
+    if (rules & HK_RULE_CROWD)
+        crowd_step(learner, saw, step);
+    if (rules & HK_RULE_LARGE_CACHE)
+        large_cache_step(learner, saw, step);
+    if (rules & HK_RULE_HUGE)
+        huge_step(learner, saw, step);
+    if (may_move && canary && on_trial(learner))
         learner->canary.trial = TRIAL_TICKS;
     set_ceiling(learner, saw, step);
     apply_goal(learner, was_tight, saw, step);

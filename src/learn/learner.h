@@ -1,4 +1,4 @@
-/* Learner: a pure function from the signals of a tick to the policy of the next. No clock, no system call, no global: a recorded
+/* Learner: a pure function from the signals of a tick to the policy of the next. It uses no clock, no system call and no global, so that a recorded
  * trace of signals yields the same decisions.
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
@@ -9,6 +9,7 @@
 #ifndef HK_LEARNER_H
 #define HK_LEARNER_H
 
+#include "base/message.h"
 #include "count/decisions.h"
 #include "count/stats.h"
 #include "policy/policy.h"
@@ -17,7 +18,6 @@
 enum hk_signal {
 #define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
 #include "learn/signals.def"
-#undef HK_SIGNAL
     HK_SIGNALS
 };
 _Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "one signal per span of reuse");
@@ -30,7 +30,7 @@ struct hk_signals {
 
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
-/* The rules that move knobs while memory is not short: each has an option, learn_... Off as HAKMEM comes is what has no measured gain. */
+/* The rules that move knobs while memory is not short. Each has an option, learn_... A rule without a measured gain is off by default. */
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
@@ -44,20 +44,17 @@ struct hk_learner {
     struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
     struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* ms (options.def) */
-    uint64_t mode;          /* the option learn */
-    uint64_t rules;         /* that are on (enum hk_rule) */
+    uint64_t mode, rules;   /* the option learn; the rules that are on (enum hk_rule) */
     enum hk_phase state;
-    unsigned calm; /* ticks without a sign of the state that it is in */
     bool goal_near;
-    unsigned stalled_rest; /* ticks that stalls still count */
-    /* of the delay: bytes, faded by a part each tick */
-    uint64_t back[HK_REUSE_SPANS], idled;
-    uint64_t idled_of_late[HK_DELAY_LAG]; /* what may still be wanted again */
+    unsigned calm;                        /* ticks without a sign of the current phase */
+    unsigned stalled_rest;                /* ticks for which stalls still count */
+    uint64_t back[HK_REUSE_SPANS], idled; /* bytes, faded by a part each tick */
+    uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that may still be wanted again */
     unsigned tick;
-    /* of the caps */
-    uint64_t share;            /* of a thread in a crowd; UINT64_MAX where there is none */
+    uint64_t share;            /* of a thread in a crowd; UINT64_MAX if there is no crowd */
     unsigned missed, unmissed; /* ticks in a row */
-    unsigned blocks_rest;      /* ticks that large blocks are still put on huge pages for */
+    unsigned blocks_rest;      /* ticks for which large blocks are still put on huge pages */
     struct hk_canary canary;
 };
 
@@ -83,7 +80,13 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
-/* Afterwards learner->now holds the knobs; the step, why those that changed did. */
+/* Afterwards learner->now holds the knobs, and the step says why knobs changed. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+
+/* Write a decision as a line of JSON; a message about the log itself; the header of a trace; the line of a tick. */
+void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
+void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
+void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
+void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals);
 
 #endif

@@ -1,9 +1,7 @@
 /* Reads the files of programs and libraries: sections, symbols, and strings of the dynamic section. */
 #include "os/elf_file.h"
-
 #include <link.h>
 #include <string.h>
-
 #include "os/os.h"
 
 enum { SYMBOL_BYTES = 48, READ_BYTES = 512, MOST_ENTRIES = 1 << 22 };

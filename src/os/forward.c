@@ -1,6 +1,5 @@
 /* Forwards the program's intercepted calls, such as madvise and sigaction, to the system. */
 #include "os/forward.h"
-
 #include <dlfcn.h>
 #include <linux/ioctl.h>
 #include <linux/userfaultfd.h>
@@ -12,16 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Names that older headers lack. */
-enum {
-    ADVICE_COLD = 20,
-    ADVICE_PAGEOUT = 21,
-    ADVICE_POPULATE_READ = 22,
-    ADVICE_POPULATE_WRITE = 23,
-    ADVICE_DONTNEED_LOCKED = 24,
-    ADVICE_COLLAPSE = 25,
-    ADVICE_GUARD_REMOVE = 103,
-};
+/* Older headers do not name MADV_COLD, PAGEOUT, POPULATE_READ, POPULATE_WRITE, DONTNEED_LOCKED, COLLAPSE, and GUARD_REMOVE. */
+enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
 
 int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
 
@@ -45,6 +36,14 @@ long hk_forward_mbind(void *p, unsigned long size, int mode, const unsigned long
 /* Weak: a static program does not have it. */
 #pragma weak dlsym
 
+/* Finds the definition after HAKMEM's; NULL in a static program. Each use remembers its function. */
+#define NEXT_OF(type, name)                                                                                            \
+    (__extension__({                                                                                                   \
+        static _Atomic(void *) found;                                                                                  \
+        __typeof__(type) *next_one;                                                                                    \
+        *(void **)&next_one = next_of(name, &found);                                                                   \
+        next_one;                                                                                                      \
+    }))
 static void *next_of(const char *name, _Atomic(void *) *found)
 {
     void *next = atomic_load_explicit(found, memory_order_relaxed);
@@ -55,13 +54,10 @@ static void *next_of(const char *name, _Atomic(void *) *found)
     return next;
 }
 
-typedef int ioctl_call(int fd, unsigned long request, ...);
-
+typedef int ioctl_call(int fd, unsigned long request, ...); /* the type of the request differs between C libraries */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument)
 {
-    static _Atomic(void *) found;
-    ioctl_call *next;
-    *(void **)&next = next_of("ioctl", &found);
+    ioctl_call *next = NEXT_OF(ioctl_call, "ioctl");
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
@@ -69,9 +65,9 @@ int hk_forward_ioctl(int fd, unsigned long request, void *argument)
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 #ifndef __GLIBC__
-/* By the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
- * has nothing to keep account of. On x86-64 the kernel wants the return from a handler from its caller. Each kernel whose headers have
- * SA_RESTORER has the field, also a kernel that does not use the field (aarch64). */
+/* The form of the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
+ * has nothing to keep account of. On x86-64, the caller of the kernel provides the return from a handler. Each kernel whose headers have
+ * SA_RESTORER has the field, even if it does not use the field (aarch64). */
 struct kernel_action {
     union {
         void (*handler)(int number);
@@ -85,7 +81,7 @@ struct kernel_action {
 };
 
 #if defined(__x86_64__)
-/* Debuggers and unwinders know it by these very bytes. */
+/* Debuggers and unwinders recognize the return by these bytes. */
 void hk_signal_return(void) __attribute__((visibility("hidden")));
 __asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type hk_signal_return, @function\n"
         "hk_signal_return:\n\tmovq $15, %rax\n\tsyscall\n\t.size hk_signal_return, .-hk_signal_return");
@@ -130,29 +126,19 @@ static int kernel_sigaction(int number, const struct sigaction *action, struct s
 }
 #endif
 
-typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *former);
-
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former)
 {
-    static _Atomic(void *) found;
-    sigaction_call *next;
-    *(void **)&next = next_of("sigaction", &found);
-#ifdef __GLIBC__
-    return (next != NULL ? next : __sigaction)(number, action, former);
-#else
-    if (next == NULL)
-        next = __sigaction != NULL ? __sigaction : kernel_sigaction;
-    return next(number, action, former);
+    __typeof__(sigaction) *next = NEXT_OF(sigaction, "sigaction");
+#ifndef __GLIBC__
+    if (next == NULL && __sigaction == NULL)
+        return kernel_sigaction(number, action, former);
 #endif
+    return (next != NULL ? next : __sigaction)(number, action, former);
 }
-
-typedef sighandler_t signal_call(int number, sighandler_t handler);
 
 sighandler_t hk_forward_signal(int number, sighandler_t handler)
 {
-    static _Atomic(void *) found;
-    signal_call *next;
-    *(void **)&next = next_of("signal", &found);
+    __typeof__(signal) *next = NEXT_OF(signal, "signal");
     if (next != NULL)
         return next(number, handler);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, former;
@@ -169,35 +155,20 @@ int hk_forward_prctl(int option, const unsigned long arguments[4])
 {
     return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }
-
 int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
-
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
-/* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block: treating it as
- * lasting would cost these blocks their resident pages. */
+/* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block. If it counted as lasting, these blocks would
+ * lose their resident pages. */
 bool hk_advice_lasts(int advice)
 {
-    switch (advice) {
-    case MADV_NORMAL:
-    case MADV_WILLNEED:
-    case MADV_DONTNEED:
-    case MADV_FREE:
-    case MADV_REMOVE:
-    case MADV_DOFORK:
-    case MADV_UNMERGEABLE:
-    case MADV_HUGEPAGE:
-    case MADV_DODUMP:
-    case MADV_KEEPONFORK:
-    case ADVICE_COLD:
-    case ADVICE_PAGEOUT:
-    case ADVICE_POPULATE_READ:
-    case ADVICE_POPULATE_WRITE:
-    case ADVICE_DONTNEED_LOCKED:
-    case ADVICE_COLLAPSE:
-    case ADVICE_GUARD_REMOVE: return false;
-    default: return true;
-    }
+    static const uint8_t passing[] = {MADV_NORMAL,      MADV_WILLNEED,   MADV_DONTNEED,      MADV_FREE,
+                                      MADV_REMOVE,      MADV_DOFORK,     MADV_DODUMP,        MADV_HUGEPAGE,
+                                      MADV_UNMERGEABLE, MADV_KEEPONFORK, ADVICE_GUARD_REMOVE};
+    bool lasts = advice < ADVICE_COLD || advice > ADVICE_COLLAPSE;
+    for (size_t i = 0; i < sizeof passing; i++)
+        lasts &= advice != passing[i];
+    return lasts;
 }
 
 bool hk_protection_is_ordinary(int protection, int key)

@@ -33,7 +33,6 @@ bool hk_advice_lasts(int advice);
 bool hk_protection_is_ordinary(int protection, int key);
 /* True if the request registered a range with userfaultfd. Called after it succeeded, when the range can be read. */
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);
-
 /* True if the option installs a seccomp filter, or is the precondition for one. */
 bool hk_prctl_shuts_in(int option);
 

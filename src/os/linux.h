@@ -3,7 +3,6 @@
 #define HK_LINUX_H
 
 #include <errno.h>
-
 #include "os/os.h"
 
 /* The value of a call; errno stays as it is. */

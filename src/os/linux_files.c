@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 
 static __attribute__((noinline, cold)) int moved_up(int fd)
@@ -17,15 +16,15 @@ static __attribute__((noinline, cold)) int moved_up(int fd)
     return result;
 }
 
-/* Plain system calls: the C library's functions are cancellation points, and malloc is none. And never one of the three numbers that
- * programs take for their own, even where they have closed theirs. */
+/* Uses plain system calls, because the C library's functions are cancellation points, and malloc is none. Never returns one of the three numbers that
+ * programs use for their own streams, even if the program has closed them. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
     return fd > STDERR_FILENO ? fd : fd < 0 ? -errno : moved_up(fd);
 }
 
-/* strerror() may allocate, and speaks the program's language. Arrays of text, not pointers: the loader has nothing to relocate. */
+/* Not by strerror(), which may allocate, and uses the program's language. Arrays of text, not pointers, need no relocation. */
 const char *hk_os_error(int result)
 {
     static const struct {
@@ -70,9 +69,7 @@ void hk_linux_write(int fd, const void *bytes, size_t size)
 }
 
 int hk_os_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
-
 int hk_os_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
-
 void hk_os_close(int fd) { (void)KEEPING_ERRNO(syscall(SYS_close, fd)); }
 
 HK_EACH_PROCESS bool hk_os_identify(int fd, struct hk_file_id *id)

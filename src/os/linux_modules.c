@@ -5,14 +5,12 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 
 /* The loader's lock may be held by any thread, or by one that a fork left behind. So its list is read as a debugger reads it, by the
  * address in the program's dynamic section. What the list gives is where a module may begin. All else is read each time from the module's
  * own headers, so that a module that was unloaded does no harm. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
-
 static struct {
     _Atomic uintptr_t
         xheaders[MOST_MODULES]; /* addresses of file headers, or'ed with GONE if there is none any more; 0: the end */
@@ -25,7 +23,7 @@ struct image {
     uintptr_t bias; /* addresses less those that the linker gave */
 };
 
-/* The system reads the bytes, unless the address is NULL, and then refuses what it was asked for. */
+/* Makes a system call that reads the bytes first, unless the address is NULL, and then refuses the request. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -84,7 +82,7 @@ static void find_table(struct hk_code *code, const struct image *image)
     code->to = code->from + image->segments[around].p_filesz;
 }
 
-/* True if the header was not known. */
+/* Returns true if the header was not known. */
 static bool note_header(uintptr_t header)
 {
     for (unsigned i = 0; header != 0 && header % HK_PAGE == 0 && i < MOST_MODULES; i++) {

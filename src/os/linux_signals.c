@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 #include "os/forward.h"
 
@@ -20,8 +19,7 @@ struct caught {
     struct sigaction ours;
     struct sigaction shown; /* what the program sees in its place */
 };
-
-/* The last handler of HAKMEM's for each signal, set before the handler is installed; NULL: none. */
+/* HAKMEM's last handler for each signal, set before the handler is installed; NULL if there is none. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -147,9 +145,8 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Since Linux 5.18 and 6.13; older headers do not name them. */
+/* Advice since Linux 5.18 and 6.13, which older headers do not name. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
-
 static _Atomic bool xprotects; /* some pages were barred by their protection */
 
 size_t hk_linux_page_size(void)
@@ -158,13 +155,8 @@ size_t hk_linux_page_size(void)
     return size != 0 ? size : HK_PAGE;
 }
 
-static bool set_access(void *p, size_t size, int protection)
-{
-    return hk_forward_mprotect(p, size, protection, -1) == 0;
-}
-
-/* qemu-user accepts advice that it does not know, does nothing, and reports success. Where advice that does not exist is accepted, only
- * MADV_DONTNEED is believed. Each thread finds alike. */
+/* Returns false under qemu-user, which accepts advice that it does not know, does nothing, and reports success: if advice that does not exist is
+ * accepted, only MADV_DONTNEED is believed. Each thread finds the same. */
 static bool advice_counts(void *p, size_t size)
 {
     enum { UNKNOWN, COUNTS, IGNORED };
@@ -179,8 +171,7 @@ static bool advice_counts(void *p, size_t size)
 
 bool hk_linux_purge(void *p, size_t size)
 {
-    int saved_errno = errno;
-    int r = hk_forward_madvise(p, size, MADV_DONTNEED);
+    int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
     if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlocked pages */
         r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
@@ -194,7 +185,7 @@ bool hk_linux_bar(void *p, size_t size)
     bool barred = advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0;
     if (!barred) {
         atomic_store(&xprotects, true);
-        barred = set_access(p, size, PROT_NONE) && hk_linux_purge(p, size);
+        barred = hk_forward_mprotect(p, size, PROT_NONE, -1) == 0 && hk_linux_purge(p, size);
     }
     errno = saved_errno;
     return barred;
@@ -204,7 +195,7 @@ bool hk_linux_unbar(void *p, size_t size)
 {
     int saved_errno = errno;
     (void)hk_forward_madvise(p, size, GUARD_REMOVE);
-    bool open = !atomic_load(&xprotects) || set_access(p, size, PROT_READ | PROT_WRITE);
+    bool open = !atomic_load(&xprotects) || hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1) == 0;
     errno = saved_errno;
     return open;
 }

@@ -1,8 +1,6 @@
 /* Reads /proc/self/maps and /proc/self/smaps. */
 #include "os/maps.h"
-
 #include <string.h>
-
 #include "os/os.h"
 
 bool hk_lines_open(struct hk_lines *lines, const char *path)

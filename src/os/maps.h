@@ -29,7 +29,6 @@ struct hk_mapping {
 
 /* Reads a line of /proc/self/maps, or the first one of a mapping in smaps; false for other lines, and then nothing is set. */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
-
 /* Visits all mappings in ascending order, with the resident bytes and without the paths; false if they cannot be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 

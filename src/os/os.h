@@ -17,7 +17,6 @@
 
 /* HK_PAGE is the unit in which pages are counted; a page of the system is one such unit or more, up to HK_LARGEST_PAGE. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
-
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
 /* A flag of dlopen's mode. A C library without the flag has no such plugins. */
@@ -48,75 +47,55 @@ struct hk_code {
 };
 
 struct hk_os {
-    /* Returns a private, zeroed, writable mapping; NULL on failure. */
-    void *(*map)(size_t size);
+    void *(*map)(size_t size); /* returns a private, zeroed, writable mapping; NULL on failure */
     /* The same at address p. HK_PLACE_TAKEN if p is in use or the system does not honor addresses. */
     enum hk_placed (*map_at)(void *p, size_t size);
-    /* Unmaps all of [p, p + size); returns true on success. */
-    bool (*unmap)(void *p, size_t size);
+    bool (*unmap)(void *p, size_t size); /* unmaps all of [p, p + size); returns true on success */
     /* seal makes memory read-only, unseal makes it writable again; both preserve its contents. */
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
-    /* Returns the pages to the system; they read as zero afterwards. */
-    bool (*purge)(void *p, size_t size);
+    bool (*purge)(void *p, size_t size); /* returns the pages to the system; they read as zero afterwards */
     /* Resizes a mapping: in place if `to` is NULL; otherwise its pages move to `to` and replace the mapping of new_size
      * bytes there. On failure the old mapping is intact; `to` is unmapped for lack of memory, and may be for other reasons. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
     /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes
      * only. NULL on failure: the mapping is intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
-    /* Advises for or against huge pages. */
-    bool (*advise_huge)(void *p, size_t size, bool wanted);
-    /* Monotonic, cheap, coarse. */
-    uint64_t (*clock_ms)(void);
-    /* Monotonic, fine: for ordering events. */
-    uint64_t (*clock_ns)(void);
-    /* Sleeps; a signal ends the sleep. */
-    void (*rest)(uint64_t ms);
+    bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
+    uint64_t (*clock_ms)(void);                             /* monotonic, cheap, coarse */
+    uint64_t (*clock_ns)(void);                             /* monotonic, fine: for ordering events */
+    void (*rest)(uint64_t ms);                              /* sleeps; a signal ends the sleep */
     /* Finds the module that is loaded at a code address, without a lock of the loader's; false if none is known. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
-    /* True if the page of an address can be read. */
-    bool (*readable)(uintptr_t address);
+    bool (*readable)(uintptr_t address); /* true if the page of an address can be read */
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
-    /* The same, with a timeout. */
-    void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
+    void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms); /* the same, with a timeout */
     void (*futex_wake)(_Atomic uint32_t *word, int count);
-    /* Writes all bytes, or stops at the first error. */
-    void (*write)(int fd, const void *bytes, size_t size);
+    void (*write)(int fd, const void *bytes, size_t size); /* writes all bytes, or stops at the first error */
     /* Reads up to size - 1 bytes of a file and adds a terminating zero; returns the number of bytes, 0 on error. */
     size_t (*read_file)(const char *path, char *bytes, size_t size);
-    /* Opens a file for reading; a negative error number on error. */
-    int (*open)(const char *path);
+    int (*open)(const char *path); /* opens a file for reading; a negative error number on error */
     /* Reads up to `size` bytes from the current position; 0 at the end or on error. */
     size_t (*read)(int fd, char *bytes, size_t size);
-    /* Sets bit 0 of each page's byte if the page of [p, p + size) is resident. False if part of the range is not
-     * mapped. */
+    /* Sets bit 0 of each page's byte if the page of [p, p + size) is resident. False if part of the range is not mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
-    /* NULL if unset, or if the program is privileged (AT_SECURE). */
-    const char *(*option_text)(const char *name);
-    /* The whole environment, NULL-terminated; empty under AT_SECURE. */
-    char **(*environment)(void);
-    /* Physical memory in bytes. */
-    uint64_t (*memory_total)(void);
-    /* The number of CPUs that this process may run on; 1 if unknown. */
-    uint64_t (*cpus)(void);
-    /* RLIMIT_AS in bytes; SIZE_MAX if unlimited. */
-    size_t (*address_limit)(void);
-    /* Fills bytes that nobody can predict. */
-    bool (*random)(void *bytes, size_t size);
+    const char *(*option_text)(const char *name); /* NULL if unset, or if the program is privileged (AT_SECURE) */
+    char **(*environment)(void);                  /* the whole environment, NULL-terminated; empty under AT_SECURE */
+    uint64_t (*memory_total)(void);               /* physical memory in bytes */
+    uint64_t (*cpus)(void);                       /* the number of CPUs that this process may run on; 1 if unknown */
+    size_t (*address_limit)(void);                /* RLIMIT_AS in bytes; SIZE_MAX if unlimited */
+    bool (*random)(void *bytes, size_t size);     /* fills bytes that nobody can predict */
     int (*process_id)(void);
     /* The page size of the system: a power of two, HK_PAGE to HK_LARGEST_PAGE. See hk_system_page(). */
     size_t (*page_size)(void);
-    /* bar makes pages of the system's size inaccessible, and returns them to the system; unbar makes them accessible
-     * again, zeroed. */
+    /* bar makes pages of the system's size inaccessible, and returns them to the system; unbar makes them accessible again, zeroed. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
     /* Makes every thread of the process that runs at this moment execute a full memory fence. False if the system does not do so; can_fence asks
      * whether it would. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
-    /* The program break, where another allocator's heap may end. */
-    uintptr_t (*program_break)(void);
+    uintptr_t (*program_break)(void); /* the program break, where another allocator's heap may end */
 };
 
 extern struct hk_os hk_os;
@@ -149,8 +128,7 @@ int hk_os_parent_id(void);
 /* Installs a signal handler, on the alternate stack if the program set one up. True also if it is already
  * installed, as in a fork child; false if the program handles the signal itself, or on failure. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
-/* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler
- * returns. */
+/* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
 /* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
 bool hk_os_has_one_thread(void);
@@ -184,14 +162,11 @@ static inline size_t hk_in_system_pages(size_t bytes)
 
 /* Returns what a negative error number of the functions above means. */
 const char *hk_os_error(int result);
-
 /* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two): maps more, and unmaps the surplus. */
 void *hk_os_map_led(size_t size, size_t align, size_t lead);
 /* Returns a mapping aligned to `align` (a power of two): maps more if needed. */
 void *hk_os_map_aligned(size_t size, size_t align);
-
-/* Returns a private zeroed mapping by a raw system call, before the C library and the table above are usable; NULL on
- * failure. */
+/* Returns a private zeroed mapping by a raw system call, before the C library and the table above are usable; NULL on failure. */
 void *hk_os_map_bare(size_t size);
 
 #endif

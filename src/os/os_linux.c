@@ -14,7 +14,6 @@
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 #include "os/os.h"
 #include "os/forward.h"
@@ -83,7 +82,6 @@ void *hk_os_map_bare(size_t size)
 }
 
 static bool linux_unmap(void *p, size_t size) { return KEEPING_ERRNO(munmap(p, size)) == 0; }
-
 static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ, -1)) == 0; }
 
 static bool linux_unseal(void *p, size_t size)
@@ -115,8 +113,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
- * it at once. */
+/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits it at once. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
@@ -138,13 +135,12 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
+/* Sleeps by a futex that is never woken, a system call that sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
     wait_for(&never_woken, 0, &time);
 }
-
 void hk_os_pause(void) { sleep_for((struct timespec){0, 50000}); }
 
 static struct timespec ms_as_time(uint64_t ms)
@@ -163,18 +159,17 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
 /* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
+    void *pointer = NULL;
 #if defined(__x86_64__)
-    unsigned long pointer = 0;
     (void)KEEPING_ERRNO(syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
-    return pointer != 0;
 #else
-    return __builtin_thread_pointer() != NULL;
+    pointer = __builtin_thread_pointer();
 #endif
+    return pointer != NULL;
 }
 
 /* The dynamic loader sets up thread-local storage before it runs any other code. */
 bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
-
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)
@@ -187,9 +182,8 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
-/* The C library learns of the environment in a constructor of its own, which may run after HAKMEM's. */
+/* The C library knows the environment from a constructor of its own on, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
-
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
 HK_EACH_PROCESS static char **linux_environment(void)
@@ -249,7 +243,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* Numbers of the kernel's: headers of old C libraries lack them. */
+/* The kernel's numbers, which the headers of old C libraries lack. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
@@ -260,53 +254,25 @@ static bool linux_can_fence(void)
     return commands > 0 && (commands & FENCE_PRIVATE) != 0;
 }
 
-/* Registered at the first need: that may take milliseconds where threads run. */
+/* Registers the process at the first need, because registering may take milliseconds if threads run. */
 static bool linux_fence_threads(void)
 {
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
 }
 
 int hk_os_thread_id(void) { return (int)syscall(SYS_gettid); }
-
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
 struct hk_os hk_os = {
-    .map = linux_map,
-    .map_at = linux_map_at,
-    .unmap = linux_unmap,
-    .seal = linux_seal,
-    .unseal = linux_unseal,
-    .purge = hk_linux_purge,
-    .remap = linux_remap,
-    .move = linux_move,
-    .advise_huge = linux_advise_huge,
-    .clock_ms = linux_clock_ms,
-    .clock_ns = linux_clock_ns,
-    .rest = linux_rest,
-    .code_at = hk_linux_code_at,
-    .readable = hk_linux_readable,
-    .futex_wait = linux_futex_wait,
-    .futex_wait_for = linux_futex_wait_for,
-    .futex_wake = linux_futex_wake,
-    .write = hk_linux_write,
-    .read_file = hk_linux_read_file,
-    .open = hk_linux_open,
-    .read = hk_linux_read,
-    .resident = linux_resident,
-    .option_text = linux_option_text,
-    .environment = linux_environment,
-    .memory_total = linux_memory_total,
-    .cpus = linux_cpus,
-    .address_limit = linux_address_limit,
-    .random = linux_random,
-    .process_id = linux_process_id,
-    .page_size = hk_linux_page_size,
-    .bar = hk_linux_bar,
-    .unbar = hk_linux_unbar,
-    .can_fence = linux_can_fence,
-    .fence_threads = linux_fence_threads,
-    .program_break = linux_program_break,
-};
+#define HERE(name) .name = linux_##name
+#define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
+    HERE(map),         HERE(map_at),      HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),       HERE(move),        HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),        HERE(futex_wait),  HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(option_text), HERE(environment), HERE(memory_total),   HERE(cpus),          HERE(address_limit),
+    HERE(random),      HERE(process_id),  HERE(can_fence),      HERE(fence_threads), HERE(program_break),
+    IN_FILES(purge),   IN_FILES(code_at), IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
+    IN_FILES(open),    IN_FILES(read),    IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

@@ -5,7 +5,6 @@ const struct hk_class hk_classes[HK_CLASSES] = {
 #define HK_CLASS(idx, bytes, slab_kib, most, kind)                                                                     \
     [idx] = {.size = (bytes), .slab_bytes = (slab_kib)*1024, .cap = (most), .tier = HK_TIER_##kind},
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
@@ -13,28 +12,24 @@ const struct hk_class hk_classes[HK_CLASSES] = {
     _Static_assert((slab_kib) % 64 == 0 && (slab_kib) <= 1024, "class " #idx ": slab_kib");                            \
     _Static_assert(((cap) & ((cap) + 1)) == 0 && (cap) >= 1 && (cap) <= 255, "class " #idx ": cap");
 #include "policy/classes.def"
-#undef HK_CLASS
 
-/* An enumerator without a value is its predecessor plus one: LOW of a class follows HIGH of the class before. */
+/* LOW of a class follows HIGH of the class before, because an enumerator without a value is its predecessor plus one. */
 #define STEPS_UP_TO(size, step) (((size) + (step)-1) / (step))
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 enum {
     COARSE_FROM = HK_FINE_MAX / HK_COARSE_STEP,
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
     HK_IN_COARSE_##tier(COARSE_LOW_##idx, COARSE_HIGH_##idx = STEPS_UP_TO(size, HK_COARSE_STEP), )
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
     HK_IN_FINE_##tier([FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES, )
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 #define COARSE_PLACE(step) ((step)-COARSE_FROM - 1)
@@ -42,7 +37,6 @@ const uint16_t hk_coarse_offsets[HK_COARSE_STEPS] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
     HK_IN_COARSE_##tier([COARSE_PLACE(COARSE_LOW_##idx)... COARSE_PLACE(COARSE_HIGH_##idx)] = (idx)*HK_CLASS_BYTES, )
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 unsigned hk_class_of_aligned(size_t size, size_t align)

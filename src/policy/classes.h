@@ -12,7 +12,6 @@ enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TI
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
 #include "policy/classes.def"
-#undef HK_CLASS
     HK_CLASSES
 };
 
@@ -23,12 +22,10 @@ enum {
 #define HK_IN_COARSE_TINY(...)
 #define HK_IN_COARSE_SMALL(...)
 #define HK_IN_COARSE_MEDIUM(...) __VA_ARGS__
-
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_IN_FINE_##tier(+1)
     HK_FINE_CLASSES = 0
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 #define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */
@@ -59,7 +56,6 @@ HK_INLINE unsigned hk_class_of(size_t size)
         return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
-
 /* The largest class whose blocks fit into so many bytes, 16 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 {

@@ -1,8 +1,6 @@
 /* Reads the options from the environment, and reports invalid values and unknown names. */
 #include "policy/options.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -24,24 +22,17 @@ struct row {
 struct hk_options hk_options = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) .name = DEFAULT_##kind(fallback),
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 static const struct row rows[] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
     {#name, #unit, KIND_##kind, offsetof(struct hk_options, name), (min), (max)},
 #include "policy/options.def"
-#undef HK_OPT
 };
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
-
-/* Set for a copy of HAKMEM that does not serve the process. */
-static bool ignored HK_EACH_PROCESS_DATA;
-
-/* HAKMEM_CONF is tokenized here. */
-static char conf_copy[4096] HK_COLD_DATA;
-
-/* Copies of text values: programs that set their title in `ps` overwrite the environment. */
+static bool ignored HK_EACH_PROCESS_DATA; /* in a copy of HAKMEM that does not serve the process */
+static char conf_copy[4096] HK_COLD_DATA; /* HAKMEM_CONF is tokenized here */
+/* Copies of text values, because programs that set their title in `ps` overwrite the environment. */
 static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used HK_EACH_PROCESS_DATA;
 
@@ -102,12 +93,8 @@ const char *hk_option_near(const char *text, size_t length)
 
 static unsigned suffix_shift(char letter)
 {
-    switch (lower(letter)) {
-    case 'k': return 10;
-    case 'm': return 20;
-    case 'g': return 30;
-    default: return 0;
-    }
+    char suffix = lower(letter);
+    return suffix == 'k' ? 10 : suffix == 'm' ? 20 : suffix == 'g' ? 30 : 0;
 }
 
 bool hk_option_number(const char *text, size_t length, uint64_t *value)
@@ -166,32 +153,20 @@ static void set_text(const struct row *row, const char *text)
     *text_of(row) = *copy != 0 ? copy : NULL;
 }
 
-static void set_number(const struct row *row, const char *text, size_t length)
-{
-    uint64_t value;
-    if (hk_option_number(text, length, &value) && value >= row->min && value <= row->max)
-        *number_of(row) = value;
-    else
-        hk_message(HK_TEXT_option_number, row->name, text, row->min, row->max, *number_of(row));
-}
-
-static void set_word(const struct row *row, const char *text)
+static void set(const struct row *row, const char *text)
 {
     uint64_t value;
     char word[sizeof row->unit];
-    if (parse_word(row->unit, text, &value))
+    if (row->kind == KIND_TEXT)
+        set_text(row, text);
+    else if (row->kind == KIND_WORD
+                 ? parse_word(row->unit, text, &value)
+                 : hk_option_number(text, strlen(text), &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
-    else
+    else if (row->kind == KIND_WORD)
         hk_message(HK_TEXT_option_word, row->name, text, row->unit, word_of(row, word, sizeof word));
-}
-
-static void set(const struct row *row, const char *text)
-{
-    switch (row->kind) {
-    case KIND_TEXT: set_text(row, text); break;
-    case KIND_NUMBER: set_number(row, text, strlen(text)); break;
-    case KIND_WORD: set_word(row, text); break;
-    }
+    else
+        hk_message(HK_TEXT_option_number, row->name, text, row->min, row->max, *number_of(row));
 }
 
 bool hk_option_set(const char *name, size_t length, const char *value)
@@ -215,15 +190,6 @@ static void report_unknown(const char *where, const char *prefix, const char *na
         hk_message(HK_TEXT_option_unknown, where, prefix, (int)length, name);
 }
 
-static void set_pair(const char *pair)
-{
-    const char *colon = strchr(pair, ':');
-    if (colon == NULL)
-        hk_message(HK_TEXT_conf_form, pair);
-    else if (!hk_option_set(pair, (size_t)(colon - pair), colon + 1))
-        report_unknown("HAKMEM_CONF: ", "", pair, (size_t)(colon - pair));
-}
-
 static void read_conf(void)
 {
     const char *conf = hk_os.option_text("HAKMEM_CONF");
@@ -238,8 +204,11 @@ static void read_conf(void)
         next = strchr(pair, ',');
         if (next != NULL)
             *next++ = 0;
-        if (*pair != 0)
-            set_pair(pair);
+        const char *colon = strchr(pair, ':');
+        if (*pair != 0 && colon == NULL)
+            hk_message(HK_TEXT_conf_form, pair);
+        else if (*pair != 0 && !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
+            report_unknown("HAKMEM_CONF: ", "", pair, (size_t)(colon - pair));
     }
 }
 
@@ -268,18 +237,12 @@ HK_EACH_PROCESS bool hk_options_given(void)
     return false;
 }
 
-/* HAKMEM_LIBRARY tells the tools which library to preload. */
-static bool is_no_option(const char *name)
-{
-    return strncmp(name, "CONF=", 5) == 0 || strncmp(name, "LIBRARY=", 8) == 0;
-}
-
 static void read_environment(void)
 {
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = after_prefix(*entry);
-        if (name == NULL || is_no_option(name))
-            continue;
+        if (name == NULL || strncmp(name, "CONF=", 5) == 0 || strncmp(name, "LIBRARY=", 8) == 0)
+            continue; /* HAKMEM_LIBRARY tells the tools which library to preload */
         const char *equals = strchr(name, '=');
         if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
             report_unknown("", "HAKMEM_", name, (size_t)(equals - name));
@@ -295,20 +258,14 @@ static const char *as_profile(const char *text, char mark)
                                                                                                     : NULL;
 }
 
-static const char *profile_in_environment(void)
+/* Applies the profile before all other options, because they override it. Looks for HAKMEM_PROFILE first, then in HAKMEM_CONF. */
+static void read_profile(hk_profile_taker *take)
 {
-    const char *value = NULL;
+    const char *value = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
     for (char **entry = hk_os.environment(); *entry != NULL && value == NULL; entry++) {
         const char *name = after_prefix(*entry);
         value = name != NULL ? as_profile(name, '=') : NULL;
     }
-    return value;
-}
-
-/* The profile is where the others begin, and so comes first; in HAKMEM_CONF as an option of its own it is found by name. */
-static void read_profile(hk_profile_taker *take)
-{
-    const char *value = profile_in_environment(), *conf = hk_os.option_text("HAKMEM_CONF");
     size_t length = value != NULL ? strlen(value) : 0;
     for (const char *at = conf; value == NULL && at != NULL; at = strchr(at, ',')) {
         at += *at == ',';

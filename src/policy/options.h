@@ -13,10 +13,6 @@ struct hk_options {
 #define HK_OPT_FIELD_WORD(name) uint64_t name;
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_OPT_FIELD_##kind(name)
 #include "policy/options.def"
-#undef HK_OPT
-#undef HK_OPT_FIELD_NUMBER
-#undef HK_OPT_FIELD_TEXT
-#undef HK_OPT_FIELD_WORD
 };
 
 extern struct hk_options hk_options;
@@ -33,26 +29,18 @@ enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
  * (policy.h), and what is set by itself goes before them. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
-
 /* True if the environment names an option, or what may be meant for one. */
 bool hk_options_given(void);
-
 /* The entry NAME=VALUE of the environment; NULL if there is none. */
 const char *hk_option_entry(const char *name);
-
 /* For a copy of HAKMEM that does not serve the process: it reads no option, and writes nothing that one asks for. */
 void hk_options_ignore(void);
-
 /* The name of the option that differs from the text by two letters at most; NULL if none does. */
 const char *hk_option_near(const char *text, size_t length);
-
 /* Returns false if the option does not exist. An invalid value prints a warning and changes nothing. */
 bool hk_option_set(const char *name, size_t length, const char *value);
-
-/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on
- * overflow. */
+/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
-
 /* Calls visit for each option with its effective value, as text or as a number: for the report. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
 

@@ -1,8 +1,6 @@
 /* Publishes a new page of knobs. Applies a named profile or a file of options, and writes the knobs as such a file. */
 #include "policy/policy.h"
-
 #include <string.h>
-
 #include "os/os.h"
 #include "base/bits.h"
 #include "base/message.h"
@@ -10,14 +8,12 @@
 static const uint64_t *const options_of_knobs[HK_KNOBS] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(&hk_options.name)
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
     HK_KNOB_IF_##scope({#name, #unit, fallback, min, max})
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
@@ -25,7 +21,6 @@ const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY"
 static struct hk_policy first_page = {.xvalue = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(fallback)
 #include "policy/options.def"
-#undef HK_OPT
                                       }};
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
@@ -35,13 +30,6 @@ static struct sealing {
     bool sealed[HK_POLICY_PAGES];
     bool stays_open; /* pages sealed here could not be unsealed */
 } sealing;
-
-static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_phase state)
-{
-    hk_store(page->xstate, state);
-    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
-        hk_store(page->xvalue[knob], knobs->value[knob]);
-}
 
 void hk_policy_begin(void)
 {
@@ -82,7 +70,9 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
     struct hk_policy *page = next_page();
     if (page == NULL)
         return false;
-    write_page(page, knobs, state);
+    hk_store(page->xstate, state);
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        hk_store(page->xvalue[knob], knobs->value[knob]);
     sealing.sealed[sealing.next] = !sealing.stays_open && hk_os.seal(page, hk_system_page());
     sealing.next = (sealing.next + 1) % HK_POLICY_PAGES;
     hk_store_release(hk_policy_now, page);
@@ -94,16 +84,13 @@ static const struct profile {
 } profiles[] = {
 #define HK_PROFILE(name, lines, meaning) {#name, lines},
 #include "policy/profiles.def"
-#undef HK_PROFILE
 };
 
 enum { LONGEST_LINES = 256 };
 #define HK_PROFILE(name, lines, meaning) _Static_assert(sizeof lines <= LONGEST_LINES, #name);
 #include "policy/profiles.def"
-#undef HK_PROFILE
 
 static char file_bytes[8192] HK_COLD_DATA;
-
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* Returns the text without surrounding spaces, zero-terminated in place. */
@@ -124,15 +111,6 @@ struct reading {
     const char *near;    /* the option that the first wrong line nearly names */
 };
 
-static void note_wrong(struct reading *reading, const char *name, bool has_form)
-{
-    if (reading->wrong++ > 0)
-        return;
-    reading->first_wrong = reading->line;
-    reading->first_has_form = has_form;
-    reading->near = hk_option_near(name, strlen(name));
-}
-
 static void apply_line(struct reading *reading, char *line, char *end)
 {
     char *comment = memchr(line, '#', (size_t)(end - line));
@@ -141,16 +119,11 @@ static void apply_line(struct reading *reading, char *line, char *end)
     if (equals == NULL && *name == 0)
         return;
     char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
-    if (value == NULL || !hk_option_set(name, strlen(name), value))
-        note_wrong(reading, name, value != NULL);
-}
-
-static void report_wrong(const struct reading *reading, const char *path)
-{
-    const char *what = reading->first_has_form ? "names no option" : "is not of the form name = value";
-    hk_message(HK_TEXT_profile_lines, path, reading->wrong, reading->line, reading->first_wrong, what,
-               reading->near != NULL ? "; did you mean " : "", reading->near != NULL ? reading->near : "",
-               reading->near != NULL ? "?" : "");
+    if ((value != NULL && hk_option_set(name, strlen(name), value)) || reading->wrong++ > 0)
+        return;
+    reading->first_wrong = reading->line;
+    reading->first_has_form = value != NULL;
+    reading->near = hk_option_near(name, strlen(name));
 }
 
 static void apply_lines(char *lines, const char *path)
@@ -163,8 +136,12 @@ static void apply_lines(char *lines, const char *path)
         apply_line(&reading, line, end);
         end += !last;
     }
-    if (reading.wrong > 0)
-        report_wrong(&reading, path);
+    if (reading.wrong == 0)
+        return;
+    const char *what = reading.first_has_form ? "names no option" : "is not of the form name = value";
+    bool near = reading.near != NULL;
+    hk_message(HK_TEXT_profile_lines, path, reading.wrong, reading.line, reading.first_wrong, what,
+               near ? "; did you mean " : "", near ? reading.near : "", near ? "?" : "");
 }
 
 static const char *lines_named(const char *name, size_t length)
@@ -173,17 +150,6 @@ static const char *lines_named(const char *name, size_t length)
         if (strlen(profiles[i].name) == length && strncmp(profiles[i].name, name, length) == 0)
             return profiles[i].lines;
     return NULL;
-}
-
-enum { PATH_BYTES = 1024 };
-
-/* A name that is too long is cut. */
-static bool as_path(char path[PATH_BYTES], const char *name, size_t length)
-{
-    size_t kept = hk_min(length, PATH_BYTES - 1);
-    memcpy(path, name, kept);
-    path[kept] = 0;
-    return kept == length;
 }
 
 /* Reads the file, and returns what is wrong with it; NULL if nothing is. */
@@ -206,9 +172,11 @@ static HK_COLD void apply_file(const char *name, size_t length)
     static const char known[] =
 #include "policy/profiles.def"
         ;
-#undef HK_PROFILE
-    char path[PATH_BYTES];
-    const char *wrong = as_path(path, name, length) ? read_profile_file(path) : "the name is too long";
+    char path[1024];
+    size_t kept = hk_min(length, sizeof path - 1);
+    memcpy(path, name, kept);
+    path[kept] = 0;
+    const char *wrong = kept == length ? read_profile_file(path) : "the name is too long";
     if (wrong == NULL)
         apply_lines(file_bytes, path);
     else

@@ -20,7 +20,6 @@ enum { HK_TICK_MS = 150 };
 enum hk_knob {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(HK_KNOB_##name)
 #include "policy/options.def"
-#undef HK_OPT
     HK_KNOBS
 };
 
@@ -37,7 +36,6 @@ extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 /* The learner's class for the program's current behavior. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
-
 enum { HK_POLICY_PAGES = 8 };
 
 struct hk_policy {
@@ -56,9 +54,8 @@ void hk_policy_read(struct hk_knobs *knobs);
 /* Publishes the knobs. Returns false, with nothing changed, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* A profile is a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment.
- * Applies one: a name, or else the path of a file. What is wrong with it is a warning line, and nothing more. Before a second thread
- * exists. */
+/* A profile is a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment. Applies one: a name, or
+ * else the path of a file. What is wrong with it is a warning line, and nothing more. Before a second thread exists. */
 hk_profile_taker hk_profile_apply;
 /* Writes the knobs as a profile. One at a time. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);

@@ -1,10 +1,7 @@
 /* Opens and closes the windows in which a running process is sampled. */
 #include "prof/attach_sampling.h"
 
-#include "base/bits.h"
-#include "os/os.h"
 #include "prof/sampled_heap.h"
-#include "prof/sample.h"
 #include "tcache/pool.h"
 
 enum {
@@ -18,31 +15,23 @@ enum {
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-static void note_served(unsigned class)
-{
-    hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
-}
-
 /* With many threads, some classes per tick. */
 static void note_some_served(void)
 {
     static unsigned next;
     unsigned classes = (unsigned)(CLASSES_PER_TICK / hk_max(1, hk_tcaches_alive()));
-    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--)
-        note_served(next++ % HK_FINE_CLASSES);
-}
-
-static void begin_to_count(void)
-{
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
+    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--) {
+        unsigned class = next++ % HK_FINE_CLASSES;
+        hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
+    }
 }
 
 bool hk_attach_sampling_begin(uint64_t mean)
 {
     if (!hk_sampled_heap_open())
         return false;
-    begin_to_count();
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
     if (hk_load(hk_attach_sampling.xbegan_ms) == 0)
         hk_store(hk_attach_sampling.xbegan_ms, hk_os.clock_ms());
     hk_store(hk_attach_sampling.xmean, mean);
@@ -86,23 +75,17 @@ static HK_COLD void count_calls(void)
         close_window();
 }
 
-static bool runs_out(struct hk_tcache *cache, size_t size)
-{
-    if (size > HK_FINE_MAX)
-        return hk_countdown_runs_out(&cache->countdown, hk_max(1, size / FINE_PART));
-    if (!hk_load(hk_attach_sampling.xwindow))
-        return false;
-    if (++cache->watched_calls % CALLS_PER_LOOK == 0)
-        count_calls();
-    return hk_countdown_runs_out(&cache->countdown, size);
-}
-
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
 {
-    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || !runs_out(cache, size) ||
+    bool fine = size <= HK_FINE_MAX;
+    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || (fine && !hk_load(hk_attach_sampling.xwindow)))
+        return false;
+    if (fine && ++cache->watched_calls % CALLS_PER_LOOK == 0)
+        count_calls();
+    if (!hk_countdown_runs_out(&cache->countdown, fine ? size : hk_max(1, size / FINE_PART)) ||
         !hk_countdown_picks(&cache->countdown, hk_load(hk_attach_sampling.xfine_mean)))
         return false;
-    uint32_t left = size <= HK_FINE_MAX ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
+    uint32_t left = fine ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
     if (left == 1)
         close_window();
     return left - 1 < WINDOW_PICKS;

@@ -12,7 +12,6 @@
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
 
-#include "policy/classes.h"
 #include "tcache/layout.h"
 
 struct hk_attach_sampling {

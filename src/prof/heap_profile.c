@@ -1,31 +1,20 @@
 /* Writes the sites of the sample table as lines of the heap_v2 format. */
-#include "prof/heap_profile.h"
 
-#include "base/message.h"
-#include "count/stats.h"
-#include "os/os.h"
 #include "prof/hooks.h"
-#include "prof/sample.h"
 
 struct sums {
     int64_t live_blocks, live_bytes;
     uint64_t blocks, bytes;
 };
 
-static struct sums sums_of(const struct hk_site *site)
-{
-    return (struct sums){hk_site_live(hk_load(site->xlive_blocks)), hk_site_live(hk_load(site->xlive_bytes)),
-                         hk_load(site->xblocks), hk_load(site->xbytes)};
-}
-
 static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
     (void)number;
-    struct sums *total = context, one = sums_of(site);
-    total->live_blocks += one.live_blocks;
-    total->live_bytes += one.live_bytes;
-    total->blocks += one.blocks;
-    total->bytes += one.bytes;
+    struct sums *total = context;
+    total->live_blocks += hk_site_live(hk_load(site->xlive_blocks));
+    total->live_bytes += hk_site_live(hk_load(site->xlive_bytes));
+    total->blocks += hk_load(site->xblocks);
+    total->bytes += hk_load(site->xbytes);
 }
 
 static void write_sums(struct hk_text *text, const struct sums *sums)
@@ -33,25 +22,19 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* In comments, which readers of the format pass over. */
-static void write_lifetimes(struct hk_text *text, const struct hk_site *site, unsigned number)
-{
-    hk_text_add(text, "# site %u freed", number);
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        if (hk_load(site->xlifetimes[span]) != 0)
-            hk_text_add(text, " %u:%u", span, hk_load(site->xlifetimes[span]));
-    hk_text_add(text, "\n");
-}
-
+/* The line of lifetimes is a comment, which readers of the format skip. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
-    struct hk_text *text = context;
-    struct sums sums = sums_of(site);
-    write_sums(text, &sums);
+    struct sums sums = {0, 0, 0, 0};
+    add_up(&sums, site, number);
+    write_sums(context, &sums);
     for (unsigned i = 0; i < site->depth; i++)
-        hk_text_add(text, " 0x%zx", (size_t)site->stack[i]);
-    hk_text_add(text, "\n");
-    write_lifetimes(text, site, number);
+        hk_text_add(context, " 0x%zx", (size_t)site->stack[i]);
+    hk_text_add(context, "\n# site %u freed", number);
+    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+        if (hk_load(site->xlifetimes[span]) != 0)
+            hk_text_add(context, " %u:%u", span, hk_load(site->xlifetimes[span]));
+    hk_text_add(context, "\n");
 }
 
 static void write_sample(void *context, const struct hk_live_sample *sample)
@@ -59,19 +42,9 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
     hk_text_add(context, "# live %u %zu %u\n", sample->number, sample->size, sample->born);
 }
 
-static void write_file(int to, const char *path)
-{
-    char bytes[1024];
-    int from = hk_os.open(path);
-    if (from < 0)
-        return;
-    for (size_t n; (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
-        hk_put(to, bytes, n);
-    hk_os_close(from);
-}
-
 void hk_heap_profile_write(int fd)
 {
+    char bytes[1024];
     struct hk_text text;
     struct sums total = {0, 0, 0, 0};
     hk_text_init(&text, fd);
@@ -85,5 +58,9 @@ void hk_heap_profile_write(int fd)
     hk_samples_visit(&hk_samples, write_sample, &text);
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
     hk_text_flush(&text);
-    write_file(fd, "/proc/self/maps");
+    int from = hk_os.open("/proc/self/maps");
+    for (size_t n; from >= 0 && (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
+        hk_put(fd, bytes, n);
+    if (from >= 0)
+        hk_os_close(from);
 }

@@ -1,20 +1,16 @@
 /* Tells the profile, the ring and the site rules of each allocation and free. */
 #include "prof/hooks.h"
 
-#include "base/bits.h"
-#include "base/message.h"
 #include "base/probe.h"
-#include "count/stats.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
 
 struct hk_hooks hk_hooks;
 
-static void begin_profile(void)
+HK_EACH_PROCESS size_t hk_hooks_begin(void)
 {
+    hk_tcache_open_ring(&hk_ring_shared);
     bool by_default = hk_options.heap_sample == 0 && hk_options.heap_profile != NULL;
     hk_hooks.mean = by_default ? DEFAULT_MEAN : hk_options.heap_sample;
     hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
@@ -23,22 +19,11 @@ static void begin_profile(void)
         hk_options.heap_profile = NULL; /* the message said so, and the end has nothing to write */
         hk_hooks.mean = 0;
     }
-}
-
-static void begin_sites(void)
-{
     hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
     if (hk_hooks.sites && !hk_sites_open()) {
         hk_message(HK_TEXT_sites_memory);
         hk_hooks.sites = false;
     }
-}
-
-HK_EACH_PROCESS size_t hk_hooks_begin(void)
-{
-    hk_tcache_open_ring(&hk_ring_shared);
-    begin_profile();
-    begin_sites();
     hk_hooks.traces = hk_options.trace_ring != 0;
     if (hk_hooks.mean != 0 || hk_hooks.traces)
         return 0;
@@ -66,14 +51,6 @@ void hk_hooks_open(void)
     hk_mode_set(HK_MODE_HOOKS);
 }
 
-static void report_lost_sample(void)
-{
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    HK_COUNT(samples_lost, 1);
-    if (!atomic_flag_test_and_set(&said))
-        hk_message(HK_TEXT_samples_full);
-}
-
 static HK_COLD void sample(const void *block, size_t size, void *caller)
 {
     struct hk_stack stack;
@@ -81,8 +58,12 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     HK_COUNT(samples, 1);
     hk_reuse_saw(hk_os.clock_ms()); /* the birth of the block; a thread without misses has no ticks */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
-    if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES)
-        report_lost_sample();
+    if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
+        static atomic_flag said = ATOMIC_FLAG_INIT;
+        HK_COUNT(samples_lost, 1);
+        if (!atomic_flag_test_and_set(&said))
+            hk_message(HK_TEXT_samples_full);
+    }
 }
 
 void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller)

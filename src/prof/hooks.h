@@ -9,7 +9,6 @@
 #ifndef HK_HOOKS_H
 #define HK_HOOKS_H
 
-#include "prof/sample.h"
 #include "prof/sites.h"
 #include "tcache/tcache.h"
 
@@ -25,8 +24,7 @@ struct hk_hooks {
 /* Written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
-/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which
- * allocations need no hook. */
+/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
 /* In a running process: begins to watch it, with so many bytes between two samples; again with another mean. False if memory is
@@ -73,5 +71,14 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 uint64_t hk_hooks_resize_begin(const void *block);
 /* `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
+
+/* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
+ * scale up by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the births
+ * of the live blocks, in ms:
+ *
+ *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
+ *
+ * Any thread; concurrent allocations may be missing. */
+void hk_heap_profile_write(int fd);
 
 #endif

@@ -119,8 +119,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block
- * never sees 0. */
+/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block never sees 0. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -174,50 +173,28 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
 /* The power of two up to which the size counts: so many size classes, whole. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-static bool is_site_of(const struct hk_site *site, uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
-{
-    return site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
-           memcmp(site->stack, stack->frames, stack->depth * sizeof(void *)) == 0;
-}
-
-static size_t site_bytes(unsigned depth) { return sizeof(struct hk_site) + depth * sizeof(void *); }
-
-static struct hk_site *new_site(uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
-{
-    struct hk_site *site = hk_meta_alloc(site_bytes(stack->depth));
-    if (site == NULL)
-        return NULL;
-    site->hash = hash;
-    site->size_bits = size_bits;
-    site->depth = stack->depth;
-    memcpy(site->stack, stack->frames, stack->depth * sizeof(void *));
-    return site;
-}
-
-/* Installs the site in a slot that was empty. Returns the winner: the site, or another one installed first. */
-static struct hk_site *install_site(_Atomic(struct hk_site *) *slot, struct hk_site *site)
-{
-    struct hk_site *there = NULL;
-    if (atomic_compare_exchange_strong_explicit(slot, &there, site, memory_order_acq_rel, memory_order_acquire))
-        return site;
-    hk_meta_free(site, site_bytes(site->depth));
-    return there;
-}
-
-/* Returns the site's number; SITES if the tables are full or memory is refused. */
+/* Returns the site's number; SITES if the tables are full or memory is refused. Another thread may install its site first. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hk_stack_hash(stack, size_bits);
+    size_t frames = stack->depth * sizeof(void *), bytes = sizeof(struct hk_site) + frames;
     for (unsigned requested = 0; requested < SITES_ASKED; requested++) {
         unsigned number = (unsigned)((hash + requested) % samples->site_count);
-        struct hk_site *site = hk_load_acquire(samples->xsites[number]);
+        struct hk_site *site = hk_load_acquire(samples->xsites[number]), *mine;
         if (site == NULL) {
-            site = new_site(hash, stack, size_bits);
-            if (site == NULL)
+            if ((mine = hk_meta_alloc(bytes)) == NULL)
                 return SITES;
-            site = install_site(&samples->xsites[number], site);
+            mine->hash = hash;
+            mine->size_bits = size_bits;
+            mine->depth = stack->depth;
+            memcpy(mine->stack, stack->frames, frames);
+            if (atomic_compare_exchange_strong_explicit(&samples->xsites[number], &site, mine, memory_order_acq_rel,
+                                                        memory_order_acquire))
+                return number;
+            hk_meta_free(mine, bytes);
         }
-        if (is_site_of(site, hash, stack, size_bits))
+        if (site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
+            memcmp(site->stack, stack->frames, frames) == 0)
             return number;
     }
     return SITES;

@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
-#include "policy/classes.h"
 #include "span/meta.h"
 
 enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };
@@ -18,7 +17,7 @@ struct sampled_slab {
     uint32_t block_bytes; /* 0: none */
     uint16_t free, blocks;
     uint16_t next,
-        before; /* on the list of its class, while it has free blocks; or `next` among those without a size */
+        before; /* on the list of its class while it has free blocks; `next` also among slabs without a size */
     uint64_t free_bits[SLAB_WORDS];
 };
 
@@ -35,26 +34,18 @@ static struct {
 
 HK_EACH_PROCESS void hk_sampled_heap_init(void) { hk_lock_register(HK_RANK_SAMPLED_HEAP, &sampled_heap.lock); }
 
-/* A system that counts reserved memory may grant less. */
-static void *reserve(size_t *bytes)
-{
-    for (*bytes = RANGE_MOST; *bytes >= RANGE_LEAST; *bytes /= 4) {
-        void *start = hk_os_map_aligned(*bytes, SLAB);
-        if (start != NULL)
-            return start;
-    }
-    return NULL;
-}
-
+/* A system that counts reserved memory may grant less than the most. */
 static bool open_range_locked(void)
 {
-    size_t bytes;
+    size_t bytes = RANGE_MOST;
+    void *start = NULL;
     if (hk_load(hk_sampled_heap_range.xbytes) != 0)
         return true;
     if (sampled_heap.slabs == NULL &&
         (sampled_heap.slabs = hk_meta_alloc(RANGE_MOST / SLAB * sizeof *sampled_heap.slabs)) == NULL)
         return false;
-    void *start = reserve(&bytes);
+    while (bytes >= RANGE_LEAST && (start = hk_os_map_aligned(bytes, SLAB)) == NULL)
+        bytes /= 4;
     if (start == NULL)
         return false;
     (void)hk_os.advise_huge(start, bytes, false);
@@ -97,21 +88,14 @@ static void unlink_slab(uint16_t *head, const struct sampled_slab *slab)
         sampled_heap.slabs[slab->next].before = slab->before;
 }
 
-/* NO_SLAB if all are in use. */
-static uint16_t unused_slab(void)
+static bool give_slab(unsigned class)
 {
     uint16_t number = sampled_heap.unused;
     if (number != NO_SLAB)
         sampled_heap.unused = sampled_heap.slabs[number].next;
     else if (sampled_heap.used_to < hk_load(hk_sampled_heap_range.xbytes) / SLAB)
         number = sampled_heap.used_to++;
-    return number;
-}
-
-static bool give_slab(unsigned class)
-{
-    uint16_t number = unused_slab();
-    if (number == NO_SLAB)
+    else
         return false;
     struct sampled_slab *slab = &sampled_heap.slabs[number];
     slab->block_bytes = (uint32_t)hk_max(hk_classes[class].size, LEAST_BLOCK);
@@ -155,17 +139,6 @@ void *hk_sampled_heap_alloc(size_t size, size_t align)
     return block;
 }
 
-/* NULL, or the fault. */
-static const char *fault_of(const struct sampled_slab *slab, const void *block)
-{
-    if (slab->block_bytes == 0)
-        return HK_TEXT_foreign;
-    size_t offset = (uintptr_t)block % SLAB, number = offset / slab->block_bytes;
-    if (offset % slab->block_bytes != 0 || number >= slab->blocks)
-        return HK_TEXT_inside;
-    return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
-}
-
 static void put_block_locked(struct sampled_slab *slab, const void *block)
 {
     unsigned class = hk_class_of(slab->block_bytes);
@@ -188,9 +161,15 @@ static size_t check_live(enum hk_call call, const void *block, bool frees)
 {
     hk_lock(&sampled_heap.lock);
     struct sampled_slab *slab = &sampled_heap.slabs[slab_number(block)];
-    const char *fault = fault_of(slab, block);
-    size_t bytes = slab->block_bytes;
-    if (fault == NULL && frees)
+    size_t bytes = slab->block_bytes, offset = (uintptr_t)block % SLAB, index = bytes != 0 ? offset / bytes : 0;
+    const char *fault = NULL;
+    if (bytes == 0)
+        fault = HK_TEXT_foreign;
+    else if (offset % bytes != 0 || index >= slab->blocks)
+        fault = HK_TEXT_inside;
+    else if ((slab->free_bits[index / 64] >> index % 64 & 1) != 0)
+        fault = HK_TEXT_already_free;
+    else if (frees)
         put_block_locked(slab, block);
     hk_unlock(&sampled_heap.lock);
     if (HK_UNLIKELY(fault != NULL))

@@ -5,7 +5,6 @@
 #include "base/lock.h"
 #include "count/decisions.h"
 #include "count/stats.h"
-#include "os/os.h"
 #include "policy/policy.h"
 #include "span/meta.h"
 
@@ -22,20 +21,17 @@ static uint32_t fates_seen(const struct hk_site_fates *fates) { return fates->so
 
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms)
 {
-    if (idle_ms <= costs->delay_ms) {
-        fates->soon++;
-    } else if (idle_ms <= costs->worth_ms) {
-        fates->late++;
-        fates->late_ms += idle_ms;
-    } else {
-        fates->gone++;
-    }
+    bool late = idle_ms > costs->delay_ms && idle_ms <= costs->worth_ms;
+    fates->soon += idle_ms <= costs->delay_ms;
+    fates->late += late;
+    fates->late_ms += late ? idle_ms : 0;
+    fates->gone += idle_ms > costs->delay_ms && !late;
     if (fates_seen(fates) >= FADE_FROM)
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* Of blocks that are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. Of blocks that are
- * purged, each late or gone one is not held for the delay, and each soon one is faulted in. */
+/* If blocks are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. If blocks are purged, each
+ * late or gone one is not held for the delay, and each soon one is faulted in. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -90,92 +86,34 @@ bool hk_sites_open(void)
     return sites.states != NULL && hk_samples_open(&hk_site_samples);
 }
 
-static struct hk_site_costs costs_now(void)
-{
-    return (struct hk_site_costs){.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
-}
-
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
-static void note_site_rule(unsigned number, const struct hk_site_costs *costs, enum hk_site_rule before, uint64_t now)
+/* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. Without a rule, the cache also serves a kept block that is
+ * reused within the delay, so that the rule to keep it had no effect. */
+static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
-    static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
-                                                               HK_DECISION_site_purge_at_once};
-    const struct site_state *site = &sites.states[number];
-    const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[number]);
-    enum hk_site_rule of_interest = site->rule != HK_SITE_NO_RULE ? site->rule : before;
-    int64_t gain = hk_site_rule_gain(&site->fates, costs, of_interest);
-    if (hk_options.explain != NULL)
+    struct site_state *site = &sites.states[ghost->site];
+    struct hk_site_costs costs = {.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
+    enum hk_site_rule before = site->rule;
+    if (ghost->rule == HK_SITE_PURGE_AT_ONCE)
+        *(idle_ms > costs.delay_ms ? &site->saved : &site->wasted) += ghost->bytes;
+    else if (ghost->rule == HK_SITE_KEEP_WARM && idle_ms > costs.delay_ms)
+        *(idle_ms <= costs.worth_ms ? &site->saved : &site->wasted) += ghost->bytes;
+    ghost->bytes = 0;
+    hk_site_note(&site->fates, &costs, idle_ms);
+    site->rule = hk_site_rule_for(&site->fates, &costs, before);
+    if (site->rule != before && hk_options.explain != NULL) {
+        static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
+                                                                   HK_DECISION_site_purge_at_once};
+        const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[ghost->site]);
+        int64_t gain = hk_site_rule_gain(&site->fates, &costs, site->rule != HK_SITE_NO_RULE ? site->rule : before);
         hk_decision_note(&(struct hk_decision){
             .ms = now,
             .kind = kinds[site->rule],
             .before = before,
             .after = site->rule,
             .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
-}
-
-static bool was_right(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
-{
-    if (ghost->rule == HK_SITE_PURGE_AT_ONCE)
-        return idle_ms > costs->delay_ms;
-    return idle_ms <= costs->worth_ms;
-}
-
-/* The cache would have served a kept block that was reused within the delay also without the rule. */
-static bool rule_had_no_effect(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
-{
-    return ghost->rule == HK_SITE_NO_RULE || (ghost->rule == HK_SITE_KEEP_WARM && idle_ms <= costs->delay_ms);
-}
-
-/* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. */
-static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
-{
-    struct site_state *site = &sites.states[ghost->site];
-    struct hk_site_costs costs = costs_now();
-    size_t bytes = ghost->bytes;
-    ghost->bytes = 0;
-    if (!rule_had_no_effect(ghost, &costs, idle_ms))
-        *(was_right(ghost, &costs, idle_ms) ? &site->saved : &site->wasted) += bytes;
-    hk_site_note(&site->fates, &costs, idle_ms);
-    enum hk_site_rule before = site->rule;
-    site->rule = hk_site_rule_for(&site->fates, &costs, before);
-    if (site->rule != before)
-        note_site_rule(ghost->site, &costs, before, now);
-}
-
-static bool would_serve(const struct site_ghost *ghost, size_t bytes)
-{
-    return ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
-}
-
-/* Matches the newest ghost that fits, as the cache would. Retires the expired ghosts on the way. */
-static void match_ghosts_locked(size_t bytes, uint64_t now)
-{
-    bool matched = false;
-    for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
-        struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
-        uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
-        if (ghost->bytes == 0)
-            continue;
-        bool matches = !matched && would_serve(ghost, bytes);
-        if (matches || idle_ms > hk_options.reuse_worth)
-            retire_ghost_locked(ghost, idle_ms, now);
-        matched |= matches;
     }
-}
-
-/* Its stack is the caller alone. */
-static void record_block(const void *block, size_t size, void *caller, uint64_t now)
-{
-    struct hk_stack stack;
-    stack.depth = 1;
-    stack.frames[0] = caller;
-    hk_reuse_saw(now);
-    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
-    if (number == HK_SAMPLE_SITES)
-        HK_COUNT(sites_lost, 1);
-    else
-        sites.states[number].seen_ms = now;
 }
 
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh)
@@ -186,9 +124,29 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
         return;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    if (is_large && fresh)
-        match_ghosts_locked(hk_align_up(size, HK_PAGE), now);
-    record_block(block, size, caller, now);
+    if (is_large && fresh) { /* matches the newest ghost that fits, as the cache would, and retires expired ghosts */
+        size_t bytes = hk_align_up(size, HK_PAGE);
+        bool matched = false;
+        for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
+            struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
+            uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
+            if (ghost->bytes == 0)
+                continue;
+            bool matches = !matched && ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
+            if (matches || idle_ms > hk_options.reuse_worth)
+                retire_ghost_locked(ghost, idle_ms, now);
+            matched |= matches;
+        }
+    }
+    struct hk_stack stack;
+    stack.depth = 1;
+    stack.frames[0] = caller;
+    hk_reuse_saw(now);
+    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
+    if (number == HK_SAMPLE_SITES)
+        HK_COUNT(sites_lost, 1);
+    else
+        sites.states[number].seen_ms = now;
     hk_unlock(&sites_lock);
 }
 
@@ -210,17 +168,6 @@ enum hk_site_rule hk_sites_free(const void *block)
 
 /* The report. */
 
-static uint64_t median_lifetime(const struct hk_site *site)
-{
-    uint64_t all = 0, below = 0;
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        all += hk_load(site->xlifetimes[span]);
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
-            return (uint64_t)1 << span;
-    return 0;
-}
-
 /* The bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
@@ -235,19 +182,6 @@ static bool lives_more(const void *line, const void *other)
     return one->live != two->live ? one->live > two->live : one->bytes > two->bytes;
 }
 
-static struct hk_site_line line_of(const struct hk_site *site, const struct site_state *state)
-{
-    uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks));
-    return (struct hk_site_line){.caller = site->stack[0],
-                                 .block = (size_t)1 << site->size_bits,
-                                 .live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
-                                 .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
-                                 .lifetime_ms = median_lifetime(site),
-                                 .rule = state->rule,
-                                 .saved = state->saved,
-                                 .wasted = state->wasted};
-}
-
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
     unsigned count = 0;
@@ -257,9 +191,23 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
     hk_lock(&sites_lock);
     for (unsigned i = 0; i < HK_RULE_SITES; i++) {
         const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
-        if (site == NULL || now - sites.states[i].seen_ms > HK_SITE_LIFE_MS)
+        const struct site_state *state = &sites.states[i];
+        if (site == NULL || now - state->seen_ms > HK_SITE_LIFE_MS)
             continue;
-        struct hk_site_line line = line_of(site, &sites.states[i]);
+        uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks)), all = 0, below = 0;
+        uint64_t live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes)));
+        struct hk_site_line line = {.caller = site->stack[0],
+                                    .block = (size_t)1 << site->size_bits,
+                                    .live = live,
+                                    .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
+                                    .rule = state->rule,
+                                    .saved = state->saved,
+                                    .wasted = state->wasted};
+        for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+            all += hk_load(site->xlifetimes[span]);
+        for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)
+            if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
+                line.lifetime_ms = (uint64_t)1 << span;
         count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
     }
     hk_unlock(&sites_lock);

@@ -1,4 +1,4 @@
-/* Sites: the call sites that allocate blocks of more than 1 KiB, and what becomes of the memory of their large blocks.
+/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of their large blocks is reused.
  *
  *   alloc: picked? -> a sample (sample.h), whose site is a caller and a power of two of sizes
  *   free:  the site's lifetimes            large: a ghost of the block waits for a request that fits
@@ -30,7 +30,7 @@ struct hk_site_costs {
     uint64_t worth_ms; /* reuse_worth (options.def) */
 };
 
-/* Pure functions: the treatment of the large blocks that a call site frees. Adds a block whose memory was reused after idle_ms. Earlier blocks fade. */
+/* These three are pure functions. Adds a block whose memory was reused after idle_ms, and lets earlier blocks fade. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
 /* Returns the rule for the next blocks. A rule in force stays while it saves anything; a new one must save clearly. */
@@ -48,8 +48,7 @@ enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
 /* Maps the tables; false on failure. */
 bool hk_sites_open(void);
 
-/* A block of more than HK_SITES_FROM bytes was allocated, or, if not `fresh`, resized. `countdown` is the thread's;
- * NULL if it has none. */
+/* A block of more than HK_SITES_FROM bytes was allocated, or, if not `fresh`, resized. `countdown` is the thread's; NULL if it has none. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
 /* Called before a free; returns the rule for the block. Only large blocks have one, and none in watch mode. */

@@ -6,30 +6,13 @@
 #include "prof/unwind.h"
 #include "span/meta.h"
 
-enum {
-    OWN_FRAMES = 16,
-    WORD = sizeof(uintptr_t),
-    FRAMES_BELOW = 1 << 20,
-    MOST_OPERANDS = 8,
-    KEPT_ROWS = 1024,
-    SLOTS = 8, /* in a word of a row */
-    MOST_WORDS = 255
-};
+enum { OWN_FRAMES = 16, WORD = sizeof(uintptr_t), FRAMES_BELOW = 1 << 20, MOST_OPERANDS = 8 };
+enum { KEPT_ROWS = 1024, SLOTS_IN_WORD = 8, MOST_WORDS = 255 };
 #define SPREAD 0x9e3779b97f4a7c15u
 
 /* Operations of DWARF expressions that compilers and the C library write. */
-enum {
-    DEREF = 0x06,
-    AND = 0x1a,
-    MULTIPLY = 0x1e,
-    PLUS = 0x22,
-    PLUS_CONST = 0x23,
-    SHIFT_LEFT = 0x24,
-    NOT_LESS = 0x2a,
-    LITERAL = 0x30,
-    BASE_REGISTER = 0x70,
-    OPERATIONS = 32
-};
+enum { DEREF = 0x06, AND = 0x1a, MULTIPLY = 0x1e, PLUS = 0x22, PLUS_CONST, SHIFT_LEFT, NOT_LESS = 0x2a };
+enum { LITERAL = 0x30, BASE_REGISTER = 0x70, OPERATIONS = 32 };
 
 struct stack_walk {
     uintptr_t registers[HK_REGS];
@@ -143,17 +126,11 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* Rules of most code addresses are kept in four words: each register that is saved has its distance below the CFA, in words. A row that
- * two threads write at one time is not believed. Nor is that of a module in whose place there is another one. */
+/* The rules of most code addresses fit into four words: a saved register has its distance below the CFA, in words. The check word does not match if
+ * two threads wrote the row at the same time, or if another module has taken the place of the module. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;
-
-static uint64_t key_of(const struct stack_walk *walk, uintptr_t address)
-{
-    uint64_t module = walk->code.start + walk->code.size * SPREAD + (uintptr_t)walk->code.table;
-    return (address ^ module) * SPREAD;
-}
 
 static struct kept_row *row_of(uint64_t key) { return &kept_rows[key >> 32 & (KEPT_ROWS - 1)]; }
 
@@ -169,9 +146,9 @@ static bool pack_rules(const struct hk_rules *rules, uint64_t *slots)
         unsigned distance = rules->kinds[i] == HK_RULE_AT ? (unsigned)-rules->values[i] : 0;
         if ((rules->kinds[i] != HK_RULE_SAME && distance == 0) || distance % WORD != 0 || distance > MOST_WORDS * WORD)
             return false;
-        slots[i / SLOTS] |= (uint64_t)(distance / WORD) << i % SLOTS * 8;
+        slots[i / SLOTS_IN_WORD] |= (uint64_t)(distance / WORD) << i % SLOTS_IN_WORD * 8;
     }
-    return rules->cfa_kind == HK_RULE_IS && slots[2] == (HK_REG_LINK >= 2 * SLOTS);
+    return rules->cfa_kind == HK_RULE_IS && slots[2] == (HK_REG_LINK >= 2 * SLOTS_IN_WORD);
 }
 
 static void keep_row(uint64_t key, const struct hk_rules *rules)
@@ -206,12 +183,13 @@ static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64
     for (unsigned half = 0; half < 2; half++)
         for (uint64_t left = slots[half]; left != 0;) {
             unsigned shift = (unsigned)__builtin_ctzll(left) / 8 * 8;
-            if (!load_word(walk, cfa - (left >> shift & MOST_WORDS) * WORD, &walk->registers[half * SLOTS + shift / 8]))
+            if (!load_word(walk, cfa - (left >> shift & MOST_WORDS) * WORD,
+                           &walk->registers[half * SLOTS_IN_WORD + shift / 8]))
                 return false;
             left &= ~((uint64_t)MOST_WORDS << shift);
         }
     uintptr_t code = walk->registers[HK_REG_LINK];
-    if (HK_REG_LINK >= 2 * SLOTS && !load_word(walk, cfa - WORD, &code))
+    if (HK_REG_LINK >= 2 * SLOTS_IN_WORD && !load_word(walk, cfa - WORD, &code))
         return false;
     return enter_caller_at(walk, cfa, code);
 }
@@ -226,13 +204,6 @@ static bool step_over_signal(struct stack_walk *walk)
             return false;
     walk->interrupted = true;
     return true;
-}
-
-static bool is_signal_return(uintptr_t address)
-{
-    size_t size = sizeof HK_SIGNAL_RETURN - 1;
-    return size != 0 && hk_os.readable(address) && hk_os.readable(address + size - 1) &&
-           memcmp((const void *)address, HK_SIGNAL_RETURN, size) == 0;
 }
 
 static bool is_code(struct stack_walk *walk, uintptr_t address)
@@ -254,28 +225,27 @@ static bool step_by_frame(struct stack_walk *walk)
     return enter_caller_at(walk, frame + 2 * WORD, code);
 }
 
-/* A module may have been unloaded, if the stack is a broken one. */
-static bool find_rules(struct stack_walk *walk, uintptr_t address, struct hk_rules *rules)
-{
-    const struct hk_code *code = &walk->code;
-    return code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
-           hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(rules, code, address);
-}
-
 static bool step_out(struct stack_walk *walk)
 {
     struct hk_rules rules;
-    uintptr_t code = walk->registers[HK_REG_CODE], address = code - !walk->interrupted;
-    uint64_t key = 0, cfa, slots[2];
+    struct hk_code *code = &walk->code;
+    uintptr_t at = walk->registers[HK_REG_CODE], address = at - !walk->interrupted;
+    size_t signal_size = sizeof HK_SIGNAL_RETURN - 1;
+    uint64_t cfa, slots[2];
     bool found = is_code(walk, address);
-    if (found && find_row(key = key_of(walk, address), &cfa, slots))
+    uint64_t key = (address ^ (code->start + code->size * SPREAD + (uintptr_t)code->table)) * SPREAD;
+    if (found && find_row(key, &cfa, slots))
         return step_by_row(walk, cfa, slots);
-    found = found && find_rules(walk, address, &rules);
+    /* The module may have been unloaded, if the stack is a broken one. */
+    found = found && code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
+            hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(&rules, code, address);
     if (found && !rules.of_signal) {
         keep_row(key, &rules);
         return step_by_rules(walk, &rules);
     }
-    return found || is_signal_return(code) ? step_over_signal(walk) : step_by_frame(walk);
+    bool signal = signal_size != 0 && hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
+                  memcmp((const void *)at, HK_SIGNAL_RETURN, signal_size) == 0;
+    return found || signal ? step_over_signal(walk) : step_by_frame(walk);
 }
 
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault)
@@ -312,22 +282,19 @@ enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
 static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
-static unsigned put_varint(uint8_t *to, uint64_t number)
-{
-    unsigned n = 0;
-    for (; number >= MORE; number >>= BITS_A_BYTE)
-        to[n++] = (uint8_t)(number | MORE);
-    to[n++] = (uint8_t)number;
-    return n;
-}
-
 void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread)
 {
     uintptr_t before = 0;
     unsigned used = 0;
     for (unsigned i = 0; i < stack->depth && used + MOST_BYTES <= HK_PACKED_BYTES; i++) {
         uintptr_t frame = (uintptr_t)stack->frames[i];
-        used += put_varint(packed->packed + used, folded(frame - before));
+        uint8_t *to = packed->packed + used;
+        uint64_t number = folded(frame - before);
+        unsigned n = 0;
+        for (; number >= MORE; number >>= BITS_A_BYTE)
+            to[n++] = (uint8_t)(number | MORE);
+        to[n++] = (uint8_t)number;
+        used += n;
         before = frame;
     }
     /* A stack of the table is entered once and read by its number: who sees the length sees what it is the length of. */
@@ -380,40 +347,25 @@ uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed)
     return hash;
 }
 
-/* The slot of the hash, or an empty one, which it may take. NULL if there is none. */
-static struct kept_stack *find_kept(uint64_t hash, bool may_take, bool *taken)
+/* Returns the slot of the stack, or an empty one, if it may be taken; NULL if there is none. The hash only says whose the slot is. The length of the
+ * packed stack says whether it is written. */
+static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
 {
-    *taken = false;
+    uint64_t hash = hk_stack_hash(stack, 0) | 1;
     for (size_t at = hash >> 1, look = 0; look < LOOKS; look++, at++) {
         struct kept_stack *slot = &kept_stacks[at % HK_STACK_TABLE_SIZE];
-        uint64_t there =
-            hk_load(slot->xhash); /* only says whose the slot is: the stack's length says if it is written */
-        *taken = may_take && there == 0 &&
-                 atomic_compare_exchange_strong_explicit(&slot->xhash, &there, hash, memory_order_relaxed,
-                                                         memory_order_relaxed);
-        if (*taken || there == hash)
+        uint64_t there = hk_load(slot->xhash);
+        if (may_take && there == 0 &&
+            atomic_compare_exchange_strong_explicit(&slot->xhash, &there, hash, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            hk_add(xused, 1);
+            hk_stack_pack(&slot->stack, stack, 0);
+            return slot;
+        }
+        if (there == hash)
             return slot;
     }
     return NULL;
-}
-
-static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
-{
-    bool taken;
-    struct kept_stack *slot = find_kept(hk_stack_hash(stack, 0) | 1, may_take, &taken);
-    if (taken) {
-        hk_add(xused, 1);
-        hk_stack_pack(&slot->stack, stack, 0);
-    }
-    return slot;
-}
-
-static struct kept_stack *enter_caller(const struct hk_stack *stack)
-{
-    struct hk_stack caller;
-    caller.depth = 1;
-    caller.frames[0] = stack->frames[0];
-    return enter_stack(&caller, true);
 }
 
 uint32_t hk_stack_table_enter(const struct hk_stack *stack)
@@ -421,8 +373,12 @@ uint32_t hk_stack_table_enter(const struct hk_stack *stack)
     if (HK_UNLIKELY(kept_stacks == NULL))
         return 0;
     struct kept_stack *slot = enter_stack(stack, hk_load(xused) < ROOM_FOR_STACKS);
-    if (slot == NULL)
-        slot = enter_caller(stack);
+    if (slot == NULL) {
+        struct hk_stack caller;
+        caller.depth = 1;
+        caller.frames[0] = stack->frames[0];
+        slot = enter_stack(&caller, true);
+    }
     return slot != NULL ? (uint32_t)(slot - kept_stacks) + 1 : 0;
 }
 

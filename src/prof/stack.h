@@ -1,15 +1,13 @@
-/* Stack: captures call stacks by the modules' own unwind tables, or by frame pointers where a module has none; packs them, and keeps each packed
- * stack once, found by a number.
+/* Stack: captures call stacks by the modules' own unwind tables, or by frame pointers if a module has none. Packs them, and keeps each packed stack
+ * once, found by a number.
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
- * Owns       the table of stacks, of a fixed size. The start makes it: threads that enter their first stacks at one moment,
- *            thousands of them, map nothing.
- * Invariant  a capture takes no lock, allocates nothing, loads nothing, and takes about a kilobyte of the stack that it is called on. A broken
- *            frame ends the stack, because the system is asked about each page before the page is read.
- *            A number stands for one stack for the life of the process. Where the table is nearly full, callers alone enter it; where it
- *            is full, or the start was refused memory for it, the number is 0.
- * Threads    any, a signal handler too; no lock. A stack may be read while it is written: it has fewer frames then. */
+ * Owns       the table of stacks, of a fixed size. The start makes it, so that threads that enter their first stacks at the same moment map nothing.
+ * Invariant  a capture takes no lock, allocates nothing, loads nothing, and needs about a kilobyte of stack. A broken frame ends the stack, because
+ *            the system is asked about each page before the page is read. A number stands for one stack for the life of the process. If the table is
+ *            nearly full, only callers enter it. If it is full, or the start was refused memory for it, the number is 0.
+ * Threads    any, a signal handler too; no lock. A stack that is read while it is written has fewer frames. */
 #ifndef HK_STACK_H
 #define HK_STACK_H
 
@@ -32,8 +30,8 @@ void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 /* The low bits are as good as the high ones. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* A call stack in few bytes: the differences of successive frames, and the thread. Unpacking returns the innermost frames that fit, unchanged:
- * 17 at least, 40 and more of most stacks. */
+/* A call stack in few bytes: the thread, and the differences of successive frames. Unpacking returns the innermost frames that fit, unchanged: at
+ * least 17, and 40 or more of most stacks. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {

@@ -5,35 +5,11 @@
 enum { TABLE_HEAD = 12, TABLE_PAIR = 8, FORMS = 0x3b031b01, LONGEST_ENTRY = 1 << 24 };
 enum { FORM_SIZE = 0x0f, FORM_ALIGNED = 0x50 };
 
-enum {
-    SET_ADVANCE = 1,
-    SET_OFFSET,
-    SET_RESTORE, /* in the upper two bits; 0: one of those below */
-    NOP = 0,
-    ADVANCE_1 = 2,
-    ADVANCE_2,
-    ADVANCE_4,
-    OFFSET,
-    RESTORE,
-    UNDEFINED,
-    SAME,
-    REGISTER,
-    REMEMBER,
-    RECALL,
-    CFA,
-    CFA_REGISTER,
-    CFA_OFFSET,
-    CFA_EXPRESSION,
-    EXPRESSION,
-    OFFSET_SIGNED,
-    CFA_SIGNED,
-    CFA_OFFSET_SIGNED,
-    IS_OFFSET,
-    IS_OFFSET_SIGNED,
-    IS_EXPRESSION,
-    SIGN_ADDRESS = 0x2d,
-    ARGUMENTS = 0x2e
-};
+/* Instructions: in the upper two bits; if these are 0, in the lower ones. */
+enum { SET_ADVANCE = 1, SET_OFFSET, SET_RESTORE };
+enum { NOP, ADVANCE_1 = 2, ADVANCE_2, ADVANCE_4, OFFSET, RESTORE, UNDEFINED, SAME, REGISTER, REMEMBER, RECALL, CFA };
+enum { CFA_REGISTER = CFA + 1, CFA_OFFSET, CFA_EXPRESSION, EXPRESSION, OFFSET_SIGNED, CFA_SIGNED, CFA_OFFSET_SIGNED };
+enum { IS_OFFSET = CFA_OFFSET_SIGNED + 1, IS_OFFSET_SIGNED, IS_EXPRESSION, SIGN_ADDRESS = 0x2d, ARGUMENTS };
 
 struct entry {
     struct hk_unwind_reader program;

@@ -1,40 +1,29 @@
 /* Adds up the memory of slabs, caches, large blocks and metadata, by class and by part. */
 #include "report/heap_stats.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "large/large.h"
 #include "guard/sampled_slots.h"
-#include "heaps/heaps.h"
-#include "policy/classes.h"
-#include "prof/sampled_heap.h"
 #include "slab/joined_blocks.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 
-const struct hk_class_stat_row hk_class_stat_rows[HK_CLASS_STATS] = {
-#define HK_CLASS_STAT(name, kind, unit, meaning, high) {#name, #kind, #unit, meaning},
+const struct hk_row hk_class_stat_rows[HK_CLASS_STATS] = {
+#define HK_CLASS_STAT(name, kind, unit, meaning, high) {#name, meaning, #kind, #unit, 0, 0},
 #include "report/class_stats.def"
-#undef HK_CLASS_STAT
 };
 
-const struct hk_part_row hk_part_rows[HK_PARTS] = {
-#define HK_PART(name, meaning, high) {#name, meaning},
+const struct hk_row hk_part_rows[HK_PARTS] = {
+#define HK_PART(name, meaning, high) {#name, meaning, NULL, NULL, 0, 0},
 #include "report/parts.def"
-#undef HK_PART
 };
 
-const struct hk_heap_figure_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
+const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning)                                                        \
-    {#name, #kind, #unit, meaning, width, offsetof(struct hk_heap_figures, field)},
+    {#name, meaning, #kind, #unit, width, offsetof(struct hk_heap_figures, field)},
 #include "report/heap_figures.def"
-#undef HK_HEAP_FIGURE
 };
 
-/* They count as blocks of the class that they serve as. */
+/* Counts joined blocks as blocks of the class that they serve. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
     struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
@@ -47,33 +36,22 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* Until the bins are known, what is not free in a slab counts as live. */
+/* What is not free in the slab counts as live here; sum_up() subtracts the bins later. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
     const struct hk_slab *slab = hk_slab_of(descriptor);
-    unsigned number_of_class = descriptor->class;
-    if (slab == NULL || number_of_class >= HK_CLASSES)
+    if (slab == NULL || descriptor->class >= HK_CLASSES)
         return;
-    struct hk_class_stats *class = &heap_stats->classes[number_of_class];
-    size_t cut = (size_t)slab->d.blocks * slab->d.block_size;
-    size_t free = (size_t)slab->free * slab->d.block_size;
+    struct hk_class_stats *class = &heap_stats->classes[descriptor->class];
+    size_t size = slab->d.block_size, cut = slab->d.blocks * size, free = slab->free * size;
     class->slabs++;
     class->tails += slab->d.bytes - cut;
     class->free_in_slabs += free;
     class->live += cut - free;
-    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->d.block_size;
+    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * size;
     if (slab->joined != 0 && hk_load(slab->xjoined) != NULL)
         count_joined(heap_stats, slab);
-}
-
-/* Remote frees that have reached their slab but that the freeing thread has not counted yet: subtracted here. */
-static void count_outbox(struct hk_heap_stats *heap_stats, const struct hk_outbox *outbox)
-{
-    int64_t bytes[HK_CLASSES] = {0};
-    hk_outbox_count(outbox, bytes);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        heap_stats->classes[class].remote += (uint64_t)bytes[class];
 }
 
 static bool holds_more(const void *line, const void *other)
@@ -85,8 +63,10 @@ static bool holds_more(const void *line, const void *other)
 static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cache)
 {
     struct hk_thread_line line = {.thread = (int)cache->system_thread};
+    int64_t unsent[HK_CLASSES] = {0};
     if (!cache->alive)
         return;
+    hk_outbox_count(&cache->outbox, unsent);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_class_stats *row = &heap_stats->classes[class];
@@ -94,11 +74,12 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
         row->in_bins += in_bin + in_depot;
         row->in_depots += in_depot;
+        row->remote += (uint64_t)
+            unsent[class]; /* negative for remote frees that their slab has and this thread has not counted yet */
         line.served += bin->served;
         line.in_bins += in_bin;
         line.in_depots += in_depot;
     }
-    count_outbox(heap_stats, &cache->outbox);
     heap_stats->threads++;
     if (line.thread != 0)
         heap_stats->thread_lines_shown =
@@ -115,96 +96,62 @@ static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *miss
     return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
 }
 
-static void split_live(struct hk_class_stats *row, unsigned class)
-{
-    struct hk_misses misses = hk_tcaches_misses(class);
-    row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
-    row->live -= hk_min(row->live, row->in_bins + row->remote);
-    row->live_blocks = row->live / hk_classes[class].size;
-    row->served = hk_tcaches_served(class);
-    row->misses = misses.calls;
-    row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
-    row->live -= row->rounding;
-}
-
-static void add(struct hk_class_stats *sum, const struct hk_class_stats *row)
-{
-    for (unsigned i = 0; i < HK_CLASS_STATS; i++)
-        ((uint64_t *)sum)[i] += hk_class_stat(row, i);
-}
-
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        split_live(&heap_stats->classes[class], class);
-        add(&heap_stats->tiers[hk_classes[class].tier], &heap_stats->classes[class]);
-        add(&heap_stats->sum, &heap_stats->classes[class]);
+        struct hk_misses misses = hk_tcaches_misses(class);
+        struct hk_class_stats *row = &heap_stats->classes[class];
+        size_t size = hk_classes[class].size;
+        row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
+        row->live -= hk_min(row->live, row->in_bins + row->remote);
+        row->live_blocks = row->live / size;
+        row->served = hk_tcaches_served(class);
+        row->misses = misses.calls;
+        row->rounding = estimated_rounding(row->live_blocks, &misses, size);
+        row->live -= row->rounding;
+        for (unsigned i = 0; i < HK_CLASS_STATS; i++) {
+            ((uint64_t *)&heap_stats->tiers[hk_classes[class].tier])[i] += hk_class_stat(row, i);
+            ((uint64_t *)&heap_stats->sum)[i] += hk_class_stat(row, i);
+        }
     }
 }
 
-static void count_stats(struct hk_heap_stats *heap_stats)
-{
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        const struct hk_stat_row *row = &hk_stat_rows[i];
-        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
-                                                : hk_load(hk_global_counts[row->index]);
-    }
-}
-
-static void count_large(struct hk_heap_stats *heap_stats)
+static void count_large_and_slices(struct hk_heap_stats *heap_stats)
 {
     struct hk_large_totals large;
+    struct hk_page_heap_totals slices;
     struct hk_class_stats *row = &heap_stats->tiers[HK_TIER_LARGE];
     hk_large_total(&large);
+    hk_page_heap_total(&slices);
     row->served = heap_stats->counts[HK_STAT_large_calls];
     row->misses = hk_min(row->served, heap_stats->counts[HK_STAT_large_mapped]);
     row->live_blocks = large.blocks;
-    row->live = large.live;
-    heap_stats->parts[HK_PART_large_live] = large.live;
+    row->live = heap_stats->parts[HK_PART_large_live] = large.live;
     heap_stats->parts[HK_PART_large_cached] = large.cached;
-}
-
-static void count_slices(struct hk_heap_stats *heap_stats)
-{
-    struct hk_page_heap_totals slices;
-    hk_page_heap_total(&slices);
     heap_stats->idle_dirty = slices.free_dirty;
     heap_stats->idle_clean = slices.free_clean;
     heap_stats->parts[HK_PART_idle] = slices.free_dirty + slices.free_clean;
-    heap_stats->mapped =
-        slices.mapped + heap_stats->parts[HK_PART_large_live] + heap_stats->parts[HK_PART_large_cached];
-}
-
-static void count_metadata(struct hk_heap_stats *heap_stats)
-{
-    struct hk_slot_totals guarded_blocks = hk_slots_total();
-    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
-    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
-    size_t unused = hk_meta_unused();
-    heap_stats->parts[HK_PART_metadata] = tables - unused;
-    heap_stats->parts[HK_PART_metadata_spare] = unused;
-    heap_stats->mapped += tables;
-    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
-    heap_stats->mallocs = picked.served;
+    heap_stats->mapped = slices.mapped + large.live + large.cached;
 }
 
 static bool has_more_memory(const void *line, const void *other)
 {
-    return ((const struct hk_heap_figures *)line)->physical > ((const struct hk_heap_figures *)other)->physical;
+    const struct hk_heap_figures *one = line, *two = other;
+    return one->physical > two->physical;
 }
 
-/* The part is the bytes of slabs alone: large blocks are counted as such. */
+/* The part counts only slabs, because large blocks of user heaps count as large_live. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
         struct hk_heap_figures line;
         bool open = hk_heaps_figures(hk_heap_by_index(index), &line);
         heap_stats->parts[HK_PART_heaps] += line.physical - hk_min(line.physical, line.large);
-        if (!open)
-            continue;
-        heap_stats->heaps++;
-        heap_stats->heap_lines_shown = hk_top_insert(heap_stats->heap_lines, sizeof line, heap_stats->heap_lines_shown,
-                                                     HK_REPORT_HEAPS, &line, has_more_memory);
+        heap_stats->heaps += open;
+        if (open)
+            heap_stats->heap_lines_shown =
+                hk_top_insert(heap_stats->heap_lines, sizeof line, heap_stats->heap_lines_shown, HK_REPORT_HEAPS, &line,
+                              has_more_memory);
     }
 }
 
@@ -226,10 +173,20 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
         count_cache(heap_stats, hk_tcache_by_id(id));
     sum_up(heap_stats);
     hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
-    count_stats(heap_stats);
-    count_large(heap_stats);
-    count_slices(heap_stats);
-    count_metadata(heap_stats);
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        const struct hk_stat_row *row = &hk_stat_rows[i];
+        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
+                                                : hk_load(hk_global_counts[row->index]);
+    }
+    count_large_and_slices(heap_stats);
+    struct hk_slot_totals guarded_blocks = hk_slots_total();
+    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
+    heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
+    heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
+    heap_stats->mapped += tables;
+    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
+    heap_stats->mallocs = picked.served;
     count_heaps(heap_stats);
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +

@@ -4,25 +4,22 @@
 #ifndef HK_HEAP_STATS_H
 #define HK_HEAP_STATS_H
 
-#include "base/base.h"
 #include "count/stats.h"
 #include "heaps/heaps.h"
-#include "policy/classes.h"
 
 struct hk_class_stats {
 #define HK_CLASS_STAT(name, kind, unit, meaning, high) uint64_t name;
 #include "report/class_stats.def"
-#undef HK_CLASS_STAT
 };
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-struct hk_class_stat_row {
-    const char *name, *kind, *unit, *meaning;
+/* A row of a table; some tables leave fields empty. */
+struct hk_row {
+    const char *name, *meaning, *kind, *unit;
+    size_t width, offset;
 };
-extern const struct hk_class_stat_row hk_class_stat_rows[HK_CLASS_STATS];
-
-/* The value of a row. */
+extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
 {
     return ((const uint64_t *)class_stats)[row];
@@ -31,18 +28,13 @@ HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsig
 enum hk_part {
 #define HK_PART(name, meaning, high) HK_PART_##name,
 #include "report/parts.def"
-#undef HK_PART
     HK_PARTS
 };
 
-struct hk_part_row {
-    const char *name, *meaning;
-};
-extern const struct hk_part_row hk_part_rows[HK_PARTS];
+extern const struct hk_row hk_part_rows[HK_PARTS];
 
-/* By the thread's number in the system. Threads are numbered only if a report is written while the program runs. */
 struct hk_thread_line {
-    int thread;
+    int thread; /* its number in the system; threads are numbered only if a report is written while the program runs */
     uint64_t served; /* blocks that its bins have served, also to threads that had them before */
     size_t in_bins, in_depots;
 };
@@ -57,30 +49,22 @@ struct hk_heap_stats {
     size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
     size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
     size_t threads;                /* threads with a tcache */
-    size_t heaps;                  /* heaps of the program's own that are open */
-    size_t sampled_blocks;         /* live ones, which no class counts */
+    size_t heaps;                  /* open user heaps */
+    size_t sampled_blocks;         /* live sampled blocks, which no class counts */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
-    struct hk_thread_line
-        thread_lines[HK_REPORT_THREADS]; /* whose bins and depots hold the most bytes, the largest first */
-    struct hk_heap_figures heap_lines[HK_REPORT_HEAPS]; /* the program's heaps that have the most physical memory */
+    struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
+    struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */
     unsigned thread_lines_shown, heap_lines_shown;
 };
 
 enum hk_heap_figure {
 #define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning) HK_HEAP_FIGURE_##name,
 #include "report/heap_figures.def"
-#undef HK_HEAP_FIGURE
     HK_HEAP_FIGURES
 };
 
-struct hk_heap_figure_row {
-    const char *name, *kind, *unit, *meaning;
-    size_t width, offset;
-};
-extern const struct hk_heap_figure_row hk_heap_figure_rows[HK_HEAP_FIGURES];
-
-/* The value of a row. */
+extern const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES];
 HK_INLINE uint64_t hk_heap_figure(const struct hk_heap_figures *line, unsigned row)
 {
     return *(const uint64_t *)(const void *)((const char *)line + hk_heap_figure_rows[row].offset);
@@ -98,7 +82,7 @@ HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned pa
     return part != HK_PART_heaps || heap_stats->heaps != 0;
 }
 
-/* Takes the lock of each heap of the program's own for a moment. */
+/* Takes the lock of each user heap for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
 /* Adds a class's bytes to the parts that they belong to. */

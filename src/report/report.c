@@ -1,12 +1,6 @@
 /* Takes the numbers of a report, and writes the line that reports refused memory. */
 #include "report/report.h"
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "span/footprint.h"
-
 void hk_read_statm(struct hk_process *process)
 {
     char text[128];
@@ -20,13 +14,6 @@ void hk_read_statm(struct hk_process *process)
     process->resident_bytes = pages[1] * hk_system_page();
 }
 
-static void read_command(struct hk_process *process)
-{
-    size_t length = hk_os.read_file("/proc/self/comm", process->command, sizeof process->command);
-    if (length > 0 && process->command[length - 1] == '\n')
-        process->command[length - 1] = 0;
-}
-
 static struct hk_process this_process(uint64_t started_ms)
 {
     struct hk_process process = {
@@ -36,7 +23,9 @@ static struct hk_process this_process(uint64_t started_ms)
         .data_limit = hk_os_data_limit(),
         .running_ms = hk_os.clock_ms() - started_ms,
     };
-    read_command(&process);
+    size_t length = hk_os.read_file("/proc/self/comm", process.command, sizeof process.command);
+    if (length > 0 && process.command[length - 1] == '\n')
+        process.command[length - 1] = 0;
     hk_read_statm(&process);
     return process;
 }
@@ -83,27 +72,19 @@ unsigned hk_hit_rate(const struct hk_class_stats *class_stats)
 
 static void add_limit(struct hk_text *text, const char *name, size_t limit)
 {
-    hk_text_add(text, "%s ", name);
     if (limit == SIZE_MAX)
-        hk_text_add(text, "none, ");
+        hk_text_add(text, "%s none, ", name);
     else
-        hk_text_add(text, "%zu, ", limit);
+        hk_text_add(text, "%s %zu, ", name, limit);
 }
 
-static void add_counts(struct hk_text *text, const struct hk_heap_stats *heap_stats)
-{
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        if (heap_stats->counts[i] != 0)
-            hk_text_add(text, ", %s %lu", hk_stat_rows[i].name, heap_stats->counts[i]);
-}
-
-/* Omits the RSS statistics: reading it for every mapping takes long, and the program must go on. */
+/* Leaves out the RSS statistics, because the program must go on and reading these for every mapping takes long. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);
-    const struct hk_heap_stats *heap_stats = &desk.of_refusal;
+    struct hk_heap_stats *heap_stats = &desk.of_refusal;
     struct hk_text text;
-    hk_heap_stats_take(&desk.of_refusal);
+    hk_heap_stats_take(heap_stats);
     hk_text_init(&text, HK_STDERR);
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
     if (hk_load(hk_footprint.xby_limit))
@@ -117,7 +98,9 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
         if (hk_part_shows(heap_stats, part))
             hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, heap_stats->parts[part]);
     hk_text_add(&text, "), served %lu", heap_stats->mallocs);
-    add_counts(&text, heap_stats);
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        if (heap_stats->counts[i] != 0)
+            hk_text_add(&text, ", %s %lu", hk_stat_rows[i].name, heap_stats->counts[i]);
     hk_text_add(&text, "\n");
     hk_text_flush(&text);
 }

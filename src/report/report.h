@@ -8,20 +8,18 @@
 #define HK_REPORT_H
 
 #include "prof/sites.h"
-#include "report/heap_stats.h"
 #include "report/rss_stats.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */
 struct hk_process {
     int id, parent;
     char command[24]; /* as the kernel names the process; empty if unreadable */
-    size_t virtual_bytes, resident_bytes;
-    size_t address_limit, data_limit;
+    size_t virtual_bytes, resident_bytes, address_limit, data_limit;
     uint64_t running_ms; /* since HAKMEM started */
 };
 
-/* Sets the virtual and the resident size, from /proc/self/statm. The kernel sums the latter from per-thread counters, which may lag by some
- * hundred KiB. */
+/* Sets the virtual and the resident size from /proc/self/statm. The resident size may lag by some hundred KiB, because the kernel adds it up from
+ * counters of threads. */
 void hk_read_statm(struct hk_process *process);
 
 enum { HK_REPORT_SITES = 20 };

@@ -1,27 +1,24 @@
 /* Writes a report and the last events of threads as text. */
 #include "report/report.h"
 
-#include <string.h>
-
-#include "base/message.h"
-#include "policy/policy.h"
 #include "tcache/tcache.h"
 
 /* Of options, knobs of the policy and counters; a space lies behind the longest. */
 enum { NAME_WIDTH = 20 };
 
-static size_t decimal_digits(uint64_t value)
-{
-    size_t digits = 1;
-    for (; value >= 10; value /= 10)
-        digits++;
-    return digits;
-}
-
 static void pad(struct hk_text *text, size_t used, size_t width)
 {
     for (; used < width; used++)
         hk_text_add(text, " ");
+}
+
+/* Pads for a number that `behind` characters follow. */
+static void pad_number(struct hk_text *text, uint64_t number, size_t behind, size_t width)
+{
+    size_t digits = 1;
+    for (; number >= 10; number /= 10)
+        digits++;
+    pad(text, digits + behind, width);
 }
 
 /* Right-aligned, with one decimal, in a suitable unit: "12.3 MiB". */
@@ -32,33 +29,24 @@ static void add_bytes(struct hk_text *text, uint64_t bytes, size_t width)
     uint64_t tenths = bytes * 10;
     for (; tenths >= 10240 && unit < 4; unit++)
         tenths /= 1024;
-    pad(text, decimal_digits(tenths / 10) + 2 + 4, width);
+    pad_number(text, tenths / 10, 2 + 4, width);
     hk_text_add(text, "%lu.%lu %s", tenths / 10, tenths % 10, units[unit]);
 }
 
 static void add_count(struct hk_text *text, uint64_t value, size_t width)
 {
-    pad(text, decimal_digits(value), width);
+    pad_number(text, value, 0, width);
     hk_text_add(text, "%lu", value);
 }
 
 static void add_name(struct hk_text *text, const char *name, size_t width)
 {
-    hk_text_add(text, "%s", name);
+    hk_text_add(text, "  %s", name);
     pad(text, strlen(name), width);
-}
-
-/* "99.98 %" */
-static void add_hit_rate(struct hk_text *text, const struct hk_class_stats *class_stats, size_t width)
-{
-    unsigned rate = hk_hit_rate(class_stats);
-    pad(text, decimal_digits(rate / 100) + 5, width);
-    hk_text_add(text, "%u.%u%u %%", rate / 100, rate / 10 % 10, rate % 10);
 }
 
 static void text_part(struct hk_text *text, const char *name, size_t bytes, size_t resident, const char *meaning)
 {
-    hk_text_add(text, "  ");
     add_name(text, name, 16);
     add_bytes(text, bytes, 12);
     add_bytes(text, resident, 13);
@@ -77,7 +65,6 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
                       hk_part_rows[part].meaning);
     }
     text_part(text, "= mapped", report->heap_stats.mapped, resident, "writable memory that HAKMEM has mapped");
-    hk_text_add(text, "  ");
     add_name(text, "rest_of_process", 28);
     add_bytes(text, rss_stats->rest_of_process, 13);
     hk_text_add(text, "  code, stacks, other mappings\n");
@@ -85,8 +72,10 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
 
 static void text_row(struct hk_text *text, const struct hk_class_stats *row)
 {
+    unsigned rate = hk_hit_rate(row);
     add_count(text, row->served, 13);
-    add_hit_rate(text, row, 10);
+    pad_number(text, rate / 100, 5, 10);
+    hk_text_add(text, "%u.%u%u %%", rate / 100, rate / 10 % 10, rate % 10);
     add_bytes(text, row->live, 13);
     add_bytes(text, row->rounding, 13);
     add_bytes(text, row->in_bins, 13);
@@ -95,74 +84,57 @@ static void text_row(struct hk_text *text, const struct hk_class_stats *row)
     hk_text_add(text, "\n");
 }
 
-static void text_heading(struct hk_text *text, const char *of)
-{
-    hk_text_add(text, "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n", of);
-}
+static const char heading[] =
+    "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n";
 
 static void text_tiers(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    text_heading(text, "tier            ");
+    hk_text_add(text, heading, "tier            ");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        add_name(text, hk_tier_name(tier), 16);
+        hk_text_add(text, "%s", hk_tier_name(tier));
+        pad(text, strlen(hk_tier_name(tier)), 16);
         text_row(text, &heap_stats->tiers[tier]);
     }
 }
 
 static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    text_heading(text, "class   tier    ");
+    hk_text_add(text, heading, "class   tier    ");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         if (!hk_class_shows(heap_stats, class))
             continue;
+        const char *tier = hk_tier_name(hk_classes[class].tier);
         add_count(text, hk_classes[class].size, 7);
-        hk_text_add(text, " ");
-        add_name(text, hk_tier_name(hk_classes[class].tier), 8);
+        hk_text_add(text, " %s", tier);
+        pad(text, strlen(tier), 8);
         text_row(text, &heap_stats->classes[class]);
     }
 }
 
-static void text_counters(struct hk_text *text, const struct hk_heap_stats *heap_stats)
-{
-    hk_text_add(text, "\ncounters\n");
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        hk_text_add(text, "  ");
-        add_name(text, hk_stat_rows[i].name, NAME_WIDTH);
-        add_count(text, heap_stats->counts[i], 14);
-        hk_text_add(text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
-    }
-}
-
-static void text_site(struct hk_text *text, const struct hk_site_line *line)
-{
-    hk_text_add(text, "  0x%zx", (size_t)line->caller);
-    add_bytes(text, line->block, 14);
-    add_bytes(text, line->live, 14);
-    add_bytes(text, line->bytes, 14);
-    add_count(text, line->lifetime_ms, 13);
-    hk_text_add(text, "  ");
-    add_name(text, hk_site_rule_names[line->rule], 13);
-    add_bytes(text, line->saved, 13);
-    add_bytes(text, line->wasted, 13);
-    hk_text_add(text, "\n");
-}
-
 static void text_sites(struct hk_text *text, const struct hk_report *report)
 {
-    if (report->sites_shown == 0)
-        return;
-    hk_text_add(
-        text,
-        "\ncall site       blocks up to          live          ever  lifetime, ms  rule                 saved       wasted\n");
-    for (unsigned i = 0; i < report->sites_shown; i++)
-        text_site(text, &report->sites[i]);
+    if (report->sites_shown > 0)
+        hk_text_add(
+            text,
+            "\ncall site       blocks up to          live          ever  lifetime, ms  rule                 saved       wasted\n");
+    for (const struct hk_site_line *line = report->sites; line < report->sites + report->sites_shown; line++) {
+        hk_text_add(text, "  0x%zx", (size_t)line->caller);
+        add_bytes(text, line->block, 14);
+        add_bytes(text, line->live, 14);
+        add_bytes(text, line->bytes, 14);
+        add_count(text, line->lifetime_ms, 13);
+        add_name(text, hk_site_rule_names[line->rule], 13);
+        add_bytes(text, line->saved, 13);
+        add_bytes(text, line->wasted, 13);
+        hk_text_add(text, "\n");
+    }
 }
 
 static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
 {
     hk_text_add(text, "  ");
     for (unsigned i = 0; i < HK_HEAP_FIGURES; i++) {
-        const struct hk_heap_figure_row *row = &hk_heap_figure_rows[i];
+        const struct hk_row *row = &hk_heap_figure_rows[i];
         if (row->width == 0)
             continue;
         if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
@@ -186,23 +158,11 @@ static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_st
 
 static void text_option(void *context, const char *name, const char *string, uint64_t number)
 {
-    struct hk_text *text = context;
-    hk_text_add(text, "  ");
-    add_name(text, name, NAME_WIDTH);
+    add_name(context, name, NAME_WIDTH);
     if (string != NULL)
-        hk_text_add(text, "%.4096s\n", string);
+        hk_text_add(context, "%.4096s\n", string);
     else
-        hk_text_add(text, "%lu\n", number);
-}
-
-static void text_policy(struct hk_text *text)
-{
-    hk_text_add(text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
-    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
-        hk_text_add(text, "  ");
-        add_name(text, hk_knob_rows[knob].name, NAME_WIDTH);
-        hk_text_add(text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
-    }
+        hk_text_add(context, "%lu\n", number);
 }
 
 void hk_report_text(int fd, const struct hk_report *report)
@@ -220,31 +180,34 @@ void hk_report_text(int fd, const struct hk_report *report)
     text_parts(&text, report);
     text_tiers(&text, &report->heap_stats);
     text_classes(&text, &report->heap_stats);
-    text_counters(&text, &report->heap_stats);
+    hk_text_add(&text, "\ncounters\n");
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        add_name(&text, hk_stat_rows[i].name, NAME_WIDTH);
+        add_count(&text, report->heap_stats.counts[i], 14);
+        hk_text_add(&text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
+    }
     text_heaps(&text, &report->heap_stats);
     text_sites(&text, report);
-    text_policy(&text);
+    hk_text_add(&text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
+    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
+        add_name(&text, hk_knob_rows[knob].name, NAME_WIDTH);
+        hk_text_add(&text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
+    }
     hk_text_add(&text, "\noptions\n");
     hk_options_visit(text_option, &text);
     hk_text_flush(&text);
 }
 
-enum { MICROSECONDS = 1000000, NS_A_MICROSECOND = 1000 };
-
-/* "1234.000056": seconds since boot. */
-static void add_clock(struct hk_text *text, uint64_t ns)
-{
-    uint64_t microseconds = ns / NS_A_MICROSECOND;
-    hk_text_add(text, "  %lu.", microseconds / MICROSECONDS);
-    for (uint64_t place = MICROSECONDS / 10; place > 0; place /= 10)
-        hk_text_add(text, "%u", (unsigned)(microseconds / place % 10));
-}
+enum { MICROSECONDS = 1000000 };
 
 static void write_event(void *context, const struct hk_event_seen *event)
 {
     struct hk_text *text = context;
     const struct hk_event_row *row = &hk_event_rows[event->kind];
-    add_clock(text, event->clock_ns);
+    uint64_t microseconds = event->clock_ns / 1000;
+    hk_text_add(text, "  %lu.", microseconds / MICROSECONDS); /* seconds since boot */
+    for (uint64_t place = MICROSECONDS / 10; place > 0; place /= 10)
+        hk_text_add(text, "%u", (unsigned)(microseconds / place % 10));
     hk_text_add(text, " %s %lu %s", row->name, event->amount, row->unit);
     if (event->address != 0)
         hk_text_add(text, " 0x%zx", (size_t)event->address);

@@ -2,24 +2,15 @@
  * pin in their slabs. */
 #include "report/rss_stats.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "large/large_state.h"
 #include "guard/sampled_slots.h"
-#include "prof/sampled_heap.h"
 #include "os/maps.h"
-#include "os/os.h"
-#include "slab/owner.h"
-#include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "prof/hooks.h"
 
 enum { PAGES_AT_ONCE = 512 };
 
-/* A page of the page map's tables, and whether it is resident: an absent one holds no entries and must not be
- * touched. */
+/* A page of the page map's tables, and whether it is resident. A page that is absent holds no entries and must not be touched. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -28,15 +19,14 @@ struct glance {
 enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 struct walk {
-    struct hk_resident_sums *here; /* for this mapping */
-    struct hk_resident_sums *all;  /* in total */
-    size_t total;                  /* by the kernel's count */
-    uintptr_t large_end;           /* the end of the last large block seen: only its first slice has an entry */
-    const struct hk_large_block *large;
+    struct hk_resident_sums *here, *all; /* of this mapping; in total */
+    size_t total;                        /* by the kernel's count */
+    const struct hk_large_block *large;  /* the last one seen, and its end: only its first slice has an entry */
+    uintptr_t large_end;
     struct glance chunks, entries;
 };
 
-/* Memory that counts for one sum; or a slab, or a large block, whose pages count for several. */
+/* Memory that counts for one sum, or that a slab or a large block divides. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
@@ -50,46 +40,37 @@ struct slab_page {
     size_t taken, free, tail; /* bytes */
 };
 
-/* False while the slab changes. The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
- * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
+/* Returns false while the slab changes. The owner may release the slab during the walk and another class may be cut in its place, so inconsistent
+ * values are skipped, and no bit behind a bitmap is read. The memory of a former bitmap stays HAKMEM's. */
 static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    const uint64_t *freebits =
-        __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE); /* before the start, which tells if it is the slab's */
+    /* Read before the start, which tells whether the bitmap is the slab's. */
+    const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE);
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
     if (freebits == NULL || from >= slab->d.bytes || slab->d.class != class || blocks > most)
         return false;
-    for (size_t block = from / size; block * size < end; block++) {
-        size_t overlap = hk_min((block + 1) * size, end) - hk_max(block * size, from);
-        free += (freebits[block / 64] >> (block % 64) & 1) != 0 ? overlap : 0;
-    }
+    for (size_t block = from / size; block * size < end; block++)
+        if ((freebits[block / 64] >> (block % 64) & 1) != 0)
+            free += hk_min((block + 1) * size, end) - hk_max(block * size, from);
     size_t blocks_here = end > from ? end - from : 0;
     *cut = (struct slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
     return true;
 }
 
-static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+static void page_of_slab(struct hk_resident_sums *here, const struct hk_slab *slab, uintptr_t page)
 {
     struct slab_page cut;
-    struct hk_resident_sums *here = walk->here;
-    if (!divide_page(stretch->slab, page, &cut))
+    if (!divide_page(slab, page, &cut))
         return;
     *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
     here->tails[cut.class] += cut.tail;
     here->taken[cut.class] += cut.taken;
 }
 
-/* The pages behind the program's part of the mapping are slack. */
-static enum hk_part part_of_large(const struct hk_large_block *large, uintptr_t page)
-{
-    bool live = !hk_link_linked(&large->link) && page - large->d.start < hk_large_held(large);
-    return live ? HK_PART_large_live : HK_PART_large_cached;
-}
-
-/* Of each HK_PAGE: a page of the system is visited in parts, which may belong to several slabs. */
+/* Visits each HK_PAGE, because a page of the system may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     unsigned char pages[PAGES_AT_ONCE];
@@ -102,10 +83,13 @@ static void divide(struct walk *walk, const struct stretch *stretch)
             if ((pages[place / whole] & 1) == 0)
                 continue;
             if (stretch->slab != NULL)
-                page_of_slab(walk, stretch, at + place);
-            else if (stretch->large != NULL)
-                walk->here->parts[part_of_large(stretch->large, at + place)] += HK_PAGE;
-            else
+                page_of_slab(walk->here, stretch->slab, at + place);
+            else if (stretch->large != NULL) {
+                /* The pages behind the program's part of the mapping are slack. */
+                const struct hk_large_block *large = stretch->large;
+                bool live = !hk_link_linked(&large->link) && at + place - large->d.start < hk_large_held(large);
+                walk->here->parts[live ? HK_PART_large_live : HK_PART_large_cached] += HK_PAGE;
+            } else
                 *stretch->sum += HK_PAGE;
         }
     }
@@ -152,8 +136,6 @@ static bool begins_large(struct walk *walk, uintptr_t at, struct stretch *found)
     return in_large(walk, hk_max(at, walk->large->d.start), found);
 }
 
-static uintptr_t next_slice(uintptr_t at) { return hk_align_down(at, HK_SLICE) + HK_SLICE; }
-
 static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 {
     enum hk_slice_use slice =
@@ -161,7 +143,7 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
     if (slice == HK_SLICE_FOREIGN)
         return begins_large(walk, at, found);
     size_t *idle = slice == HK_SLICE_FREE_HUGE ? &walk->here->idle_huge : &walk->here->parts[HK_PART_idle];
-    *found = (struct stretch){.start = at, .end = next_slice(at), .sum = idle};
+    *found = (struct stretch){.start = at, .end = hk_align_down(at, HK_SLICE) + HK_SLICE, .sum = idle};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->d.start < slab->d.bytes) {
         found->slab = slab->d.class < HK_CLASSES ? slab : NULL;
@@ -178,7 +160,7 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
         uintptr_t known = hk_page_map_next_covered(at);
         if (known == at && slice_at(walk, at, found))
             return found->start < to;
-        at = known == at ? next_slice(at) : known;
+        at = known == at ? hk_align_down(at, HK_SLICE) + HK_SLICE : known;
     }
     return false;
 }
@@ -193,19 +175,20 @@ static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, 
 /* Finds the first stretch of HAKMEM's memory in [from, to). */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
+    const struct hk_late_range *const late[] = {&hk_slot_range, &hk_sampled_heap_range};
     struct hk_page_map_range table = hk_page_map_next_table(from, to);
     uintptr_t area = from, area_end = to;
-    size_t slot_bytes = hk_load_acquire(hk_slot_range.xbytes),
-           apart_bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
-    uintptr_t slot_start = hk_load(hk_slot_range.xstart), apart_start = hk_load(hk_sampled_heap_range.xstart);
     size_t *tables = &walk->here->parts[HK_PART_metadata];
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
     keep_lower(own, from, table.start, table.end, tables);
     if (hk_meta_next(&area, &area_end))
         keep_lower(own, from, area, area_end, &walk->here->areas);
-    keep_lower(own, from, slot_start, slot_start + slot_bytes, tables);
-    keep_lower(own, from, apart_start, apart_start + apart_bytes, tables);
+    for (unsigned i = 0; i < 2; i++) {
+        size_t bytes = hk_load_acquire(late[i]->xbytes);
+        uintptr_t start = hk_load(late[i]->xstart);
+        keep_lower(own, from, start, start + bytes, tables);
+    }
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);
@@ -215,26 +198,6 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
 static size_t share(size_t bytes, uint64_t weight, uint64_t of)
 {
     return of == 0 ? 0 : (size_t)((double)bytes * (double)weight / (double)of);
-}
-
-/* Pages that were read but never written are present, but the kernel does not count them as resident: its figure is
- * divided in proportion to the present pages, and what that rounds off goes to the largest share. */
-static void add_mapping(struct walk *walk, size_t resident)
-{
-    const size_t *here = (const size_t *)walk->here;
-    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
-    unsigned largest = 0;
-    for (unsigned i = 0; i < SUMS; i++) {
-        present += here[i];
-        largest = here[i] > here[largest] ? i : largest;
-    }
-    for (unsigned i = 0; i < SUMS; i++) {
-        size_t bytes = present > resident ? share(here[i], resident, present) : here[i];
-        all[i] += bytes;
-        divided += bytes;
-    }
-    if (present > resident)
-        all[largest] += resident - hk_min(divided, resident);
 }
 
 static void divide_mapping(void *context, const struct hk_mapping *mapping)
@@ -253,10 +216,25 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
-    add_mapping(walk, mapping->resident);
+    /* The kernel does not count pages that were read but never written, although they are present. Its figure is divided in proportion to the present
+     * pages, and the largest share gets what rounding leaves. */
+    const size_t *here = (const size_t *)walk->here;
+    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
+    unsigned largest = 0;
+    for (unsigned i = 0; i < SUMS; i++) {
+        present += here[i];
+        largest = here[i] > here[largest] ? i : largest;
+    }
+    for (unsigned i = 0; i < SUMS; i++) {
+        size_t bytes = present > mapping->resident ? share(here[i], mapping->resident, present) : here[i];
+        all[i] += bytes;
+        divided += bytes;
+    }
+    if (present > mapping->resident)
+        all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Residency does not tell which blocks are in bins: all taken blocks are treated alike. */
+/* Divides the resident bytes of taken blocks in the same proportion for all pages, because residency does not tell which blocks are in bins. */
 static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
 {
     struct hk_resident_sums *all = &rss_stats->all;
@@ -272,42 +250,24 @@ static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const s
     hk_parts_add_class(all->parts, resident);
 }
 
-static void divide_areas(struct hk_resident_sums *all)
+void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
+    struct hk_resident_sums *all = &rss_stats->all;
+    struct walk walk = {.all = all, .here = &rss_stats->here};
+    memset(rss_stats, 0, sizeof *rss_stats);
+    hk_smaps_visit(divide_mapping, &walk);
+    all->parts[HK_PART_idle] += all->idle_huge;
+    rss_stats->rest_of_process = all->rest_files + all->rest;
+    rss_stats->total = walk.total;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        divide_class(rss_stats, class, &heap_stats->classes[class]);
     size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
     spare = share(all->areas, spare, spare + in_use);
     all->parts[HK_PART_metadata_spare] += spare;
     all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
-void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
-{
-    struct walk walk = {.all = &rss_stats->all, .here = &rss_stats->here};
-    memset(rss_stats, 0, sizeof *rss_stats);
-    hk_smaps_visit(divide_mapping, &walk);
-    rss_stats->all.parts[HK_PART_idle] += rss_stats->all.idle_huge;
-    rss_stats->rest_of_process = rss_stats->all.rest_files + rss_stats->all.rest;
-    rss_stats->total = walk.total;
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        divide_class(rss_stats, class, &heap_stats->classes[class]);
-    divide_areas(&rss_stats->all);
-}
-
-/* One for each site, mapped for as long as a report is taken. */
-struct table {
-    struct hk_live_samples_line lines[HK_SAMPLE_SITES];
-};
-
-static struct hk_slab *slab_that_holds(uintptr_t block)
-{
-    uint32_t entry = hk_page_map_lookup(block);
-    if (entry == 0 || hk_entry_class(entry) >= HK_CLASSES)
-        return NULL;
-    struct hk_slab *slab = hk_slab_at(block);
-    return slab != NULL && block - slab->d.start < slab->d.bytes ? slab : NULL;
-}
-
-/* The free bytes of the page, by the block's share of its taken ones. */
+/* Returns the block's share of the free bytes of the page: these are divided among the taken blocks. */
 static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
 {
     struct slab_page cut;
@@ -317,11 +277,12 @@ static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t 
     return cut.free * hk_min(overlap, cut.taken) / cut.taken;
 }
 
-/* Only the first and the last page of a block can hold others. */
+/* Only the first and the last page of a block can hold other blocks. */
 static uint64_t pinned_by(uintptr_t block)
 {
-    const struct hk_slab *slab = slab_that_holds(block);
-    if (slab == NULL)
+    uint32_t entry = hk_page_map_lookup(block);
+    const struct hk_slab *slab = entry != 0 && hk_entry_class(entry) < HK_CLASSES ? hk_slab_at(block) : NULL;
+    if (slab == NULL || block - slab->d.start >= slab->d.bytes)
         return 0;
     size_t size = slab->d.block_size;
     uintptr_t first = hk_align_down(block, HK_PAGE), last = hk_align_down(block + size - 1, HK_PAGE);
@@ -331,12 +292,11 @@ static uint64_t pinned_by(uintptr_t block)
 
 static void add_sample(void *context, const struct hk_live_sample *sample)
 {
-    struct table *table = context;
+    struct hk_live_samples_line *lines = context, *line = &lines[sample->number];
     size_t size = hk_max(sample->size, 1);
     uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
     if (sample->number >= HK_SAMPLE_SITES || sample->site == NULL)
         return;
-    struct hk_live_samples_line *line = &table->lines[sample->number];
     line->site = sample->site;
     line->sums.blocks += hk_max(weight / size, 1);
     line->sums.bytes += weight;
@@ -349,17 +309,17 @@ static bool ranks_before(const void *line, const void *other)
     return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
 }
 
+/* Maps a line for each site while the report is taken. */
 void hk_live_samples_take(struct hk_live_samples *live_samples)
 {
-    size_t bytes = hk_in_system_pages(sizeof(struct table));
+    size_t bytes = hk_in_system_pages(HK_SAMPLE_SITES * sizeof(struct hk_live_samples_line));
     memset(live_samples, 0, sizeof *live_samples);
-    struct table *table = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
-    if (table == NULL)
+    struct hk_live_samples_line *lines = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
+    if (lines == NULL)
         return;
     live_samples->mean = hk_hooks.mean;
-    hk_samples_visit(&hk_samples, add_sample, table);
-    for (unsigned i = 0; i < HK_SAMPLE_SITES; i++) {
-        const struct hk_live_samples_line *line = &table->lines[i];
+    hk_samples_visit(&hk_samples, add_sample, lines);
+    for (const struct hk_live_samples_line *line = lines; line < lines + HK_SAMPLE_SITES; line++) {
         if (line->site == NULL)
             continue;
         live_samples->all.blocks += line->sums.blocks;
@@ -368,5 +328,5 @@ void hk_live_samples_take(struct hk_live_samples *live_samples)
         live_samples->shown = hk_top_insert(live_samples->stacks, sizeof *line, live_samples->shown, HK_REPORT_STACKS,
                                             line, ranks_before);
     }
-    hk_os.unmap(table, bytes);
+    hk_os.unmap(lines, bytes);
 }

@@ -3,29 +3,25 @@
  *   /proc/self/smaps -> a mapping without HAKMEM's pages: rest_of_process, by the kernel's count
  *                    -> a mapping with such pages: page by page; HAKMEM's to the parts, the others to rest_of_process
  *
- * Invariant  while nothing changes, and if the system reports resident pages: the parts and rest_of_process sum to `total`; the
- *            rows of the classes, the two kinds of idle memory and of the rest sum to their parts, always.
+ * Live samples: unbiased estimates, by stack, of the bytes that the sampled live blocks stand for, and of the free bytes that they pin. A page of a
+ * slab that has taken and free blocks cannot be purged, and each taken block pins a share of the free bytes. A sample adds its share times its
+ * weight.
  *
- * Live samples: the sampled live blocks by stack: the bytes that they stand for, and the free bytes that they pin. Estimates without bias.
- *
- *   a page of a slab: [taken | free | free | taken]: no purge returns it; each taken block pins a share of the free bytes
- *   a sample of that block stands for many such blocks: its share times its weight is added to its stack
- *
- * Threads    any, no lock; a mapping that disappears meanwhile counts as 0; a block that is freed meanwhile counts or not. Allocates nothing from
- *            the heap. */
+ * Invariant  the rows of the classes, of idle memory and of the rest sum to their parts. While nothing changes, and if the system reports resident
+ *            pages, the parts and rest_of_process sum to `total`.
+ * Threads    any, no lock. A mapping that disappears during the walk counts as 0. A block that is freed during the walk counts or not. Nothing is
+ *            allocated from the heap. */
 #ifndef HK_RSS_STATS_H
 #define HK_RSS_STATS_H
 
-#include "prof/sample.h"
 #include "report/heap_stats.h"
-#include "slab/slab.h"
 
 /* What the walk adds up. All fields have one type: they are scaled and added as an array. */
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES],
-        loose[HK_CLASSES]; /* free blocks, in pages with taken ones, which no purge returns, and without */
+    size_t taken[HK_CLASSES];  /* blocks that are not free in their slabs */
+    size_t pinned[HK_CLASSES]; /* free blocks in pages that also have taken blocks, which no purge returns */
+    size_t loose[HK_CLASSES];  /* free blocks in other pages */
     size_t tails[HK_CLASSES];
     size_t areas;            /* metadata */
     size_t idle_huge;        /* free slices on huge pages that have slices in use */
@@ -35,7 +31,7 @@ struct hk_resident_sums {
 struct hk_rss_stats {
     struct hk_resident_sums all, here; /* in total, and of one mapping: too large for some threads' stacks */
     struct hk_class_stats
-        classes[HK_CLASSES]; /* the resident bytes: live, rounding, in_bins, remote, free_in_slabs and tails */
+        classes[HK_CLASSES]; /* resident bytes: live, rounding, in_bins, remote, free_in_slabs, tails */
     size_t rest_of_process;  /* code, stacks, other mappings */
     size_t total;            /* by the kernel's count, summed over the mappings; 0 if unknown */
 };

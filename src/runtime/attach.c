@@ -1,7 +1,6 @@
 /* Publishes the record through which the tool steers a running process, and starts or stops sampling as the tool asks. */
 #include "runtime/attach.h"
 
-#include "decay/decay.h"
 #include "prof/hooks.h"
 
 struct hk_attach_state hk_attach_state HK_COLD_DATA;
@@ -25,33 +24,23 @@ static void reopen(void)
         hk_gate_set(true, true);
 }
 
-static void begin_watch(uint64_t mean)
-{
-    bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(mean);
-    if (!begun)
-        reopen();
-    show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
-}
-
-static void end_watch(void)
-{
-    if (hk_hooks.watches)
-        hk_attach_sampling_end();
-    else
-        reopen();
-    show(HK_ATTACHED_ENDED);
-}
-
 void hk_attach_look(void)
 {
     uint64_t wanted = hk_load(hk_attach_state.xwanted);
-    if (HK_UNLIKELY(wanted != 0)) {
-        if (wanted == HK_ATTACH_END)
-            end_watch();
+    if (HK_UNLIKELY(wanted == HK_ATTACH_END)) {
+        if (hk_hooks.watches)
+            hk_attach_sampling_end();
         else
-            begin_watch(wanted);
-        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0); /* another request may have come */
+            reopen();
+        show(HK_ATTACHED_ENDED);
+    } else if (HK_UNLIKELY(wanted != 0)) {
+        bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(wanted);
+        if (!begun)
+            reopen();
+        show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     }
+    if (HK_UNLIKELY(wanted != 0)) /* another request may have come */
+        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();
 }

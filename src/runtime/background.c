@@ -2,14 +2,8 @@
 #include "runtime/background.h"
 
 #include <errno.h>
-#include <signal.h>
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "decay/decay.h"
 #include "decay/background_state.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "tcache/pool.h"
@@ -71,7 +65,7 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* After the caller has written what still_wanted() reads: the one sees it, or the other sees the stage. */
+/* Called after the caller has written what still_wanted() reads: still_wanted() sees it, or this function sees the stage. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -80,72 +74,45 @@ static void wait_until_made(void)
         hk_os.futex_wait_for(&background.xstage, BEING_MADE, end - now);
 }
 
-/* Rests until the next round, interrupted by reports that become due; then runs the learner's tick. */
-static void rest_report_and_learn(uint64_t ms)
-{
-    uint64_t now = hk_os.clock_ms(), end = now + ms;
-    while (now < end && !hk_background_is_leaving()) {
-        hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
-        now = hk_os.clock_ms();
-    }
-    if (hk_learning_is_due() && !hk_background_is_leaving())
-        hk_learning_tick();
-}
-
-/* True if the thread must run while the program is idle: for reports, or for changes of the memory goal. */
-static bool must_stay_awake(void)
-{
-    return hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
-}
-
-/* Runs a round. Sets *rest_ms to the round's duration, or to a multiple of it if the round purged nothing. */
-static struct hk_round paced_round(uint64_t *rest_ms)
-{
-    size_t footprint = hk_decay_footprint();
-    uint64_t began = hk_os.clock_ns();
-    struct hk_round round = hk_decay_in_background();
-    hk_pool_epoch(hk_os.clock_ms());
-    uint64_t took = (hk_os.clock_ns() - began) / 1000000;
-    *rest_ms = hk_decay_footprint() < footprint ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);
-    return round;
-}
-
-/* The idle memory at the last round, and for attributes many rounds it has been the same: no more can be purged if that
- * is many. */
-struct stuck {
-    size_t idle;
-    unsigned rounds;
-};
-
-static bool may_go(struct stuck *stuck, const struct hk_round *round)
-{
-    size_t idle = hk_decay_idle();
-    stuck->rounds = idle == stuck->idle ? stuck->rounds + 1 : 0;
-    stuck->idle = idle;
-    return round->waits && stuck->rounds < STUCK_ROUNDS;
-}
-
 static void work(void)
 {
-    struct stuck stuck = {0, 0};
+    size_t idle = 0; /* bytes at the last round; after many rounds with the same number, no more can be purged */
+    unsigned same_rounds = 0;
     struct hk_round round = {false, true};
-    uint64_t pause;
     for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
         if (hk_background_before_round())
-            quiet = stuck.rounds = 0;
-        round = paced_round(&pause);
-        bool waits = may_go(&stuck, &round);
+            quiet = same_rounds = 0;
+        size_t footprint = hk_decay_footprint();
+        uint64_t began = hk_os.clock_ns();
+        round = hk_decay_in_background();
+        hk_pool_epoch(hk_os.clock_ms());
+        uint64_t took = (hk_os.clock_ns() - began) / 1000000;
+        bool purged = hk_decay_footprint() < footprint;
+        uint64_t pause = purged ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);
+        size_t idle_before = idle;
+        idle = hk_decay_idle();
+        same_rounds = idle == idle_before ? same_rounds + 1 : 0;
+        bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        if (quiet < QUIET_ROUNDS || must_stay_awake())
-            rest_report_and_learn(hk_max(waits ? soon : QUIET_PAUSE_MS, pause));
-        else
+        /* Reports and changes of the memory goal need the thread even if the program is idle. */
+        bool stays_awake =
+            hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
+        if (quiet < QUIET_ROUNDS || stays_awake) {
+            uint64_t now = hk_os.clock_ms(), end = now + hk_max(waits ? soon : QUIET_PAUSE_MS, pause);
+            while (now < end && !hk_background_is_leaving()) {
+                hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
+                now = hk_os.clock_ms();
+            }
+            if (hk_learning_is_due() && !hk_background_is_leaving())
+                hk_learning_tick();
+        } else
             hk_background_sleep();
     }
 }
 
-/* Sets its name only where no filter can be installed: pthread_create has not shown that this call is allowed. It ends
- * when the last thread with a cache has ended, because a process lives as long as any of its threads. */
+/* Sets the thread's name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends with the
+ * last thread that has a cache, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -160,25 +127,20 @@ static void *run(void *unused)
     return unused;
 }
 
-static bool make_thread(hk_thread_maker *make)
-{
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setstacksize(&attributes, STACK);
-    bool made = make(&background.thread, &attributes, run) == 0;
-    pthread_attr_destroy(&attributes);
-    return made;
-}
-
-/* A thread inherits its creator's signal mask. */
+/* Blocks all signals during the creation, because a thread inherits its creator's signal mask. */
 static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
+    pthread_attr_t attributes;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool made = make_thread(make);
+    bool made = pthread_attr_init(&attributes) == 0;
+    if (made) {
+        pthread_attr_setstacksize(&attributes, STACK);
+        made = make(&background.thread, &attributes, run) == 0;
+        pthread_attr_destroy(&attributes);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return made;
 }
@@ -188,20 +150,13 @@ static bool too_soon(void)
     return hk_load(background.xtries) >= FREE_TRIES && hk_os.clock_ms() < hk_load(background.xnot_before);
 }
 
-static void note_try(void)
-{
-    hk_add(background.xtries, 1);
-    hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
-}
-
 static void back_off(void)
 {
     hk_store(background.xtries, FREE_TRIES);
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Checked again after the stage is BEING_MADE: a thread that ends the background thread, or shuts the process in, waits
- * for that stage to pass. */
+/* Asked again after the stage is BEING_MADE: a thread that ends the background thread or shuts the process in waits for that stage to pass. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -209,40 +164,33 @@ static bool still_wanted(bool in_malloc)
     return hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in));
 }
 
-static void not_made(void)
-{
-    static _Atomic bool xsaid;
-    hk_background_state_end();
-    back_off();
-    (void)move_on(BEING_MADE, NONE);
-    if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-        hk_message(HK_TEXT_background);
-}
-
-static void make_and_wait(hk_thread_maker *make)
-{
-    note_try();
-    hk_reports_listen();
-    hk_background_state_begin();
-    if (!make_thread_without_signals(make)) {
-        not_made();
-        return;
-    }
-    wait_until_made();
-    (void)move_on(BEING_MADE, THERE);
-}
-
 static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 {
+    static _Atomic bool xsaid;
     int saved_errno = errno, cancel;
     if (!still_wanted(in_malloc) || !move_on(NONE, BEING_MADE))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     atomic_thread_fence(memory_order_seq_cst);
-    if (still_wanted(in_malloc))
-        make_and_wait(make);
-    else
-        (void)move_on(BEING_MADE, NONE);
+    enum stage next = NONE;
+    bool refused = false;
+    if (still_wanted(in_malloc)) {
+        hk_add(background.xtries, 1);
+        hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
+        hk_reports_listen();
+        hk_background_state_begin();
+        if (make_thread_without_signals(make)) {
+            wait_until_made();
+            next = THERE;
+        } else {
+            hk_background_state_end();
+            back_off();
+            refused = true;
+        }
+    }
+    (void)move_on(BEING_MADE, next);
+    if (refused && hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
+        hk_message(HK_TEXT_background);
     pthread_setcancelstate(cancel, NULL);
     errno = saved_errno;
 }
@@ -264,31 +212,23 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for a second at most: a copy of this process made by a bare clone has no such thread, and a long purge delays
- * its end. */
-static bool join(void)
-{
-    for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
-        if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
-            return true;
-        hk_os_pause();
-    }
-    pthread_detach(background.thread);
-    return false;
-}
-
+/* Waits for a second at most, because a copy of this process made by a bare clone has no such thread, and a long purge delays its end. */
 bool hk_background_end(void)
 {
-    int cancel;
+    int cancel, error = EBUSY;
     wait_until_made();
     if (!move_on(THERE, ENDING))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hk_background_leave();
-    bool gone = join();
-    if (gone)
+    for (unsigned tries = 0;
+         tries < HK_PAUSES_A_SECOND && (error = pthread_tryjoin_np(background.thread, NULL)) == EBUSY; tries++)
+        hk_os_pause();
+    if (error == EBUSY)
+        pthread_detach(background.thread);
+    else
         hk_background_state_end();
-    (void)move_on(ENDING, gone ? NONE : LEFT_BEHIND);
+    (void)move_on(ENDING, error != EBUSY ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;
 }

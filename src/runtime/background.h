@@ -1,18 +1,18 @@
-/* Background: the thread that purges while the program is idle, and writes the reports that are due meanwhile.
+/* Background: the thread that purges while the program is idle, and writes the reports that become due.
  *
  *   NONE --the heap is large enough, in a malloc or a pthread_create--> BEING_MADE --the thread runs--> THERE
  *    ^                                                                                                   |
  *    +---- joined <-- ENDING <--the program has one thread again, is refused a thread, or no thread has a cache
  *
- *   HAKMEM_BACKGROUND=auto: only while the program has other threads whose creation HAKMEM has seen. pthread_create may always
- *   create it; malloc may not after the program has restricted its system calls (seccomp may kill a process that creates a thread) or
- *   after one of its threads has called unshare (the background thread would share what the thread that creates it has).
+ *   HAKMEM_BACKGROUND=auto: only while the program has other threads whose creation HAKMEM has seen. pthread_create may always create the thread.
+ *   malloc may not after the program has restricted its system calls (seccomp may kill a process that creates a thread), or after one of its threads
+ *   has called unshare (the background thread would share what its creator has).
  *
  * Owns     the stage of the background thread, and whether it may be created.
  * Threads  any.
- * Never    created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a
- *          vfork child, or while HAKMEM holds a lock. The thread never allocates, blocks all signals, and, except to set its name,
- *          makes no system call that malloc and pthread_create do not make. */
+ * Never    created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a vfork child, or
+ *          while HAKMEM holds a lock. The thread never allocates, blocks all signals, and, except to set its name, makes no system call that malloc
+ *          and pthread_create do not make. */
 #ifndef HK_BACKGROUND_H
 #define HK_BACKGROUND_H
 
@@ -31,8 +31,8 @@ int hk_background_home(void);
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
 hk_thread_maker hk_thread_make; /* in threads.c */
 
-/* The number of the program's threads whose creation HAKMEM has seen (threads.c): never too high, unless a counted thread ends by a bare
- * system call. True if the program has more than one thread; false also if threads are not counted. */
+/* Counts the program's threads whose creation HAKMEM has seen (threads.c). The count is too high only if a counted thread ended by a bare system
+ * call. hk_thread_count_many() returns true if the program has more than one thread; false also if threads are not counted. */
 bool hk_thread_count_many(void);
 void hk_thread_count_more(void);
 /* True if one thread remains. */
@@ -47,12 +47,11 @@ void hk_background_begin_with_thread(hk_thread_maker *make);
 bool hk_background_end(void);
 /* A counted thread has ended or could not be created: ends the background thread if the program has one thread left. True if so. */
 bool hk_background_thread_ended(void);
-/* The program was refused a thread: ends the background thread, and creates none for a minute. False if there was
- * none. */
+/* Ends the background thread and creates none for a minute, because the program was refused a thread. Returns false if there was none. */
 bool hk_background_give_way(void);
 
-/* The program is about to restrict its system calls, or one of its threads to unshare: from now on, only pthread_create
- * creates the background thread. Waits for a creation that is under way. */
+/* Called before the program restricts its system calls, or one of its threads unshares. From then on, only pthread_create creates the background
+ * thread. Waits for a creation that is under way. */
 void hk_background_shut_in(void);
 
 #endif

@@ -1,23 +1,15 @@
-/* dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's: it finds the C
- * library's free before HAKMEM's, but receives HAKMEM's blocks. hak_dlopen() therefore removes the flag if HAKMEM serves the process's
- * malloc.
+/* dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's, so that it finds the C
+ * library's free before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if HAKMEM serves the process's malloc.
  *
- * But a library that defines operator new or malloc itself, perhaps not in all forms, is lost without the flag: the forms that it exports
- * would be HAKMEM's, and the others its own. There the flag stays, and the C library's names of malloc lead to HAKMEM from then on: in its
- * table of symbols in memory, which the loader reads. Its code stays as it is.
+ * A library that defines operator new or malloc itself, perhaps not in all forms, fails without the flag: the forms that it exports would be
+ * HAKMEM's, and the others its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. They are
+ * changed in the table of symbols in memory, which the loader reads. The C library's code stays as it is.
  *
- * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of
- * our caller; therefore these functions end with a jump. Only libhakmem.so exports them under the C library's names
- * (cmake/HakmemLibrary.cmake): in a static program they would replace the only dlopen. */
-#include <dlfcn.h>
-#include <string.h>
+ * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of our caller, so
+ * that these functions end with a jump. Only libhakmem.so exports them under the C library's names (cmake/HakmemLibrary.cmake), because they would
+ * replace the only dlopen in a static program. */
 
-#include "count/stats.h"
-#include "base/bits.h"
-#include "base/message.h"
 #include "hakmem.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "os/elf_file.h"
 #include "runtime/named_file.h"
 #include "runtime/lifecycle.h"
@@ -47,15 +39,13 @@ static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char
         __atomic_store_n(&symbol->st_value, ours - base, __ATOMIC_RELEASE);
 }
 
-/* The pages of the table stay read-only afterwards; they never contain code. */
+/* Leads all names to HAKMEM. The pages of the table stay read-only afterwards; they never contain code. */
 static bool lead_all_here(const struct hk_elf_file *file, uintptr_t base)
 {
     size_t page = hk_system_page();
     uintptr_t first = base + file->symbols.sh_addr, begin = first & -page;
     uintptr_t end = (first + file->symbols.sh_size + page - 1) & -page;
-    if (file->code != UINT64_MAX && end > base + file->code)
-        return false;
-    if (!hk_os.unseal((void *)begin, end - begin))
+    if ((file->code != UINT64_MAX && end > base + file->code) || !hk_os.unseal((void *)begin, end - begin))
         return false;
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
         lead_here(file, base, entries[i]);
@@ -117,41 +107,26 @@ static bool has_own_operators(const char *path)
     return own;
 }
 
-/* Of the C and the C++ library: their malloc and operators are, or lead to, the process's. */
-static bool is_of_the_system(const char *name)
-{
-    return strncmp(name, "libstdc++", 9) == 0 || strncmp(name, "libc++", 6) == 0 || strncmp(name, "libc.", 5) == 0;
-}
-
-/* What follows $ORIGIN in an entry of a RUNPATH; NULL if the entry does not begin with it. */
-static const char *after_origin(const char *entry)
-{
-    static const char *const forms[] = {"$ORIGIN", "${ORIGIN}"};
-    for (unsigned i = 0; i < 2; i++)
-        if (strncmp(entry, forms[i], strlen(forms[i])) == 0)
-            return entry + strlen(forms[i]);
-    return NULL;
-}
-
 /* Looks for the needed library in one folder of the RUNPATH. */
 static bool folder_brings(const char *entry, const char *path, const char *name)
 {
     struct hk_text file;
-    const char *rest = after_origin(entry);
+    size_t origin = strncmp(entry, "$ORIGIN", 7) == 0 ? 7 : strncmp(entry, "${ORIGIN}", 9) == 0 ? 9 : 0;
     hk_text_init(&file, HK_NOWHERE);
-    if (rest != NULL) {
+    if (origin > 0) {
         hk_text_add(&file, "%s", path);
         file.used -= hk_min(file.used, strlen(strrchr(path, '/')));
     }
-    hk_text_add(&file, "%s/%s", rest != NULL ? rest : entry, name);
+    hk_text_add(&file, "%s/%s", entry + origin, name);
     return hk_path_end(&file) && has_own_operators(file.bytes);
 }
 
+/* Returns true if the needed library has operators of its own. Those of the C and the C++ library are the process's or lead there. */
 static bool needed_brings(const struct hk_elf_file *file, const char *path, const char *name)
 {
     struct hk_elf_loaded loaded;
     char folders[HK_ELF_PATH];
-    if (is_of_the_system(name))
+    if (strncmp(name, "libstdc++", 9) == 0 || strncmp(name, "libc++", 6) == 0 || strncmp(name, "libc.", 5) == 0)
         return false;
     if (hk_elf_loaded(NULL, name, &loaded))
         return has_own_operators(loaded.path);
@@ -184,9 +159,8 @@ static bool brings_its_own(const char *path)
 
 static HK_NOINLINE int without_deepbind(const char *path, int mode)
 {
-    if (!hk_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !hk_process_is_served())
-        return mode;
-    if (brings_its_own(path) && libc_leads_here())
+    bool drops = hk_started() && hk_options.deepbind == HK_DEEPBIND_DROP && hk_process_is_served();
+    if (!drops || (brings_its_own(path) && libc_leads_here()))
         return mode;
     HK_COUNT(deepbind_dropped, 1);
     return mode & ~HK_DEEPBIND;

@@ -2,19 +2,10 @@
 #include "runtime/exit_report.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <string.h>
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "prof/heap_profile.h"
 #include "prof/hooks.h"
 #include "report/report.h"
 #include "runtime/named_file.h"
-#include "tcache/tcache.h"
-#include "base/base.h"
 #include "os/forward.h"
 #include "runtime/learning.h"
 
@@ -28,23 +19,18 @@ static struct {
     _Atomic bool xat; /* one was due */
 } dumps;
 
-static void read_moment(void)
+static HK_COLD void dumps_begin(uint64_t now_ms)
 {
     const char *text = hk_options.heap_profile_at;
+    dumps.last_ms = now_ms;
+    hk_store(dumps.xat, false);
     dumps.at_peak = text != NULL && strcmp(text, "peak") == 0;
-    dumps.at = dumps.at_peak ? 1 : 0;
+    dumps.at = dumps.at_peak;
     if (text == NULL || dumps.at_peak || (hk_option_number(text, strlen(text), &dumps.at) && dumps.at > 0))
         return;
     hk_message(HK_TEXT_profile_moment, text);
     hk_options.heap_profile_at = NULL;
     dumps.at = 0;
-}
-
-static HK_COLD void dumps_begin(uint64_t now_ms)
-{
-    dumps.last_ms = now_ms;
-    hk_store(dumps.xat, false);
-    read_moment();
 }
 
 static bool dumps_wanted(void)
@@ -55,11 +41,10 @@ static bool dumps_wanted(void)
 
 static bool has_come(void)
 {
-    struct hk_process process;
-    if (dumps.at == 0)
-        return false;
-    hk_read_statm(&process);
-    if (process.resident_bytes < dumps.at)
+    struct hk_process process = {0};
+    if (dumps.at != 0)
+        hk_read_statm(&process);
+    if (dumps.at == 0 || process.resident_bytes < dumps.at)
         return false;
     dumps.at = dumps.at_peak ? process.resident_bytes + process.resident_bytes / PEAK_PART : 0;
     hk_store(dumps.xat, true);
@@ -97,12 +82,6 @@ int hk_heap_profile_write_to(const char *path, int standard_error)
     return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, standard_error, dump) : -ENODATA;
 }
 
-static void dump_at_exit(void)
-{
-    if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
-        dump_wanted();
-}
-
 enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
@@ -126,25 +105,18 @@ void hk_reports_begin(void)
         dumps_begin(now);
 }
 
-static void check_alone(const char *option, bool is_set, const char *file_option, const char *file)
-{
-    if (is_set && file == NULL)
-        hk_message(HK_TEXT_option_alone, option, file_option);
-}
-
-static HK_COLD void check_each(void)
-{
-    check_alone("report_every", hk_options.report_every != 0, "REPORT", hk_options.report);
-    check_alone("report_signal", hk_options.report_signal != 0, "REPORT", hk_options.report);
-    check_alone("heap_profile_every", hk_options.heap_profile_every != 0, "HEAP_PROFILE", hk_options.heap_profile);
-    check_alone("heap_profile_at", hk_options.heap_profile_at != NULL, "HEAP_PROFILE", hk_options.heap_profile);
-}
-
 void hk_reports_check(void)
 {
-    if ((hk_options.report_every | hk_options.report_signal | hk_options.heap_profile_every) != 0 ||
-        hk_options.heap_profile_at != NULL)
-        check_each();
+    const struct {
+        const char *option, *file_option, *file;
+        bool is_set;
+    } needs[] = {{"report_every", "REPORT", hk_options.report, hk_options.report_every != 0},
+                 {"report_signal", "REPORT", hk_options.report, hk_options.report_signal != 0},
+                 {"heap_profile_every", "HEAP_PROFILE", hk_options.heap_profile, hk_options.heap_profile_every != 0},
+                 {"heap_profile_at", "HEAP_PROFILE", hk_options.heap_profile, hk_options.heap_profile_at != NULL}};
+    for (unsigned i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (needs[i].is_set && needs[i].file == NULL)
+            hk_message(HK_TEXT_option_alone, needs[i].option, needs[i].file_option);
 }
 
 static int write_report(int fd, const char *path)
@@ -153,12 +125,8 @@ static int write_report(int fd, const char *path)
     if (report == NULL)
         return -ENOMEM;
     hk_report_take(report, reports.started_ms);
-    if (hk_ends_with(path, ".json"))
-        hk_report_json(fd, report);
-    else if (hk_ends_with(path, ".prom"))
-        hk_report_metrics(fd, report);
-    else
-        hk_report_text(fd, report);
+    bool json = hk_ends_with(path, ".json"), metrics = hk_ends_with(path, ".prom");
+    (json ? hk_report_json : metrics ? hk_report_metrics : hk_report_text)(fd, report);
     hk_report_close(report);
     return 0;
 }
@@ -182,42 +150,17 @@ bool hk_reports_wanted(void) { return reports_while_running() || dumps_wanted();
 
 static void note_signal(int number, siginfo_t *info, void *context)
 {
-    (void)number;
-    (void)info;
-    (void)context;
+    (void)number, (void)info, (void)context;
     hk_store(reports.xrequested, true);
 }
 
-/* The faulting instruction would raise such a signal again whenever its handler returns. */
-static bool is_fault(int number)
-{
-    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
-}
-
+/* Refuses signals of faults: the faulting instruction would raise the signal again whenever its handler returns. */
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
-    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os_catch_signal(number, note_signal)))
+    bool is_fault = number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
+    if (number != 0 && hk_options.report != NULL && (is_fault || !hk_os_catch_signal(number, note_signal)))
         hk_message(HK_TEXT_report_signal, number);
-}
-
-static uint64_t wait_until_due(uint64_t now_ms)
-{
-    uint64_t until_signal = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
-    if (hk_options.report_every == 0)
-        return until_signal;
-    uint64_t due = reports.last_ms + hk_options.report_every;
-    return hk_min(until_signal, due - hk_min(due, now_ms));
-}
-
-static void write_if_due(uint64_t now_ms)
-{
-    bool due = hk_options.report_every != 0 && now_ms - reports.last_ms >= hk_options.report_every;
-    bool requested = atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed);
-    if (!due && !requested)
-        return;
-    write_wanted();
-    reports.last_ms = now_ms;
 }
 
 uint64_t hk_report_if_due(uint64_t now_ms)
@@ -226,26 +169,29 @@ uint64_t hk_report_if_due(uint64_t now_ms)
         return UINT64_MAX;
     uint64_t until_due = dump_if_due(now_ms);
     if (reports_while_running()) {
-        write_if_due(now_ms);
-        until_due = hk_max(1, hk_min(until_due, wait_until_due(now_ms)));
+        uint64_t every = hk_options.report_every, until = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
+        bool due = every != 0 && now_ms - reports.last_ms >= every;
+        if (atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed) || due) {
+            write_wanted();
+            reports.last_ms = now_ms;
+        }
+        if (every != 0)
+            until = hk_min(until, reports.last_ms + every - hk_min(reports.last_ms + every, now_ms));
+        until_due = hk_max(1, hk_min(until_due, until));
     }
     hk_store_release(reports.xbusy, false);
     return until_due;
 }
 
-/* Waits for a second at most: a disk that hangs must not delay the end of the program. */
-static void stop_background_reports(void)
+/* Waits for the background thread for a second at most, because a disk that hangs must not delay the end of the program. */
+void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
                              atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
          waits++)
         hk_os_pause();
-}
-
-void hk_exit_profile(void)
-{
-    stop_background_reports();
-    dump_at_exit();
+    if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
+        dump_wanted();
 }
 
 void hk_exit_report(void)
@@ -264,31 +210,24 @@ HK_COLD void hk_first_refusal_report(size_t requested)
 
 bool hk_report_may_take_locks(void)
 {
-    const struct hk_tcache *cache = hk_tcache_self();
-    if (cache != NULL &&
-        !(hk_lock_comes_free(&cache->owner.slab_lists_lock) && hk_lock_comes_free(&cache->owner.drain_lock)))
-        return false;
-    return hk_locks_come_free();
+    struct hk_tcache *cache = hk_tcache_self();
+    bool free = cache == NULL ||
+                (hk_lock_comes_free(&cache->owner.slab_lists_lock) && hk_lock_comes_free(&cache->owner.drain_lock));
+    return free && hk_locks_come_free();
 }
 
-/* The thread may hold a lock: then it keeps that for good, as the handler does not return to it. The heap profile takes none. */
-static void write_last(void)
-{
-    static atomic_flag begun = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&begun))
-        return;
-    if (hk_report_may_take_locks()) {
-        hk_learning_end();
-        hk_exit_report();
-    } else {
-        hk_exit_profile();
-    }
-}
-
+/* The thread may hold a lock, which it then keeps for good, because the handler does not return to it. The heap profile takes no lock. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
     (void)context;
-    write_last();
+    if (!atomic_flag_test_and_set(&begun)) {
+        if (hk_report_may_take_locks()) {
+            hk_learning_end();
+            hk_exit_report();
+        } else
+            hk_exit_profile();
+    }
     hk_os_default_signal(number, info);
 }
 
@@ -316,14 +255,11 @@ enum { CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
 
 static void on_request(int number, siginfo_t *info, void *context)
 {
-    (void)number;
-    (void)info;
-    (void)context;
+    (void)number, (void)info, (void)context;
     hk_last_events_write(HK_STDERR);
 }
 
-/* Once per process. Another thread that crashes meanwhile waits for up to a second: its end would cut the output
- * off. */
+/* Shows the events once per process. Another thread that crashes waits for up to a second, because its end would cut the output off. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -19,38 +19,34 @@ void hk_reports_listen(void);
 /* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. By the background thread only. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error
- * number. */
+/* Writes a report or the profile now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error number:
+ * -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
 int hk_report_write(const char *path, int standard_error);
-/* Writes the profile; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error
- * number: -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
 int hk_heap_profile_write_to(const char *path, int standard_error);
-/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report or a profile that the background thread is
- * writing; none follows. */
+/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report or a profile that the background thread is writing, and lets
+ * none follow. */
 void hk_exit_report(void);
-/* The profile alone, without a lock. */
+/* Writes the profile alone, without a lock. */
 void hk_exit_profile(void);
 
-/* For the end of a process in a signal handler, which may have interrupted this thread while it held a lock: false if it may have. */
+/* Returns false if a signal handler, in which the process ends, may have interrupted this thread while it held a lock. */
 bool hk_report_may_take_locks(void);
 
 /* Writes the report and the heap profile of a program that SIGTERM ends. Called by the first thread.
  *
  *   SIGTERM -> handler: the profile; the report, unless the signal came in the middle of a slow call -> the default action: same status
  *
- * The handler is installed only if an option asks for a report or a profile, and the program has none when HAKMEM is loaded. A handler
- * that the program installs later replaces it; programs that exec begins have the default action. sigaction() and signal(), interposed,
- * report SIG_DFL for it, and SIG_DFL installs it again (os/linux_signals.c). */
+ * The handler is installed only if an option asks for a report or a profile and the program has no handler when HAKMEM is loaded. A handler that the
+ * program installs later replaces it. The interposed sigaction() and signal() report SIG_DFL for it, and SIG_DFL installs it again
+ * (os/linux_signals.c). */
 void hk_term_begin(void);
 
-/* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread.
- *
- *   fault or abort() -> handler: prints the events, once -> the default action with the same siginfo: same exit status and core dump
- *
- * The signal handlers are installed only if the option trace_ring is set and the program has not set its own. */
+/* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread. The handlers are
+ * installed only if the option trace_ring is set and the program has not set its own. After a fault or abort(), the default action follows with the
+ * same siginfo, so that the exit status and the core dump stay the same. */
 void hk_crash_begin(void);
 
-/* Prints one line about the first allocation that is refused; later refusals are silent. */
+/* Prints one line about the first allocation that is refused. Later refusals are silent. */
 void hk_first_refusal_report(size_t requested);
 
 #endif

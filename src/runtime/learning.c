@@ -1,15 +1,8 @@
 /* Collects the signals of a tick, runs the learner, publishes its knobs and writes its log. */
 #include "runtime/learning.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/lock.h"
-#include "base/message.h"
-#include "learn/explain.h"
+#include "learn/learner.h"
 #include "learn/goal.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
@@ -33,26 +26,25 @@ static struct {
     bool log_refused, trace_refused; /* the last attempt to write the file failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
-/* The totals of the counted signals. */
-static void take_counts(struct hk_signals *saw)
+static void take_signals(struct hk_signals *saw, uint64_t now)
 {
-    HK_SAW(saw, misses) = hk_tcaches_missed();
-    HK_SAW(saw, overflows) = hk_tcaches_counted(HK_THREAD_overflows);
-    HK_SAW(saw, remote) = hk_tcaches_counted(HK_THREAD_remote_frees);
-    HK_SAW(saw, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
-    HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
-    HK_SAW(saw, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);
-    HK_SAW(saw, large_mapped) = hk_load(hk_global_counts[HK_GLOBAL_large_mapped]);
-    HK_SAW(saw, large_fresh) = hk_load(hk_global_counts[HK_GLOBAL_large_fresh]);
-    HK_SAW(saw, large_missed) = hk_load(hk_global_counts[HK_GLOBAL_large_missed]);
-    HK_SAW(saw, idled) = hk_load(hk_reuse.xidled);
-    for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
-        saw->value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
-}
-
-static void take_amounts(struct hk_signals *saw, uint64_t now)
-{
+#define GLOBAL(name) [HK_SIGNAL_##name] = hk_load(hk_global_counts[HK_GLOBAL_##name])
+    struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_missed(),
+                                 [HK_SIGNAL_overflows] = hk_tcaches_counted(HK_THREAD_overflows),
+                                 [HK_SIGNAL_remote] = hk_tcaches_counted(HK_THREAD_remote_frees),
+                                 [HK_SIGNAL_idled] = hk_load(hk_reuse.xidled),
+                                 GLOBAL(slabs_made),
+                                 GLOBAL(slabs_released),
+                                 GLOBAL(large_reused),
+                                 GLOBAL(large_mapped),
+                                 GLOBAL(large_fresh),
+                                 GLOBAL(large_missed)}};
     struct hk_goal seen;
+    for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
+        totals.value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
+    for (unsigned i = 0; i < HK_SIGNALS; i++)
+        saw->value[i] = totals.value[i] - learning.before.value[i];
+    learning.before = totals;
     HK_SAW(saw, elapsed) = now - learning.ticked_ms;
     HK_SAW(saw, threads) = hk_tcaches_alive();
     HK_SAW(saw, footprint) = hk_decay_footprint();
@@ -60,20 +52,10 @@ static void take_amounts(struct hk_signals *saw, uint64_t now)
     hk_goal_look(&seen, now, HK_SAW(saw, footprint));
     HK_SAW(saw, goal) = seen.bytes;
     HK_SAW(saw, used) = seen.used;
-    HK_SAW(saw, stalled) =
-        learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
-    learning.stalled_us = seen.stalled_us;
     HK_SAW(saw, cpus) = seen.cpus;
-}
-
-static void take_signals(struct hk_signals *saw, uint64_t now)
-{
-    struct hk_signals totals = {{0}};
-    take_counts(&totals);
-    for (unsigned i = 0; i < HK_SIGNALS; i++)
-        saw->value[i] = totals.value[i] - learning.before.value[i];
-    learning.before = totals;
-    take_amounts(saw, now);
+    if (learning.stalled_us != 0)
+        HK_SAW(saw, stalled) = seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us);
+    learning.stalled_us = seen.stalled_us;
 }
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
@@ -101,9 +83,17 @@ static void write_to_log(uint64_t ms, struct hk_text *line)
     write_line("explain", hk_options.explain, &learning.log_refused, line);
 }
 
-static void write_lost(uint64_t now)
+static void write_decisions(uint64_t now)
 {
     struct hk_text line;
+    if (hk_options.explain == NULL)
+        return;
+    for (struct hk_decision decision; hk_decision_take(&decision);) {
+        decision.ms = since_begin(decision.ms);
+        hk_text_init(&line, HK_NOWHERE);
+        hk_explain_decision(&line, &decision);
+        write_to_log(decision.ms, &line);
+    }
     uint64_t lost = hk_decisions_lost();
     if (lost == 0)
         return;
@@ -112,25 +102,23 @@ static void write_lost(uint64_t now)
     write_to_log(since_begin(now), &line);
 }
 
-static void write_decisions(uint64_t now)
+/* Called at the first tick, because most processes end before it. */
+static void begin_learner(void)
 {
-    if (hk_options.explain == NULL)
+    struct hk_knobs options;
+    uint64_t rules = (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
+                     (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
+                     (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
+    if (learning.begun)
         return;
-    for (struct hk_decision decision; hk_decision_take(&decision);) {
-        struct hk_text line;
-        decision.ms = since_begin(decision.ms);
-        hk_text_init(&line, HK_NOWHERE);
-        hk_explain_decision(&line, &decision);
-        write_to_log(decision.ms, &line);
-    }
-    write_lost(now);
+    learning.begun = true;
+    hk_policy_read(&options);
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
 }
 
 static void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
-    if (hk_options.learn_trace == NULL)
-        return;
     hk_text_init(&line, HK_NOWHERE);
     if (learning.trace_bytes == 0)
         hk_explain_options(&line, &learning.learner);
@@ -140,50 +128,27 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
         write_line("learn_trace", hk_options.learn_trace, &learning.trace_refused, &line);
 }
 
-static uint64_t rules_requested(void)
-{
-    return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
-           (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
-}
-
-/* Not at the start: most processes end before their first tick. */
-static void begin_learner(void)
-{
-    struct hk_knobs options;
-    if (learning.begun)
-        return;
-    learning.begun = true;
-    hk_policy_read(&options);
-    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules_requested());
-}
-
-/* Compares with the published knobs: a publication for which memory was refused is repeated. */
-static void publish_if_changed(void)
-{
-    struct hk_knobs in_force;
-    hk_policy_read(&in_force);
-    bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
-    if (!same || hk_policy_phase() != learning.learner.state)
-        hk_policy_publish(&learning.learner.now, learning.learner.state);
-}
-
 static void learn(uint64_t now)
 {
     struct hk_signals saw;
     struct hk_step step;
+    struct hk_knobs in_force;
     begin_learner();
     take_signals(&saw, now);
-    write_trace(now, &saw);
+    if (hk_options.learn_trace != NULL)
+        write_trace(now, &saw);
     hk_learner_step(&learning.learner, &saw, &step);
-    for (unsigned i = 0; i < step.count; i++) {
+    for (unsigned i = 0; i < step.count && hk_options.explain != NULL; i++) {
         step.decisions[i].ms = now;
-        if (hk_options.explain != NULL)
-            hk_decision_note(&step.decisions[i]);
+        hk_decision_note(&step.decisions[i]);
     }
-    publish_if_changed();
+    /* Compares with the published knobs, so that a publication for which memory was refused is repeated. */
+    hk_policy_read(&in_force);
+    if (memcmp(&in_force, &learning.learner.now, sizeof in_force) != 0 || hk_policy_phase() != learning.learner.state)
+        hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
-/* The decisions of the bins are logged even if the learner is off. */
+/* Logs the decisions of the bins even if the learner is off. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -193,16 +158,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
-static void begin_log(void)
-{
-    if (hk_options.explain == NULL)
-        return;
-    struct hk_text nothing = {.fd = HK_NOWHERE};
-    write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
-}
-
-/* A goal that an option sets is sought at the start; that of a control group, once the heap is no longer small. */
+/* A goal that an option sets is sought at the start. That of a control group is sought once the heap is no longer small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -210,38 +166,28 @@ static void seek_goal_locked(void)
     learning.sought = true;
 }
 
-static bool needs_machine(void) { return hk_options.learn_crowd || hk_options.learn_trace != NULL; }
-
 static void schedule(uint64_t next)
 {
     learning.next_ms = next;
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* With a memory goal, a tick runs at once: the goal holds from then on. */
+/* With a memory goal, a tick runs at once, so that the goal holds from then on. A log that cannot be written is reported at the start. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
-    begin_log();
-    if (hk_goal_begin() || needs_machine())
+    if (hk_options.explain != NULL) {
+        struct hk_text nothing = {.fd = HK_NOWHERE};
+        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+    }
+    if (hk_goal_begin() || hk_options.learn_crowd || hk_options.learn_trace != NULL)
         seek_goal_locked();
     if (learning.found)
         tick_locked(now);
     schedule(now + HK_TICK_MS);
-}
-
-/* A tick is due before its time if the heap is no longer small, or at the tool's request. */
-static void look_locked(uint64_t now)
-{
-    bool regular = now >= learning.next_ms;
-    if (hk_decay_footprint() >= HK_SMALL_HEAP)
-        seek_goal_locked();
-    if (regular || learning.found)
-        tick_locked(now);
-    schedule(regular ? now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK) : learning.next_ms);
 }
 
 void hk_learning_shut_in(void)
@@ -253,42 +199,42 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
+/* A tick comes before its time if the heap is no longer small, or at the tool's request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))
         return;
     uint64_t now = hk_reuse_now();
+    bool regular = now >= learning.next_ms;
     if (now >= hk_load(hk_decay_learner_due_ms)) {
         hk_attach_look();
-        look_locked(now);
+        if (hk_decay_footprint() >= HK_SMALL_HEAP)
+            seek_goal_locked();
+        if (regular || learning.found)
+            tick_locked(now);
+        uint64_t pause = HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK);
+        schedule(regular ? now + pause : learning.next_ms);
     }
     hk_unlock(&learning.lock);
 }
 
-static void save_profile(void)
-{
-    const char *name = hk_options.profile_save;
-    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
-    if (fd < 0)
-        return;
-    begin_learner();
-    struct hk_knobs learned = learning.learner.target;
-    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* derives from this run's goal */
-    hk_profile_write(fd, &learned);
-    hk_named_file_close(fd);
-}
-
 void hk_learning_end(void)
 {
-    unsigned waits = 0;
-    if (hk_options.explain == NULL && hk_options.profile_save == NULL)
+    const char *name = hk_options.profile_save;
+    if (hk_options.explain == NULL && name == NULL)
         return;
-    while (!hk_try_lock(&learning.lock)) {
+    for (unsigned waits = 0; !hk_try_lock(&learning.lock); hk_os_pause())
         if (++waits == EXIT_WAITS)
             return;
-        hk_os_pause();
-    }
     write_decisions(hk_reuse_now());
-    save_profile();
+    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
+    if (fd >= 0) {
+        begin_learner();
+        struct hk_knobs learned = learning.learner.target;
+        /* The ceiling derives from this run's goal. */
+        learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
+        hk_profile_write(fd, &learned);
+        hk_named_file_close(fd);
+    }
     hk_unlock(&learning.lock);
 }

@@ -8,7 +8,6 @@
 #ifndef HK_LEARNING_H
 #define HK_LEARNING_H
 
-#include "count/stats.h"
 #include "decay/decay.h"
 
 void hk_learning_begin(void);

@@ -2,34 +2,18 @@
  * and defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-
-#include "base/liveness.h"
-#include "base/lock.h"
-#include "base/message.h"
 #include "count/decisions.h"
 #include "decay/background_state.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "prof/hooks.h"
 #include "runtime/background.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "runtime/named_file.h"
 #include "slab/abandoned.h"
-#include "slab/outbox.h"
 #include "span/meta.h"
-#include "large/large.h"
 #include "guard/sampled.h"
-#include "heaps/heap_state.h"
 #include "guard/guard.h"
-#include "guard/track_report.h"
-#include "policy/policy.h"
-#include "prof/sites.h"
 #include "span/page_heap.h"
-#include "span/page_map.h"
-#include "tcache/pool.h"
 #include "hakmem.h"
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
@@ -59,8 +43,10 @@ static bool step_options(void)
     return true;
 }
 
-static void init_locks_and_lists(void)
+static bool step_lists(void)
 {
+    hk_track_report_begin();
+    hk_guard_begin();
     hk_meta_init();
     hk_descriptors_init();
     hk_owners_init();
@@ -71,46 +57,29 @@ static void init_locks_and_lists(void)
     hk_pool_init();
     hk_sites_init();
     hk_sampled_begin();
-}
-
-static bool step_lists(void)
-{
-    hk_track_report_begin();
-    hk_guard_begin();
-    init_locks_and_lists();
     if (hk_background_home() == 0)
         hk_background_settle();
     hk_background_reset();
     hk_learning_begin();
-    size_t hits_to = hk_hooks_begin(), hits_unguarded_to = hits_to;
-    if (hk_guard.on)
-        hits_to = 0;
+    size_t hits_to = hk_hooks_begin();
     hk_cacheless_shut(&hk_thread_unborn);
-    hk_gate_open(hits_to);
-    if (hits_unguarded_to != HK_ALL_HIT) {
+    hk_gate_open(hk_guard.on ? 0 : hits_to);
+    if (hits_to != HK_ALL_HIT) {
         hk_guard_take_hooks();
         hk_hooks_open();
     }
     return true;
 }
 
-static bool start_locked(void)
-{
-    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
-    while (steps_done < sizeof steps / sizeof steps[0]) {
-        if (!steps[steps_done]())
-            return false;
-        steps_done++;
-    }
-    return true;
-}
-
 HK_COLD bool hk_start(void)
 {
+    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
     if (hk_is_bootstrapping())
         return false;
     hk_lock(&hk_start_lock);
-    bool started = start_locked();
+    while (steps_done < sizeof steps / sizeof steps[0] && steps[steps_done]())
+        steps_done++;
+    bool started = steps_done == sizeof steps / sizeof steps[0];
     hk_store_release(hk_start_done, started);
     hk_unlock(&hk_start_lock);
     return started;
@@ -156,10 +125,9 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free
- * the thread's objects; later calls are served without a cache. It ends no later: a thread whose first malloc comes
- * from such a destructor begins its cache between two rounds and must end it in the remaining ones. If no round
- * remains, other threads find the cache by its liveness. */
+/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects. Later
+ * calls are served without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache
+ * between two rounds and must end it in the remaining ones. If no round remains, other threads find the cache by its liveness. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
@@ -169,8 +137,7 @@ static struct {
     int ended_as; /* the process that has written its last report */
 } life HK_EACH_PROCESS_DATA;
 
-/* `value` is the number of the round, plus COUNTED if the thread is counted. Setting it again requests another
- * round. */
+/* `value` is the number of the round, plus COUNTED if the thread is counted. Setting it again requests another round. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
@@ -195,16 +162,13 @@ bool hk_mark_thread(void)
  *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
  *                                                                     child: resets the locks, then repairs the rest
  *
- * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without
- * a lock, or under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md).
- *
- * glibc's fork takes the lock of all streams after the prepare handlers. The thread that holds it may wait for a
- * stream, whose holder waits for one of our locks: therefore prepare takes it first. It is recursive. */
+ * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without a lock, or
+ * under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of all streams after the
+ * prepare handlers. The thread that holds it may wait for a stream, whose holder waits for one of our locks. Therefore prepare takes it first. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* A process with one thread holds no lock here and has no update under way. Every page not touched is one that neither
- * process has to copy. */
+/* A process with one thread holds no lock here and has no update under way. Pages that are not touched need not be copied. */
 static bool alone_at_fork;
 
 static void fork_prepare(void)
@@ -228,50 +192,40 @@ static void fork_parent(void)
         _IO_list_unlock();
 }
 
-/* Repairs what the other threads were changing. */
-static void fork_child_others(struct hk_tcache *cache)
+static void fork_child(void)
 {
+    struct hk_tcache *cache = hk_tcache_self();
     struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
+    HK_COUNT(forks, 1);
+    hk_named_files_fork_child();
+    hk_background_settle();
+    hk_background_reset();
+    if (cache != NULL) { /* the child's thread is another one to the system */
+        hk_liveness_renew(&cache->liveness);
+        cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
+    }
+    if (alone_at_fork)
+        return;
+    hk_locks_reset_all();
+    /* Repairs what the other threads were changing. */
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
     hk_tcaches_fork_child();
     hk_decisions_forget();
     hk_abandoned_add_rest(self);
-    if (cache == NULL)
-        return;
-    hk_tcache_fork_child_unmark(cache);
-    hk_outbox_track_again(&cache->outbox);
+    if (cache != NULL) {
+        hk_tcache_fork_child_unmark(cache);
+        hk_outbox_track_again(&cache->outbox);
+    }
 }
 
-/* The child's thread is another one to the system. */
-static void renew(struct hk_tcache *cache)
-{
-    hk_liveness_renew(&cache->liveness);
-    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
-}
-
-static void fork_child(void)
-{
-    struct hk_tcache *cache = hk_tcache_self();
-    HK_COUNT(forks, 1);
-    hk_named_files_fork_child();
-    hk_background_settle();
-    hk_background_reset();
-    if (cache != NULL)
-        renew(cache);
-    if (alone_at_fork)
-        return;
-    hk_locks_reset_all();
-    fork_child_others(cache);
-}
-
-/* What glibc's pthread_atfork calls; that one would be linked to the end of the library, into a page that few processes touch. */
+/* Called by glibc's pthread_atfork, which would be linked to the end of the library, into a page that few processes touch. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* A fork may run beside the first call of another thread, which registers the other locks. The forking thread waits for the start because
- * it takes this lock first. */
+/* A fork may run at the same time as the first call of another thread, which registers the other locks. The forking thread waits for the start,
+ * because it takes this lock first. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -284,41 +238,28 @@ HK_EACH_PROCESS static void watch(void)
         hk_message(HK_TEXT_thread_key);
 }
 
-/* The C library may allocate in here: the calling thread has its cache already. */
-static void watch_forks_and_threads(void)
-{
-    if (HK_LIKELY(hk_load_acquire(life.xhooked)))
-        return;
-    hk_lock(&hk_start_lock);
-    if (!hk_load(life.xhooked)) {
-        watch();
-        hk_store_release(life.xhooked, true);
-    }
-    hk_unlock(&hk_start_lock);
-}
-
+/* The C library may allocate while the handlers are registered, when the calling thread has its cache already. */
 HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
         return NULL;
     hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os_thread_id() : 0;
-    watch_forks_and_threads();
+    if (HK_UNLIKELY(!hk_load_acquire(life.xhooked))) {
+        hk_lock(&hk_start_lock);
+        if (!hk_load(life.xhooked)) {
+            watch();
+            hk_store_release(life.xhooked, true);
+        }
+        hk_unlock(&hk_start_lock);
+    }
     if (life.has_key && pthread_getspecific(life.key) == NULL)
         pthread_setspecific(life.key, (void *)1);
     return hk_tcache_self();
 }
 
-/* HAKMEM starts at the first call: a process that never allocates pays for no heap. Only what must come before all code of the program
- * is done here. The C library may allocate while it registers the handlers, and must not find them missing then. */
-HK_EACH_PROCESS static void await_first_call(void)
-{
-    hk_background_settle();
-    hk_store_release(life.xhooked, true);
-    watch();
-}
-
-/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only
- * way to the environment. Other C libraries pass nothing, but `environ` is set already. */
+/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other
+ * C libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates
+ * pays for no heap. Only what must come before all code of the program is done here: the C library may allocate while it registers the handlers. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;
@@ -328,7 +269,9 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     if (HK_UNLIKELY(hk_process_is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
-        await_first_call();
+        hk_background_settle();
+        hk_store_release(life.xhooked, true);
+        watch();
         return;
     }
     (void)hk_tcache_get();
@@ -338,22 +281,17 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Bins of other threads are left alone: these threads may still run. The second drain checks blocks of the outbox whose slabs have become
- * this thread's. */
-static HK_COLD void check_at_exit(void)
-{
-    struct hk_tcache *cache = hk_tcache_self();
-    (void)hk_tcaches_reap(UINT32_MAX);
-    if (cache == NULL)
-        return;
-    hk_tcache_flush(cache);
-    hk_drain_all(cache);
-}
-
+/* Leaves bins of other threads alone, because these may still run. The drain checks blocks of the outbox whose slabs have become this thread's. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
-    if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started())
-        check_at_exit();
+    if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
+        struct hk_tcache *cache = hk_tcache_self();
+        (void)hk_tcaches_reap(UINT32_MAX);
+        if (cache != NULL) {
+            hk_tcache_flush(cache);
+            hk_drain_all(cache);
+        }
+    }
     if (hk_named_files_wanted()) {
         hk_learning_end();
         hk_exit_report();

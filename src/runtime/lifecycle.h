@@ -8,17 +8,12 @@
 #ifndef HK_LIFECYCLE_H
 #define HK_LIFECYCLE_H
 
-#include "base/lock.h"
-#include "guard/guard.h"
-#include "tcache/hit.h"
 #include "tcache/tcache.h"
 
-/* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap
- * arena works. */
+/* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap arena works. */
 bool hk_is_bootstrapping(void);
 
-/* True if HAKMEM has started; starts it if necessary. False while bootstrapping, or if memory is refused: the next call
- * tries again. */
+/* True if HAKMEM has started; starts it if necessary. False while bootstrapping, or if memory is refused: the next call tries again. */
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
@@ -26,10 +21,10 @@ HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done
 /* Serializes what happens once per process. */
 extern struct hk_lock hk_start_lock;
 
-/* True if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread. */
+/* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread. */
 bool hk_process_is_served(void);
-/* True if the process's malloc is that of another copy of HAKMEM, as in a program that is linked with HAKMEM and preloaded too. Asks
- * by mallopt, which each allocator has, and allocates nothing. Once the loader has relocated the program. */
+/* Returns true if the process's malloc is that of another copy of HAKMEM, as in a program that is linked with HAKMEM and preloaded too. Asks by
+ * mallopt, which each allocator has, and allocates nothing. Called after the loader has relocated the program. */
 bool hk_process_is_served_by_another(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
 /* The answer to that; 0 to a question of this copy. */

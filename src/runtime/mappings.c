@@ -2,10 +2,7 @@
  * end a process without its destructors, so that the report of such a process is written, too. */
 
 #include <stdarg.h>
-#include <stdint.h>
 
-#include "base/base.h"
-#include "large/large.h"
 #include "os/forward.h"
 #include "runtime/lifecycle.h"
 

@@ -19,15 +19,9 @@ struct entry_search {
 static void search_on(struct entry_search *search, char next)
 {
     bool fits = !search->differs && search->wanted[search->at] == next;
-    if (next == 0) {
-        search->found |= fits;
-        search->at = 0;
-        search->differs = false;
-    } else if (fits) {
-        search->at++;
-    } else {
-        search->differs = true;
-    }
+    search->found |= fits && next == 0;
+    search->differs = next != 0 && !fits;
+    search->at = next != 0 && fits ? search->at + 1 : 0;
 }
 
 static bool parent_has(const char *entry, const char *other)
@@ -81,31 +75,25 @@ bool hk_path_end(struct hk_text *path)
 
 static void add_expanded(struct hk_text *path, const char *name, const char *end)
 {
-    for (const char *at = name; at < end; at++) {
+    for (const char *at = name; at < end; at++)
         if (at[0] == '%' && at[1] == 'p') {
             hk_text_add(path, "%d", hk_os.process_id());
             at++;
-        } else {
+        } else
             hk_text_add(path, "%c", *at);
-        }
-    }
 }
 
-/* Where ".json" begins, or the end of a name without such. */
-static const char *ending_of(const char *name)
-{
-    const char *slash = strrchr(name, '/'), *last = slash != NULL ? slash + 1 : name, *dot = strrchr(last, '.');
-    return dot != NULL && dot > last ? dot : last + strlen(last);
-}
-
-/* A pipe or a device is for all processes. */
+/* Puts the number of a child before the ending of the name. A pipe or a device is for all processes. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
-    const char *end = name + strlen(name);
+    const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
     bool is_folder = ending != NULL && end > name && end[-1] == '/';
     bool of_child =
         ending != NULL && is_child && !is_folder && strstr(name, "%p") == NULL && hk_os_is_replaceable(name);
-    const char *split = of_child ? ending_of(name) : end;
+    if (of_child) {
+        const char *last = slash != NULL ? slash + 1 : name, *dot = strrchr(last, '.');
+        split = dot != NULL && dot > last ? dot : end;
+    }
     hk_text_init(path, HK_NOWHERE);
     add_expanded(path, name, split);
     if (of_child)
@@ -114,6 +102,31 @@ bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
         hk_text_add(path, "%d%s", hk_os.process_id(), ending);
     add_expanded(path, split, end);
     return hk_path_end(path);
+}
+
+static int write_to(const char *path, const char *name, hk_file_writer *write)
+{
+    int fd = hk_os_create(path);
+    if (fd < 0)
+        return fd;
+    int result = write(fd, name);
+    hk_os_close(fd);
+    return result;
+}
+
+/* Writes in place if no temporary file can be created in the folder of the file. */
+int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write)
+{
+    struct hk_text path, beside;
+    if (strcmp(name, "-") == 0)
+        return write(standard_error, name);
+    if (!hk_named_path(&path, name, ending))
+        return -ENAMETOOLONG;
+    hk_text_init(&beside, HK_NOWHERE);
+    hk_text_add(&beside, "%s.%d.tmp", path.bytes, hk_os.process_id());
+    bool done = hk_path_end(&beside) && hk_os_is_replaceable(path.bytes) &&
+                write_to(beside.bytes, path.bytes, write) == 0 && hk_os_rename(beside.bytes, path.bytes);
+    return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
 /* Reports the first of several failures to write the file of an option. A negative `result` is the error number of a failure. */
@@ -131,42 +144,6 @@ int hk_option_file(const char *option, const char *name, const char *ending, int
     struct hk_text path;
     int fd = strcmp(name, "-") == 0 ? HK_STDERR : hk_named_path(&path, name, ending) ? open(path.bytes) : -ENAMETOOLONG;
     return option_file_done(option, name, fd, refused);
-}
-
-static int write_in_place(const char *path, hk_file_writer *write)
-{
-    int fd = hk_os_create(path);
-    if (fd < 0)
-        return fd;
-    int result = write(fd, path);
-    hk_os_close(fd);
-    return result;
-}
-
-/* False if no temporary file can be created in the folder of the file. */
-static bool write_beside(const char *path, hk_file_writer *write)
-{
-    struct hk_text beside;
-    hk_text_init(&beside, HK_NOWHERE);
-    hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
-    if (!hk_path_end(&beside) || !hk_os_is_replaceable(path))
-        return false;
-    int fd = hk_os_create(beside.bytes);
-    if (fd < 0)
-        return false;
-    int result = write(fd, path);
-    hk_os_close(fd);
-    return result == 0 && hk_os_rename(beside.bytes, path);
-}
-
-int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write)
-{
-    struct hk_text path;
-    if (strcmp(name, "-") == 0)
-        return write(standard_error, name);
-    if (!hk_named_path(&path, name, ending))
-        return -ENAMETOOLONG;
-    return write_beside(path.bytes, write) ? 0 : write_in_place(path.bytes, write);
 }
 
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,

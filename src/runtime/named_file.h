@@ -17,18 +17,18 @@ void hk_named_files_fork_child(void);
 /* True if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. `ending` is that of files in a folder; NULL: the name is not that in an option.
- * False if it is too long. */
+/* Expands the name into path->bytes, with a terminating NUL. `ending` is that of files in a folder; NULL if no option has the name. Returns false if
+ * the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
-/* Terminates the text with NUL. False if it is too long. */
+/* Terminates the text with NUL. Returns false if it is too long. */
 bool hk_path_end(struct hk_text *path);
 
 /* Writes a file. Returns 0, or a negative error number. */
 typedef int hk_file_writer(int fd, const char *path);
-/* Writes the named file whole: NAME.PID.tmp is written, then renamed to NAME, so that a reader of NAME sees a complete file. A pipe or a device
- * is written in place. "-" is standard error. Returns 0, or a negative error number. */
+/* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" is standard
+ * error. Returns 0, or a negative error number. */
 int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
-/* The same for the name in an option, and reports the first of several failures. */
+/* Writes the file that an option names, and reports the first of several failures. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
 

@@ -6,19 +6,15 @@
  * Owns       which threads are counted (hk_thread_count_more). Threads that are created otherwise (thrd_create, bare clone) are not.
  * Invariant  counting begins while the process has one thread, or never.
  * Threads    any. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 
-#include "base/liveness.h"
 #include "hakmem.h"
 #include "os/forward.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 
 #pragma weak dlsym
 
@@ -38,22 +34,18 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Slab lists are shared from now on: while the process has one thread, no other thread is using one. If the C library
- * cannot tell, or malloc is not HAKMEM's, HAKMEM counts nothing and creates no thread unless the option asks for it. */
-static uint32_t begin_counting(void)
-{
-    bool wanted = hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served();
-    if (!wanted || hk_tcache_get() == NULL || !hk_mark_thread())
-        return COUNTS_NOTHING;
-    hk_slab_lists_share();
-    return COUNTS;
-}
-
+/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is
+ * not HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
     if (counts == NOT_DECIDED && hk_started()) {
-        counts = begin_counting();
+        counts = COUNTS_NOTHING;
+        if (hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served() &&
+            hk_tcache_get() != NULL && hk_mark_thread()) {
+            hk_slab_lists_share();
+            counts = COUNTS;
+        }
         hk_store(xcounts, counts);
     }
     return counts == COUNTS;
@@ -130,7 +122,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return create_counted(next, thread, attributes, ticket);
 }
 
-/* What the system is to be asked, and the background thread, come before a filter that may forbid them. */
+/* Asks the system and creates the background thread before a filter that may forbid both. */
 static void shut_in(void)
 {
     if (hk_started()) {

@@ -1,12 +1,7 @@
 /* Lists slabs without a thread by class, and gives them to threads that are short of blocks. */
 #include "slab/abandoned.h"
-
-#include "base/bits.h"
-#include "base/message.h"
-#include "base/lock.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
 #include "slab/slab_life.h"
 #include "span/meta.h"
 
@@ -32,11 +27,8 @@ static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
 static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_GROUPS : HK_FIRST_GROUP; }
 
 static _Atomic bool xcrowded;
-
-static _Atomic unsigned xsweep_class; /* where the sweep continues */
-
-/* Most programs never have an abandoned slab, and touch no page of the lists. */
-static _Atomic bool xin_use;
+static _Atomic unsigned xsweep_class; /* the class at which the sweep continues */
+static _Atomic bool xin_use;          /* most programs never have an abandoned slab, and touch no page of the lists */
 static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ABANDONED);
 
 static bool is_in_use(void) { return hk_load_acquire(xin_use); }
@@ -236,9 +228,7 @@ static HK_COLD bool begin_groups(void)
 
 void *hk_abandoned_take_of_group(unsigned class, unsigned group)
 {
-    if (HK_UNLIKELY(!has_groups()) && !begin_groups())
-        return NULL;
-    return take_cacheless(class, HK_FIRST_GROUP + group - 1);
+    return HK_UNLIKELY(!has_groups()) && !begin_groups() ? NULL : take_cacheless(class, HK_FIRST_GROUP + group - 1);
 }
 
 /* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of all lists. */
@@ -320,15 +310,7 @@ static void relist_abandoned(struct hk_slab *slab)
         hk_slab_release(slab);
 }
 
-/* Fork may have interrupted changes of the other threads' lists: only page map entries and bitmaps are read. */
-static void abandon(struct hk_slab *slab)
-{
-    slab->link.next = slab->link.prev = NULL;
-    hk_remote_merge(slab);
-    hk_slab_recount(slab);
-    hk_abandoned_add(slab);
-}
-
+/* Reads only page map entries and bitmaps, because fork may have interrupted changes of the other threads' lists. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;
@@ -346,7 +328,10 @@ static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
         if (hk_remote_merge(slab))
             relist_abandoned(slab);
     } else if (owner >= HK_FIRST_OWNER) {
-        abandon(slab);
+        slab->link.next = slab->link.prev = NULL;
+        hk_remote_merge(slab);
+        hk_slab_recount(slab);
+        hk_abandoned_add(slab);
     }
 }
 

@@ -12,21 +12,16 @@
 #define HK_ABANDONED_H
 
 #include "slab/owner.h"
-#include "slab/slab.h"
 #include "slab/slab_purge.h"
 
 /* Abandons the caller's slab. A slab of free blocks is released. */
 void hk_abandoned_add(struct hk_slab *slab);
-
 /* Adopts an abandoned slab of the class that has free blocks; NULL if there is none. */
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
-
 /* Adopts the abandoned slab that `block` lies in; NULL if the slab is not abandoned, or not any more. */
 struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);
-
 /* Frees a block of an abandoned slab in place; false if its slab is not abandoned, or not any more. */
 bool hk_abandoned_free(void *block, unsigned class);
-
 /* Drains an abandoned slab that the caller has to queue; false if the slab is not abandoned, or not any more. */
 bool hk_abandoned_collect(struct hk_slab *slab);
 
@@ -56,16 +51,13 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
 
 /* True where there are abandoned slabs of the class with free blocks. Reads without the lock. */
 bool hk_abandoned_has(unsigned class);
-
 /* A block for a thread that has no cache; NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class);
-
 /* Purges pages of abandoned slabs that have been free for the purge delay, as long as the work budget lasts. The next call continues there.
  * Returns true at the end of all classes. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns bytes. */
 size_t hk_abandoned_purge(void);
-
 /* Initializes the locks, before fork takes them. */
 void hk_abandoned_fork_prepare(void);
 /* In a fork child: makes abandoned slabs of the slabs of threads that the child does not have, all but those of `survivor`, which may be NULL.

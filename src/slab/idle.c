@@ -1,16 +1,12 @@
 /* Walks over an owner's slabs, and over inboxes that nobody has drained for a while, to purge pages without live blocks. */
-#include "slab/idle.h"
-
-#include "base/bits.h"
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
-/* A caller that locks again at once lets the owner go first. */
+/* Lets the owner go first if the caller locks again at once. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
@@ -71,13 +67,6 @@ void hk_slab_heap_sweep_for_growth(struct hk_owner *owner)
     hk_slab_lists_unlock(owner);
 }
 
-/* Counts the free blocks of the slab that the sweep visits next, once. */
-HK_INLINE void count_free(struct hk_owner *owner)
-{
-    if (owner->sweep.within == 0)
-        owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
-}
-
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     sweep->reclaims = owner->sweep_reclaims;
@@ -90,7 +79,8 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)
                 return false;
-            count_free(owner);
+            if (owner->sweep.within == 0) /* counts the free blocks of each slab once */
+                owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
         owner->sweep.at = NULL;
@@ -147,7 +137,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     put_back(slab, bits, blocks);
 }
 
-/* True where the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
+/* Returns true if the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);

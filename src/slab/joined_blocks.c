@@ -1,7 +1,5 @@
 /* Joins adjacent free blocks of a slab into one larger block, and separates them again. */
 #include "slab/joined_blocks.h"
-
-#include "base/bits.h"
 #include "slab/remote_track.h"
 #include "span/meta.h"
 

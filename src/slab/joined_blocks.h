@@ -28,23 +28,18 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 /* Size, and largest class that it can serve, of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);
 unsigned hk_joined_class(const void *block);
-
 /* The first joined block from block `at` on, and its number of cells; the slab's number of blocks if there is none. For the report. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
-
 /* Frees the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);
 /* The joined blocks' part of hk_slab_recount(). The caller writes the page map entries. */
 void hk_joined_recount(struct hk_slab *slab);
-
 /* Frees the cells of the joined blocks that begin at the blocks `bits` of a word, but for these blocks, which the caller frees next. Returns
  * the number of cells freed. Fatal if one of the blocks is a part of a joined block. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
-
 /* Allocates up to n joined blocks of so many cells, the lowest first; they end at `end`. Returns their number: 0 also where memory for the
  * joined bits is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
-
 /* hk_slab_free() in a slab without a plain extent; fatal in one that has one. */
 void hk_joined_free(struct hk_slab *slab, void *block);
 

@@ -1,8 +1,5 @@
 /* Collects a thread's remote frees in a hash table, one bitmap word at a time, and sends them to their slabs. */
 #include "slab/outbox.h"
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"
@@ -26,8 +23,7 @@ void hk_send(struct hk_slab *slab)
         uint32_t owner = hk_load_acquire(slab->xowner);
         if (owner == HK_ABANDONED ? hk_abandoned_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
-        /* The owner is ending: its slabs become abandoned slabs in a moment. */
-        hk_os_pause();
+        hk_os_pause(); /* the owner is ending: its slabs become abandoned slabs in a moment */
     }
 }
 
@@ -60,8 +56,7 @@ void hk_remote_free(void *block, uint32_t entry)
         send_to(hk_slab_at((uintptr_t)block), block);
 }
 
-/* Accepts no block. */
-static struct hk_outbox_entry no_entry;
+static struct hk_outbox_entry no_entry; /* accepts no block */
 
 void hk_outbox_shut(struct hk_outbox *outbox)
 {
@@ -127,12 +122,6 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox)
     outbox->used = false;
 }
 
-static bool is_larger(const struct hk_outbox *outbox, size_t footprint)
-{
-    return outbox->size < HK_OUTBOX_MOST &&
-           table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE;
-}
-
 static void grow_table(struct hk_outbox *outbox)
 {
     hk_outbox_send_all(outbox);
@@ -144,7 +133,8 @@ static void grow_table(struct hk_outbox *outbox)
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
     hk_assert(outbox->table != NULL);
-    if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && is_larger(outbox, footprint))
+    if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && outbox->size < HK_OUTBOX_MOST &&
+        table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE)
         grow_table(outbox);
     outbox->evicted = 0;
     size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / FOOTPRINT_PER_WAITING_BYTE;

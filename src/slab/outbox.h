@@ -51,13 +51,12 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* The offset of a block's entry, in its low bits. The hash spreads slabs at any distance over the table. */
+/* Returns a hash whose low bits are the offset of a block's entry. It spreads slabs at any distance over the table. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
-
-/* The entry of the block's bitmap word; NULL: there is none. */
+/* Returns the entry of the block's bitmap word; NULL if there is none. */
 HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *outbox, const void *block)
 {
     struct hk_outbox_entry *entry =
@@ -93,13 +92,10 @@ size_t hk_outbox_forget(struct hk_outbox *outbox);
 /* Counts the tables anew in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
  * are counted anew. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-
 /* In a fork child, after the slabs: the blocks that wait are in an outbox again, to the track (remote_track.h). */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-
 /* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
-
 /* Frees a block whose slab has another holder, or none. `entry` is its page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
 /* Queues a slab with its current holder. */

@@ -1,8 +1,5 @@
 /* Numbers owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
-
-#include "base/message.h"
-#include "base/lock.h"
 #include "span/meta.h"
 
 /* Values of an inbox without slabs. A purged owner reads as zeros, and so as closed. */
@@ -12,7 +9,6 @@
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
-
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* The first owners need no page of the tables; most programs never have more. */
@@ -26,8 +22,7 @@ static struct {
     struct hk_owner *first[FIRST_OWNERS];
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-/* All further owners, by number. */
-static struct hk_owner **more_owners[PARTS] HK_COLD_DATA;
+static struct hk_owner **more_owners[PARTS] HK_COLD_DATA; /* all further owners, by number */
 
 static struct hk_owner **place_of_owner(uint32_t id)
 {
@@ -44,7 +39,7 @@ static bool has_place(uint32_t id)
     return *part != NULL;
 }
 
-/* The flags of the first owners are static. Flags exist before a number is given. */
+/* The flags of the first owners are static. The others' exist before a number is given. */
 enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
 static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
 static _Atomic bool xany_rests;

@@ -14,12 +14,9 @@
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
-#include "base/bits.h"
-#include "base/list.h"
 #include "base/lock.h"
 #include "count/ring.h"
 #include "count/stats.h"
-#include "policy/classes.h"
 #include "policy/options.h"
 #include "slab/slab.h"
 
@@ -32,7 +29,7 @@ struct hk_owner_bits {
 struct hk_slab_list {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
-    uint32_t slabs; /* on both */
+    uint32_t slabs; /* on both lists */
     uint32_t free;  /* free blocks on `partial`, as counted by the last sweep, less those that joined blocks took */
 };
 
@@ -88,14 +85,11 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
 bool hk_owner_is_open(struct hk_owner *owner);
 /* Empties the lists and opens the inboxes, at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
-
 /* The numbers given so far are HK_FIRST_OWNER .. hk_owner_end() - 1. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
-
 /* The flags of a number given so far. */
 struct hk_owner_bits *hk_owner_bits(uint32_t id);
-
 /* Marks owners without a thread as purged, until they are woken: number first + i for each bit i. Their memory reads as zeros, which are
  * a closed owner. */
 void hk_owners_rest(uint32_t first, uint64_t bits);
@@ -105,7 +99,6 @@ bool hk_owner_rests(uint32_t id);
 void hk_owner_wake(struct hk_owner *owner, uint32_t id);
 /* The first number from `from` on whose memory was not purged, for walks over all owners; hk_owner_end() if there is none. */
 uint32_t hk_owner_next(uint32_t from);
-
 /* Queues a slab. Returns false if the inbox is closed: the caller still has to queue it. */
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
 /* Takes up to `most` slabs of a class, chained by xnext, for the caller to drain. Some may have another holder by now. */
@@ -119,7 +112,6 @@ HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_
 void hk_inboxes_close(struct hk_owner *owner);
 /* In a fork child: drops all queues. The survivor's inboxes are open, all others closed. */
 void hk_inboxes_restart(const struct hk_owner *survivor);
-
 /* Registers the lock for fork. */
 void hk_owners_init(void);
 /* In a fork child: resets the locks, closes all owners but `self`, the forking thread's owner, which may be NULL. */

@@ -1,8 +1,5 @@
 /* Sets, counts and claims the remote bits of slabs. */
 #include "slab/remote.h"
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 

@@ -20,10 +20,8 @@ enum { HK_REMOTE_QUEUED = 1, HK_REMOTE_BLOCK = 2, HK_SLAB_MOST_WORDS = 64 };
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Counts blocks that the caller has marked. Returns true if the caller has to queue the slab, which is not released until then. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks);
-
 /* For the holder, which has taken the slab out of a queue: makes the remote blocks free blocks of the slab. Returns their number. */
 unsigned hk_remote_collect(struct hk_slab *slab);
-
 /* For a thread that has taken the slab out of a queue and does not hold it: claims the remote blocks, as bits. Returns their number.
  * While it is not 0 the slab is not released. The caller queues the slab again or, if it has claimed blocks, lets it go. */
 unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
@@ -35,7 +33,6 @@ HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-
 /* Blocks counted and not claimed; below 0 where some were claimed before they were counted. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {
@@ -47,7 +44,6 @@ HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 bool hk_remote_restart(struct hk_slab *slab);
 /* The same for a slab whose holder the child does not have: remote blocks become free blocks. Returns true if there were any. */
 bool hk_remote_merge(struct hk_slab *slab);
-
 /* Bytes of remote blocks that were purged. */
 size_t hk_remote_clean(void);
 /* Notes the purged bytes of a slab that the caller has taken out of a queue. */

@@ -1,6 +1,5 @@
 /* Keeps a word for each block with the stage of its remote free, and refuses a step that the stage does not allow. */
 #include "slab/remote_track.h"
-
 #include "span/meta.h"
 
 #define AT(stage) (1u << HK_STAGE_##stage)

@@ -32,15 +32,12 @@ extern struct hk_remote_track hk_remote_track;
 void hk_track_slab(struct hk_slab *slab);
 /* The slab is being released: all its blocks are home. */
 void hk_track_slab_ends(struct hk_slab *slab);
-
 /* The word of a block; 0 if it is not tracked. */
 uint64_t hk_track_of(const void *block);
-
 /* The program frees a block, in a thread whose number as an owner is `self`: notes the place. */
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self);
 /* A block that its own thread pops from a bin or pushes to it. */
 void hk_track_expect_home(enum hk_call call, const void *block);
-
 /* The steps. The block at `index`, the blocks `bits` of a bitmap word, or n blocks of the slab. */
 void hk_track_put(struct hk_slab *slab, size_t index);
 void hk_track_send(struct hk_slab *slab, unsigned word, uint64_t bits);
@@ -51,7 +48,6 @@ void hk_track_receive(struct hk_slab *slab, size_t index);
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
 /* A block that is freed in the slab itself. Tells also of one that is free there already. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);
-
 /* In a fork child, before the remote bits are looked at: the bits are believed, the stages are made from them. */
 void hk_track_restart(struct hk_slab *slab);
 

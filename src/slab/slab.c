@@ -1,8 +1,5 @@
 /* Takes free blocks out of the bitmap of a slab, counts the purged bytes of slabs, and checks the marks of blocks of more than 32 KiB. */
 #include "slab/slab.h"
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "count/stats.h"
 
 static _Atomic int64_t xclean; /* bytes */
@@ -68,8 +65,7 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
 
 static HK_COLD void use_blank(struct hk_slab *slab, const void *last)
 {
-    size_t behind = slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last);
-    slab->blank = (uint16_t)hk_min(slab->blank, behind);
+    slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last));
 }
 
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)

@@ -12,7 +12,6 @@
 #define HK_SLAB_H
 
 #include "base/bits.h"
-#include "base/list.h"
 #include "span/descriptor.h"
 
 /* State of the pages that hold no live block, since the sweep last looked. */
@@ -27,14 +26,12 @@ struct hk_slab {
     /* constant while the slab lives, but for xowner and xlist */
     struct hk_descriptor d;
     uint64_t *freebits;
-    size_t extent;       /* bytes of all blocks; the tail behind it is too short for another */
-    uint64_t reciprocal; /* 2^64 / block size, rounded up (see hk_which()) */
-    _Atomic uint64_t
-        *xremote; /* bit i is set while block i is freed by another thread and not yet claimed (see remote.h) */
-    _Atomic uint32_t xowner; /* as in the slab's page map entries */
-    uint16_t words;          /* of freebits and of xremote */
-    _Atomic uint8_t
-        xlist; /* enum hk_abandoned_list_id: the list that it is on as an abandoned slab (see abandoned.h) */
+    size_t extent;             /* bytes of all blocks; the tail behind it is too short for another */
+    uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
+    _Atomic uint64_t *xremote; /* bit i: block i was freed by another thread and is not yet claimed (see remote.h) */
+    _Atomic uint32_t xowner;   /* as in the slab's page map entries */
+    uint16_t words;            /* of freebits and of xremote */
+    _Atomic uint8_t xlist;     /* enum hk_abandoned_list_id: its list while the slab is abandoned */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
     bool mixed; /* holds joined blocks, as its page map entries say (see joined_blocks.h) */
@@ -67,29 +64,26 @@ _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(stru
 
 /* Requires an address whose page map entry names a class of slabs. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return (struct hk_slab *)(void *)hk_descriptor_at(address); }
-/* NULL where the descriptor is unused or a large block's. */
+/* Returns NULL if the descriptor is unused or a large block's. */
 HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
 {
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;
 }
-
 /* The slab of a link on a list; NULL for NULL. */
 HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
 {
     return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
 }
-
 HK_INLINE uint64_t hk_reciprocal(size_t size) { return (UINT64_MAX - 1) / size + 1; }
 
-/* Divides an offset of less than 4 GiB by the block size with one multiplication. Returns true where a block begins: only then is the
- * remainder, in units of 2^-64, less than the share of one byte. */
+/* Divides an offset of less than 4 GiB by the block size with one multiplication. Returns true if a block begins there, because only then the
+ * remainder, in units of 2^-64, is less than the share of one byte. */
 HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
 {
     hk_wide product = (hk_wide)offset * reciprocal;
     *index = (size_t)(product >> 64);
     return (uint64_t)product < reciprocal;
 }
-
 /* The block that an address lies in; in the tail, indexes continue. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
@@ -97,8 +91,7 @@ HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
     hk_which(address - slab->d.start, slab->reciprocal, &index);
     return index;
 }
-
-/* True where the block at `index` is a part of the joined block that begins before it (see joined_blocks.h). */
+/* Returns true if the block at `index` is a part of the joined block that begins before it (see joined_blocks.h). */
 HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 {
     const _Atomic uint64_t *joined = hk_load_acquire(slab->xjoined);
@@ -107,7 +100,6 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 
 /* Writes the owner into the slab and its page map entries. Called by the holder, which gives the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-
 /* Allocates the n <= free lowest blocks. They end at `end`, the lowest last: a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
@@ -143,7 +135,6 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-
 /* The first block from `at` on whose bit is set, or clear where `flip` is all ones; the number of blocks if there is none. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
@@ -157,7 +148,6 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
 
 /* Notes that the holder has allocated blocks. */
 void hk_slab_note_taken(struct hk_slab *slab);
-
 /* Notes the sixteenths of the slab that are purged. The note holds until a block is allocated. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
 /* Bytes of all slabs that were purged and hold no page. */
@@ -189,14 +179,12 @@ HK_INLINE bool hk_entry_is_medium(uint32_t entry)
     uint32_t offset = entry & HK_ENTRY_CLASS_MASK;
     return offset - HK_FINE_CLASSES * HK_CLASS_BYTES < (HK_CLASSES - HK_FINE_CLASSES) * HK_CLASS_BYTES;
 }
-
 HK_INLINE void hk_mark_begin(const void *block)
 {
     _Atomic uint8_t *mark;
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-
 /* True where a live block begins; false also where there are no marks. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
@@ -218,8 +206,7 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 void hk_mark_check(enum hk_call call, const void *block);
 /* The same for a block that comes back. */
 void hk_mark_end(enum hk_call call, const void *block);
-
-/* In a fork child: takes every block of the slab that is not free in it for live. Other threads' bins, where some of them lie, are not believed. */
+/* In a fork child: assumes that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
 
 #endif

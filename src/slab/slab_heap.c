@@ -1,8 +1,5 @@
 /* Takes blocks from an owner's slabs, frees blocks to these slabs, and decides when a slab is made or released. */
 #include "slab/slab_heap.h"
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
@@ -79,13 +76,12 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 /* A class that is requested as often as before fills its slabs again; of one that fades, more than a fifth is free. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
-    const struct hk_slab_list *list_of_class = &owner->slab_lists[class];
-    size_t free = (size_t)list_of_class->free * hk_classes[class].size,
-           all = list_of_class->slabs * (size_t)hk_classes[class].slab_bytes;
+    size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
+           all = owner->slab_lists[class].slabs * (size_t)hk_classes[class].slab_bytes;
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Requires a slab in which no block was allocated since the last look, but for joined blocks. */
+/* Returns false for a slab in which blocks were allocated since the last look, except joined blocks. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -94,24 +90,19 @@ static bool has_rooms(const struct hk_slab *slab, unsigned cells)
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
-/* Subtracts blocks that joined blocks took, until the next sweep counts again. */
-static void note_joined(struct hk_slab_list *list_of_class, uint32_t blocks)
-{
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks);
-}
-
 static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
+    struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    note_joined(&owner->slab_lists[slab->d.class], got * cells);
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts again */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
         move_between_lists(owner, slab);
     } else if (got < want) {
         hk_link_remove_under(&slab->link, &owner->sweep);
-        hk_list_push_back(&owner->slab_lists[slab->d.class].partial, &slab->link);
+        hk_list_push_back(&list_of_class->partial, &slab->link);
     }
     return got;
 }
@@ -181,8 +172,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
         }
         if (slab == NULL)
             break;
-        unsigned n = (unsigned)hk_min(want - got, slab->free);
-        unsigned blank = slab->blank;
+        unsigned n = (unsigned)hk_min(want - got, slab->free), blank = slab->blank;
         hk_slab_alloc(slab, end - got, n);
         got += n;
         if (HK_UNLIKELY(slab->blank < blank) && n == 1)
@@ -218,16 +208,11 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
 }
 
 /* One slab of free blocks per class stays for the next miss, but not of medium blocks, which would hold too much memory. */
-static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
-{
-    struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
-    bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
-    return only_one && hk_classes[slab->d.class].tier != HK_TIER_MEDIUM;
-}
-
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
 {
-    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
+    const struct hk_link *ends = &owner->slab_lists[slab->d.class].partial.head;
+    if (hk_slab_all_free(slab) &&
+        (ends->next != &slab->link || slab->link.next != ends || hk_classes[slab->d.class].tier == HK_TIER_MEDIUM))
         hk_slab_heap_release(owner, slab);
 }
 
@@ -349,8 +334,7 @@ static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t siz
     const struct hk_class *row = &hk_classes[class];
     if (row->slab_bytes / row->size != 1)
         return false;
-    size_t slices = slab->d.bytes / HK_SLICE;
-    size_t wanted = row->slab_bytes / HK_SLICE;
+    size_t slices = slab->d.bytes / HK_SLICE, wanted = row->slab_bytes / HK_SLICE;
     if (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices))
         return false;
     recut(owner, slab, class, wanted);

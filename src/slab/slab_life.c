@@ -1,10 +1,5 @@
 /* Makes and releases slabs. */
 #include "slab/slab_life.h"
-
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"
@@ -70,24 +65,19 @@ void hk_slab_drop(struct hk_slab *slab)
     hk_descriptor_drop(&slab->d);
 }
 
-/* Bytes at the end of a slab that fault, where guard pages are in force. A slab of a single block that fills it has none. */
-static size_t guarded_tail(const struct hk_class *row)
-{
-    size_t page = hk_system_page();
-    return hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
-}
-
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
-    size_t tail = guarded_tail(&hk_classes[class]);
-    struct hk_slab *slab = cut(class, hk_classes[class].slab_bytes, tail, true);
+    const struct hk_class *row = &hk_classes[class];
+    size_t page = hk_system_page();
+    /* With guard pages, the end of a slab faults, except that of a single block that fills its slab. */
+    size_t tail = hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
+    struct hk_slab *slab = cut(class, row->slab_bytes, tail, true);
     bool blank;
     uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
-    if (start == 0) {
-        if (slab != NULL)
-            hk_slab_drop(slab);
+    if (start == 0 && slab != NULL)
+        hk_slab_drop(slab);
+    if (start == 0)
         return NULL;
-    }
     slab->d.start = start;
     slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
     if (HK_UNLIKELY(tail != 0) && hk_span_is_guarded(start))

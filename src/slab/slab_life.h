@@ -9,7 +9,6 @@
 #define HK_SLAB_LIFE_H
 
 #include "slab/joined_blocks.h"
-#include "slab/slab.h"
 #include "span/page_heap.h"
 
 /* A slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold the
@@ -17,7 +16,6 @@
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
 /* Frees the descriptor and the bitmaps. */
 void hk_slab_drop(struct hk_slab *slab);
-
 /* A new slab of free blocks for `owner`; NULL if the system refuses memory. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor. All blocks must be free. */

@@ -1,24 +1,16 @@
 /* Finds runs of free blocks that cover whole pages, and purges these pages. */
 #include "slab/slab_purge.h"
-
-#include "base/bits.h"
 #include "count/stats.h"
 #include "count/ring.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
 struct range {
     const uint64_t *bits; /* blocks that count as free */
     unsigned next;        /* the block behind the range */
     uintptr_t start, end;
 };
-
-static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
-{
-    return slab->d.start + (block == slab->d.blocks ? slab->d.bytes : (size_t)block * slab->d.block_size);
-}
 
 /* Finds the next run of whole pages between live blocks; the slab's tail counts as free. */
 static bool next_range(const struct hk_slab *slab, struct range *range)
@@ -27,9 +19,9 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     while (range->next <= slab->d.blocks) {
         unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
         unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
-        size_t from = (size_t)first * slab->d.block_size;
-        range->start = hk_align_up(slab->d.start + from, page);
-        range->end = hk_align_down(address_of_block(slab, taken), page);
+        size_t to = taken == slab->d.blocks ? slab->d.bytes : (size_t)taken * slab->d.block_size;
+        range->start = hk_align_up(slab->d.start + (size_t)first * slab->d.block_size, page);
+        range->end = hk_align_down(slab->d.start + to, page);
         range->next = taken + 1;
         if (range->start < range->end)
             return true;
@@ -55,8 +47,7 @@ static bool is_purged(const struct hk_slab *slab, const struct range *range)
 
 static size_t purge(struct hk_slab *slab, const struct range *range)
 {
-    size_t length = range->end - range->start;
-    size_t bytes = is_purged(slab, range) ? 0 : length;
+    size_t length = range->end - range->start, bytes = is_purged(slab, range) ? 0 : length;
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, length, range->start);
     if (!hk_span_purge(range->start, length))
@@ -106,21 +97,16 @@ static bool worth_a_split(const struct hk_slab *slab)
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
+/* Looks at a slab. Returns true if its free pages are due. */
+static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
+    uint16_t delay = hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
     bool taken = slab->pages == HK_PAGES_TAKEN;
     if (slab->pages != HK_PAGES_AGEING)
         slab->idle_from = hk_age_stamp(sweep->touched);
     slab->pages = HK_PAGES_AGEING;
-    if (sweep->reclaims)
-        return !taken;
-    return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
-}
-
-HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
-{
+    bool due = sweep->reclaims ? !taken : hk_age_since(slab->idle_from, sweep->now) >= delay;
     sweep->work--;
-    bool due = is_due(slab, sweep);
     sweep->waits |= !due;
     return due;
 }

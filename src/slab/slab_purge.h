@@ -25,7 +25,6 @@ enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD
 
 /* Reduces the work budget to that of one hold of a lock. Returns the rest, which the caller adds afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-
 /* Looks at the walk's slab, purges what is due as long as the work budget lasts, and advances the walk. The next call continues within the
  * slab, unless it was touched meanwhile. A purged slab goes to the end of the list: the holder allocates from resident ones first. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);

@@ -1,6 +1,5 @@
 /* Cuts blocks from small arenas before HAKMEM can start; reads the bounds of the break heap, to recognize blocks of another allocator. */
 #include "span/bootstrap.h"
-
 #include "base/bits.h"
 #include "os/os.h"
 
@@ -45,14 +44,11 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
     align = hk_max(align, 16);
     arenas[0].bytes = own_bytes; /* an initializer would need a relocation */
     arenas[0].size = OWN_BYTES;
-    for (unsigned i = 0; i < ARENAS; i++) {
-        void *block = take_in_arena(&arenas[i], size, align);
-        if (block == NULL && map_arena(&arenas[i], size, align))
+    void *block = NULL;
+    for (unsigned i = 0; i < ARENAS && block == NULL; i++)
+        if ((block = take_in_arena(&arenas[i], size, align)) == NULL && map_arena(&arenas[i], size, align))
             block = take_in_arena(&arenas[i], size, align);
-        if (block != NULL)
-            return block;
-    }
-    return NULL;
+    return block;
 }
 
 size_t hk_bootstrap_size(const void *p)
@@ -83,8 +79,6 @@ static uintptr_t break_start(void)
 
 size_t hk_foreign_readable(const void *p)
 {
-    uintptr_t address = (uintptr_t)p;
-    uintptr_t start = break_start();
-    uintptr_t end = hk_os.program_break();
+    uintptr_t address = (uintptr_t)p, start = break_start(), end = hk_os.program_break();
     return start != 0 && address >= start && address < end ? end - address : 0;
 }

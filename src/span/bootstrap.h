@@ -12,10 +12,8 @@
 
 /* Zeroed; NULL when the arenas are full. align: a power of two. */
 void *hk_bootstrap_alloc(size_t size, size_t align);
-
 /* Bytes requested for p; SIZE_MAX if p is not from a bootstrap arena. */
 size_t hk_bootstrap_size(const void *p);
-
 /* Readable bytes from p on if p lies in the break heap; else 0. */
 size_t hk_foreign_readable(const void *p);
 

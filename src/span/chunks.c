@@ -1,6 +1,5 @@
 /* Moves slices of a chunk between free and in use, and keeps the lists of chunks. */
 #include "span/chunks.h"
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
@@ -53,14 +52,6 @@ void hk_chunk_relist(struct hk_chunk *chunk)
     arena->listed |= (uint64_t)1 << longest;
 }
 
-static void note_reuse(const struct hk_chunk *chunk, uint32_t slices)
-{
-    uint32_t back = slices & (chunk->purged | (chunk->dirty & ~chunk->fresh));
-    uint64_t now = hk_reuse_now();
-    if (back != 0)
-        hk_reuse_back(now - hk_min(now, chunk->freed_at), hk_popcount64(back) * HK_SLICE);
-}
-
 static void begin_aging(struct hk_chunk *chunk)
 {
     chunk->idle_since = hk_os.clock_ms();
@@ -69,20 +60,18 @@ static void begin_aging(struct hk_chunk *chunk)
     hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
 }
 
-/* The first touch makes the whole huge page resident. */
-static void touch_huge_page(struct hk_chunk *chunk)
-{
-    chunk->fresh = chunk->free;
-    chunk->dirty = chunk->owned;
-    hk_page_heap.free_dirty_slices += hk_popcount64(chunk->free);
-    hk_page_heap_count_dirty((int)hk_popcount64(chunk->owned));
-}
-
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices)
 {
-    if (hk_load(chunk->xhuge) && chunk->dirty == 0)
-        touch_huge_page(chunk);
-    note_reuse(chunk, slices);
+    if (hk_load(chunk->xhuge) && chunk->dirty == 0) { /* the first touch makes the whole huge page resident */
+        chunk->fresh = chunk->free;
+        chunk->dirty = chunk->owned;
+        hk_page_heap.free_dirty_slices += hk_popcount64(chunk->free);
+        hk_page_heap_count_dirty((int)hk_popcount64(chunk->owned));
+    }
+    uint32_t back = slices & (chunk->purged | (chunk->dirty & ~chunk->fresh));
+    uint64_t now = hk_reuse_now();
+    if (back != 0)
+        hk_reuse_back(now - hk_min(now, chunk->freed_at), hk_popcount64(back) * HK_SLICE);
     chunk->fresh &= ~slices;
     if (chunk->fresh != 0)
         begin_aging(chunk);

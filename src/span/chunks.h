@@ -8,7 +8,6 @@
 #ifndef HK_CHUNKS_H
 #define HK_CHUNKS_H
 
-#include "base/list.h"
 #include "base/lock.h"
 #include "span/page_map.h"
 
@@ -50,5 +49,21 @@ void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages
 void hk_page_heap_count_dirty(int slices);
 /* Keeps the kernel from reassembling a huge page whose parts are purged. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
+
+/* Growth (heap_growth.c): new chunks for an arena, on huge pages if the policy says so and the system offers some of the size of a chunk.
+ *
+ * In the window, each mapping begins where the last one ended: the system merges neighbors, and they are aligned for huge pages. If another
+ * mapping is in the way, the heap skips it. If the system does not let addresses be chosen, the heap grows anywhere. */
+/* Called once, after hk_page_map_init(). */
+void hk_address_space_init(void);
+/* Grows by a share of the arena's size; if the system refuses, by less, down to `slices`. Returns false if it refuses those too. */
+bool hk_arena_grow(struct hk_arena *arena, size_t slices);
+bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
+
+/* Reads what the system says about huge pages. Called when a heap is first large enough for them, or before the program enters a sandbox. Any
+ * thread: two that read at the same time read the same. */
+void hk_thp_look(void);
+/* Returns false if the system's mode is `never` or its huge pages have another size; true if the files cannot be read. */
+bool hk_thp_serves(void);
 
 #endif

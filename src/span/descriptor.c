@@ -1,8 +1,6 @@
 /* Allocates descriptors in groups, and says what is wrong with a pointer. */
 #include "span/descriptor.h"
-
 #include "base/lock.h"
-#include "base/message.h"
 #include "base/inline_copy.h"
 #include "policy/options.h"
 #include "span/footprint.h"
@@ -26,7 +24,6 @@ struct group {
 };
 #define GROUP_BYTES (4 * HK_KIB)
 enum { SLOTS_IN_GROUP = (GROUP_BYTES - sizeof(struct group)) / sizeof(union slot) };
-
 static struct {
     struct hk_lock lock;
     struct group *first, *last;
@@ -114,23 +111,16 @@ static const char *number_or_dash(char *digits, size_t size, bool known, size_t 
     return digits + size;
 }
 
+/* Names the call, in the order of enum hk_call. */
 static const char *call_name(enum hk_call call)
 {
     static const char *const names[] = {
-        [HK_CALL_FREE] = "free()",
-        [HK_CALL_FREE_SIZED] = "free_sized()",
-        [HK_CALL_DELETE] = "operator delete()",
-        [HK_CALL_DELETE_SIZED] = "sized operator delete()",
-        [HK_CALL_REALLOC] = "realloc()",
-        [HK_CALL_DELETE_ARRAY] = "operator delete[]()",
-        [HK_CALL_MALLOC] = "malloc()",
-        [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
-        [HK_CALL_FLUSH] = "free(), found at a flush",
-    };
+        "free()",    "free_sized()",         "operator delete()", "sized operator delete()", "operator delete[]()",
+        "realloc()", "malloc_usable_size()", "malloc()",          "free(), found at a flush"};
     return names[call];
 }
 
-/* The option with which the program would learn more; nothing where it is set, or where none would help. */
+/* Names the option that would tell more; returns an empty text if the option is set, or if none would help. */
 static const char *advice(enum hk_call call, uint32_t entry)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;

@@ -38,7 +38,6 @@ struct hk_descriptor {
 
 /* Registers the lock of the table. */
 void hk_descriptors_init(void);
-
 /* A descriptor, aligned to a cache line, whose bytes beyond the head are zero; NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
@@ -52,7 +51,6 @@ HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
 {
     return hk_load(*hk_page_map_descriptor(address));
 }
-
 HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
@@ -61,28 +59,29 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* True for a slab without joined blocks whose owner has this number or a higher one. One compare is enough: a mixed entry is negative. */
+/* Returns true if the entry is that of a slab without joined blocks, and its owner has this number or a higher one. One compare is enough, because
+ * a mixed entry is negative. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
 }
-/* True where the class of the entry is the class of every block: in a slab without joined blocks. */
+/* Returns true if the class of the entry is the class of every block of the slab, because the slab has no joined blocks. */
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Blocks of a heap of the program's own: never a hit, and mixed to whoever asks. The entry of a slice whose heap has ended is one of these. */
+/* Entries from here on are those of user heaps: their blocks are never a hit, and count as mixed. A slice keeps such an entry after its heap has
+ * ended. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
-/* That of the first slice of such a heap's large block. */
+/* The entry of the first slice of such a heap's large block. */
 #define HK_ENTRY_ENDED_LARGE (hk_entry(HK_ENDED_HEAP, HK_CLASS_LARGE) | HK_ENTRY_MIXED)
-/* That of a slice whose last block was freed, while the heap goes on. */
+/* The entry of a slice whose last block was freed before its heap ended. */
 #define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
 HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
 HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
-
 HK_INLINE bool hk_entry_is_large(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE; }
 
-/* Ages count steps of 64 ms: 16 bits of them span 70 minutes. */
+/* Ages count steps of 64 ms, so that 16 bits span 70 minutes. */
 enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
 HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
@@ -97,13 +96,13 @@ enum hk_call {
     HK_CALL_REALLOC,
     HK_CALL_USABLE_SIZE,
     HK_CALL_MALLOC,
-    HK_CALL_FLUSH,
+    HK_CALL_FLUSH
 };
 
 /* Of a block whose size the program does not name. */
 #define HK_SIZE_UNKNOWN SIZE_MAX
 
-/* Ends the program with the one message about a pointer that cannot be freed, resized or measured. */
+/* Ends the program with the message about a pointer that cannot be freed, resized or measured. */
 _Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p);
 /* Prints the same message. */
 void hk_report_pointer(enum hk_call call, const char *fault, const void *p);

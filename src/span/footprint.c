@@ -1,6 +1,5 @@
 /* Holds the counts of bytes that may be resident, reads the limit of address space, and counts refusals of memory. */
 #include "span/footprint.h"
-
 #include "count/stats.h"
 #include "os/os.h"
 

@@ -1,6 +1,5 @@
 /* Maps new memory for an arena, or maps unmapped slices of chunks again; reads the settings of transparent huge pages. */
-#include "span/heap_growth.h"
-
+#include "span/chunks.h"
 #include "base/bits.h"
 #include "count/stats.h"
 #include "os/os.h"
@@ -18,12 +17,6 @@ static uintptr_t heap_end; /* in the window; 0: the system chooses addresses */
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
-static uintptr_t fit(uintptr_t at, size_t size)
-{
-    bool crosses = at / HK_CHUNK != (at + size - 1) / HK_CHUNK;
-    return size % HK_CHUNK == 0 || crosses ? hk_align_up(at, HK_CHUNK) : at;
-}
-
 /* With this alignment, memory lies in one chunk or covers whole chunks. */
 static size_t alignment_for(size_t size)
 {
@@ -35,7 +28,8 @@ static size_t alignment_for(size_t size)
 
 static uintptr_t map_in_window(size_t size)
 {
-    uintptr_t at = fit(heap_end, size);
+    bool crosses = heap_end / HK_CHUNK != (heap_end + size - 1) / HK_CHUNK;
+    uintptr_t at = size % HK_CHUNK == 0 || crosses ? hk_align_up(heap_end, HK_CHUNK) : heap_end;
     size_t skip = FIRST_SKIP;
     enum hk_placed placed = hk_os.map_at((void *)at, size);
     for (unsigned i = 0; placed == HK_PLACE_TAKEN && i < SKIPS; i++, skip *= 2) {
@@ -106,14 +100,7 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 
-static void forget_holes(struct hk_chunk *chunk, uint32_t slices)
-{
-    chunk->unmapped &= ~slices;
-    if (chunk->unmapped == 0)
-        hk_link_remove(&chunk->by_hole);
-}
-
-/* Maps unmapped slices again. *lost: another mapping lies there by now. */
+/* Maps unmapped slices again. Sets *lost to true if another mapping lies there by now. */
 static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
@@ -122,7 +109,9 @@ static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t s
     bool mapped = placed == HK_PLACED;
     *lost = placed == HK_PLACE_TAKEN;
     if (mapped || *lost)
-        forget_holes(chunk, slices);
+        chunk->unmapped &= ~slices;
+    if (chunk->unmapped == 0)
+        hk_link_remove(&chunk->by_hole);
     if (mapped)
         enter_growth(arena, at, size);
     return mapped;
@@ -155,8 +144,7 @@ static bool grow_on(struct hk_arena *arena, size_t size)
 
 bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 {
-    size_t least = slices * HK_SLICE;
-    size_t share = hk_align_down(arena->mapped / 8, HK_CHUNK);
+    size_t least = slices * HK_SLICE, share = hk_align_down(arena->mapped / 8, HK_CHUNK);
     size_t smallest = hk_load(hk_footprint.xscarce) ? SCARCE_GROWTH : SMALLEST_GROWTH;
     size_t size = hk_max(least, hk_min(hk_max(share, smallest), LARGEST_GROWTH));
     while (!grow_back(arena, size) && !grow_on(arena, size)) {
@@ -168,7 +156,6 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 }
 
 #define FOLDER "/sys/kernel/mm/transparent_hugepage/"
-
 enum { NOT_READ, SERVES, SERVES_NOT };
 static _Atomic uint8_t xserves;
 
@@ -183,8 +170,7 @@ static bool is_never(const char *modes)
 void hk_thp_look(void)
 {
     char modes[64], size[32];
-    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    bool never = says && is_never(modes);
+    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0, never = says && is_never(modes);
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
     bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
     hk_store(xserves, serves ? SERVES : SERVES_NOT);

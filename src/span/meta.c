@@ -1,8 +1,6 @@
 /* Allocates metadata by lines of 64 bytes and by pages, and purges the pages of areas on which no line is in use. */
 #include "span/meta.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -126,8 +124,7 @@ size_t hk_meta_unused(void)
     hk_lock(&hk_meta.lock);
     size_t in_areas =
         hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
-    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting;
-    size_t bytes = hk_meta.mapped - in_use;
+    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting, bytes = hk_meta.mapped - in_use;
     hk_unlock(&hk_meta.lock);
     return bytes;
 }
@@ -165,9 +162,6 @@ bool hk_meta_next(uintptr_t *from, uintptr_t *to)
 }
 
 void hk_meta_init(void) { hk_lock_register(HK_RANK_META, &hk_meta.lock); }
-
-static bool is_first(const struct hk_meta_area *area) { return area->own_region.first == area; }
-
 static void return_listed(void)
 {
     for (unsigned lines = 1; lines < HK_META_LISTED_TO / HK_META_LINE && hk_meta.listed_bytes > 0; lines++)
@@ -196,7 +190,7 @@ static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
     return gone;
 }
 
-/* Withholds the pages from allocation. Bit 0 is the header's page: its purge takes the whole area. */
+/* Withholds the pages from allocation. Bit 0 is the header's page: with it, the whole area is purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
     hk_meta_unlist(area);
@@ -210,7 +204,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Ends withdraw(). A purge of the whole area that failed may have taken the header: the area is initialized anew. */
+/* Undoes withdraw(). If a purge of the whole area failed halfway, it may have cleared the header, so the area is initialized again. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -245,20 +239,10 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
-    unsigned idle = hk_meta_area_idle(area, !is_first(area));
-    unsigned aged = all ? idle : idle & area->aged;
+    unsigned idle = hk_meta_area_idle(area, area != region->first), aged = all ? idle : idle & area->aged;
     area->aged = (uint16_t)idle;
     bool part_of_whole = (idle & 1) != 0 && aged != idle;
     return aged == 0 || part_of_whole ? 0 : purge_idle(region, i, aged);
-}
-
-static size_t purge_region(struct hk_region *region, bool all)
-{
-    size_t bytes = 0;
-    for (unsigned i = 0; i < region->areas; i++)
-        if ((region->blank >> i & 1) == 0)
-            bytes += purge_area(region, i, all);
-    return bytes;
 }
 
 /* One purge at a time: a fork child repairs the one area that is being purged. */
@@ -274,7 +258,8 @@ size_t hk_meta_purge(bool all)
             hk_meta_return_fresh();
         for (struct hk_region *region = hk_meta.newest; region != NULL && (all || bytes < MOST_AT_ONCE);
              region = region->older)
-            bytes += purge_region(region, all);
+            for (unsigned i = 0; i < region->areas; i++)
+                bytes += (region->blank >> i & 1) == 0 ? purge_area(region, i, all) : 0;
         hk_meta.purging = false;
     }
     hk_unlock(&hk_meta.lock);

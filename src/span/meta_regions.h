@@ -38,7 +38,6 @@ struct hk_meta_area {
 };
 enum { HK_META_AREA_HEADER = (sizeof(struct hk_meta_area) + HK_META_LINE - 1) / HK_META_LINE };
 _Static_assert(HK_META_AREA_BYTES == (size_t)HK_META_AREA_LINES * HK_META_LINE, "lines");
-
 /* Initializes all but own_region: on no list, all lines in use. */
 void hk_meta_area_init(struct hk_meta_area *area);
 
@@ -58,7 +57,6 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
 
 /* Dirty pages without a block, where they are whole pages of the system. Bit 0, the header's page, is set only if `whole` and the area has no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
-
 /* Withholds idle pages from allocation, and ends that; `cleaned`: they hold zeros now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
 void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned);
@@ -99,7 +97,6 @@ HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end -
 /* Puts an area on the list for its room; takes it off. */
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
-
 /* Opens an area, which becomes the fresh part. False if the system refuses. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)
@@ -108,7 +105,6 @@ HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, u
 }
 /* Makes room for so many bytes at next_page. False if the system refuses. */
 HK_ROOM bool hk_meta_more_pages(size_t size);
-
 /* Frees lines to their area. */
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);

@@ -1,14 +1,11 @@
 /* Allocates a span from the chunk with the tightest fit, and frees and extends spans. */
 #include "span/page_heap.h"
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
-#include "os/os.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"
-#include "span/heap_growth.h"
 
 enum { PART_AT_STAKE = 4 };
 
@@ -88,16 +85,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* For a chunk that was mapped when the heap was too small for huge pages, and that is all purged now. */
-static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
-{
-    if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
-        hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
-        (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
-        hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
-}
-
-/* Takes dirty slices first: they cost no fault. 0 if the footprint must not grow. */
+/* Takes dirty slices first, because they cost no fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
@@ -105,7 +93,11 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(slices) << first;
-    put_on_huge_page_if_empty(chunk);
+    /* A chunk that was mapped when the heap was too small for huge pages, and that is all purged now, gets one. */
+    if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
+        hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
+        (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
+        hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
     if (hk_load(chunk->xhuge) && chunk->dirty == 0 && !hk_footprint_allows(HK_CHUNK))
         hk_chunk_leave_huge_page(chunk);
     if (!hk_footprint_allows(hk_popcount64(taken & ~chunk->dirty) * HK_SLICE))
@@ -143,12 +135,11 @@ size_t hk_page_heap_stake(void)
     return bytes;
 }
 
+/* Blocks of guarded spans fault while they are free, and so do not lie on huge pages. */
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
-    if (hk_guard_pages.on && use == HK_USE_UNSURE)
-        return HK_USE_SPARSE; /* its blocks fault while they are free: not on huge pages */
-    bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
-    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
+    bool dense = !hk_guard_pages.on && (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
+    return use != HK_USE_UNSURE ? use : dense ? HK_USE_DENSE : HK_USE_SPARSE;
 }
 
 static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
@@ -159,7 +150,6 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
 
 /* On huge pages, guard pages would split them. */
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
-
 bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)

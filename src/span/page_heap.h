@@ -17,7 +17,6 @@
 
 /* Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-
 /* Returns the address of 1 to 32 slices; 0 if the system or the option `limit` refuses. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
 /* The same. Sets *blank to true if all bytes of the span are zero, because no block has used them since the system provided the pages. */
@@ -29,12 +28,10 @@ void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
 bool hk_span_is_guarded(uintptr_t address);
 /* Extends a span by the `more` slices behind it; false if they are not free. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
-
 /* Bytes of slices that may be resident, in use or free. */
 size_t hk_page_heap_dirty(void);
 /* Bytes that may stand on huge pages although the program may touch little of them. */
 size_t hk_page_heap_stake(void);
-
 /* True if the address stands on a huge page; *free: the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
@@ -53,5 +50,21 @@ struct hk_page_heap_totals {
     size_t free_clean; /* free bytes that are not */
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
+
+/* Purges and unmapping (purge.c). A slice that is being purged is withheld from allocation. One lock for purges is held for one system call at
+ * a time. */
+/* Purges slices that have been dirty for at least `delay_ms` (0: all). Returns bytes. */
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
+/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns bytes. */
+size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Does the same without a delay, and waits for other purges. */
+size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
+/* Unmaps the chunks without a slice in use, and, if address space is scarce, all free slices; dirty ones only if `dirty_too`. Returns the bytes
+ * of dirty slices unmapped. */
+size_t hk_page_heap_unmap(bool dirty_too);
+/* Purges pages of a span in use, for its user. Its chunk leaves its huge page. */
+bool hk_span_purge(uintptr_t address, size_t size);
+/* A huge page is split only to purge at least this part of it. */
+enum { HK_PART_WORTH_A_SPLIT = 4 };
 
 #endif

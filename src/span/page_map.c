@@ -1,8 +1,6 @@
 /* Maps the tables of the page map, writes their entries, and finds the covered addresses. */
 #include "span/page_map.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/stats.h"
@@ -41,11 +39,10 @@ static struct {
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
 /* The range of covered leaves in a branch: a walk touches no page outside it. */
-static struct {
+static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
 
-/* The window. */
 static struct {
     uintptr_t base;
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
@@ -167,8 +164,7 @@ uintptr_t hk_window_first(void) { return window.first; }
 static bool map_more(void *end, size_t bytes)
 {
     bool more = hk_os.map_at(end, bytes) == HK_PLACED;
-    if (more)
-        map.mapped += bytes;
+    map.mapped += more ? bytes : 0;
     return more;
 }
 
@@ -237,10 +233,9 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
 static void note_covered(uintptr_t address)
 {
     uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES);
-    uint16_t *first = &covered_leaves[address >> HK_BRANCH_SHIFT].first,
-             *behind = &covered_leaves[address >> HK_BRANCH_SHIFT].behind;
-    *first = (uint16_t)(*behind == 0 ? leaf : hk_min(*first, leaf));
-    *behind = (uint16_t)hk_max(*behind, leaf + 1u);
+    struct leaves *range = &covered_leaves[address >> HK_BRANCH_SHIFT];
+    *range = (struct leaves){(uint16_t)(range->behind == 0 ? leaf : hk_min(range->first, leaf)),
+                             (uint16_t)hk_max(range->behind, leaf + 1u)};
 }
 
 /* Covers a leaf by the root. */
@@ -412,20 +407,13 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     return lowest;
 }
 
-/* The addresses whose chunks are found without the root. */
-static struct hk_page_map_range flat_range(void)
-{
-    size_t bytes = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
-    return map.open && bytes != 0 ? (struct hk_page_map_range){window.base, window.base + bytes}
-                                  : (struct hk_page_map_range){0, 0};
-}
-
 uintptr_t hk_page_map_next_covered(uintptr_t address)
 {
     uintptr_t at = address;
     hk_lock(&map.lock);
-    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX;
-    struct hk_page_map_range flat = flat_range();
+    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = window.base;
+    /* The chunks of the flat part are found without the root. */
+    size_t flat = map.open ? hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF) : 0;
     hk_unlock(&map.lock);
-    return address < flat.end ? hk_min(apart, hk_max(address, flat.start)) : apart;
+    return flat != 0 && address < start + flat ? hk_min(apart, hk_max(address, start)) : apart;
 }

@@ -95,7 +95,6 @@ struct hk_window {
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-
 /* Called once, before all other functions of this room: chooses the window. False if the system refuses its first table. */
 bool hk_page_map_init(void);
 /* From here on, look-ups read the window's tables without the root; frees may be hits if `hits`. */
@@ -110,15 +109,13 @@ HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
         address >> HK_ADDRESS_BITS == 0 ? hk_load_acquire(hk_page_map_root[address >> HK_BRANCH_SHIFT]) : NULL;
     return branch != NULL ? &branch->leaves[(address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES] : NULL;
 }
-
 HK_INLINE _Atomic uint32_t *hk_page_map_entry_by_root(uintptr_t address)
 {
     struct hk_leaf *leaf = hk_page_map_leaf(address);
     _Atomic uint32_t *entries = leaf != NULL ? hk_load_acquire(leaf->xentries) : NULL;
     return entries != NULL ? &entries[(address >> HK_SLICE_SHIFT) % HK_LEAF_SLICES] : NULL;
 }
-
-/* The place of an address's page map entry; NULL if the address is not covered. */
+/* Returns the place of an address's page map entry; NULL if the address is not covered. */
 HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -126,7 +123,6 @@ HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT];
     return hk_page_map_entry_by_root(address);
 }
-
 /* The address must be covered. */
 HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
 {
@@ -149,7 +145,6 @@ HK_INLINE _Atomic(struct hk_descriptor *) *hk_page_map_descriptor(uintptr_t addr
 {
     return &hk_page_map_chunk(address)->xdescriptor[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
 }
-
 /* The page map entry of any address; 0 if it is not HAKMEM's. */
 HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 {
@@ -162,18 +157,14 @@ bool hk_page_map_cover(uintptr_t address, size_t size);
 /* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and *table NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
-
 /* True if the window's tables cover the range: frees there may be hits once the window is open. */
 bool hk_page_map_is_flat(uintptr_t address, size_t size);
-
 /* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-
 /* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped: a block without a mark is never
  * taken for one whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
-
 /* Bytes of tables mapped. */
 size_t hk_page_map_tables(void);
 /* The first range of tables in [from, to); empty, at `to`, if there is none. */

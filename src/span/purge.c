@@ -1,6 +1,5 @@
 /* Purges dirty slices, the longest dirty first, and unmaps free chunks. */
-#include "span/purge.h"
-
+#include "span/page_heap.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/ring.h"
@@ -24,11 +23,6 @@ struct purge {
     size_t enough; /* bytes */
 };
 
-static bool is_chunk_due(const struct hk_chunk *chunk, const struct purge *purge)
-{
-    return purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms;
-}
-
 /* The lowest run of slices in a set. */
 static uint32_t first_range(uint32_t slices)
 {
@@ -46,8 +40,7 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
  * oldest while more slices are due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
-    uint32_t idle = hk_chunk_idle(chunk);
-    uint32_t all = purge->at_once ? idle : idle & chunk->aged;
+    uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
     if (!is_worth_a_split(chunk, all, purge))
         all = 0;
     uint32_t due = all != 0 ? first_range(all) : 0;
@@ -96,7 +89,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     hk_lock(&hk_page_heap.lock);
     struct hk_link *oldest = hk_list_first(&hk_page_heap.by_age);
     struct hk_chunk *chunk = oldest != NULL ? hk_container_of(oldest, struct hk_chunk, by_age) : NULL;
-    bool due_now = chunk != NULL && is_chunk_due(chunk, purge);
+    bool due_now = chunk != NULL && (purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms);
     uint32_t due = due_now ? begin_purge(chunk, purge) : 0;
     hk_unlock(&hk_page_heap.lock);
     *over = !due_now;
@@ -108,19 +101,15 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-static bool lock_purge(bool waits)
-{
-    if (!waits)
-        return hk_try_lock(&hk_page_heap.purge_lock);
-    hk_lock(&hk_page_heap.purge_lock);
-    return true;
-}
-
 /* Releases the lock after each system call: fork waits for at most one. waits: false leaves the rest to a purge that holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
-    for (bool over = false; !over && bytes < purge->enough && lock_purge(waits);) {
+    for (bool over = false; !over && bytes < purge->enough;) {
+        if (waits)
+            hk_lock(&hk_page_heap.purge_lock);
+        else if (!hk_try_lock(&hk_page_heap.purge_lock))
+            break;
         bytes += purge_range_locked(purge, &over);
         hk_unlock_in_turn(&hk_page_heap.purge_lock);
     }
@@ -145,12 +134,7 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
     return purge_ranges(&purge, true);
 }
 
-/* A chunk that is all free; if address space is scarce, the free slices of any chunk. */
-static uint32_t slices_to_unmap(const struct hk_chunk *chunk)
-{
-    return chunk->free == chunk->owned || hk_load(hk_footprint.xscarce) ? chunk->free : 0;
-}
-
+/* Returns a chunk that is all free; if address space is scarce, any chunk with free slices. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -158,7 +142,8 @@ static struct hk_chunk *next_to_unmap(bool dirty_too)
             struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
             for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
                 struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
-                if (slices_to_unmap(chunk) != 0 && (dirty_too || !hk_chunk_has_dirty(chunk)))
+                bool unmaps = chunk->free == chunk->owned || hk_load(hk_footprint.xscarce);
+                if (unmaps && chunk->free != 0 && (dirty_too || !hk_chunk_has_dirty(chunk)))
                     return chunk;
             }
         }
@@ -189,22 +174,6 @@ static void disown_free(struct hk_chunk *chunk)
     hk_chunk_relist(chunk);
 }
 
-static void note_holes(struct hk_chunk *chunk, uint32_t slices)
-{
-    chunk->unmapped |= slices;
-    if (slices != 0 && !hk_link_linked(&chunk->by_hole))
-        hk_list_push_front(&hk_page_heap.holes, &chunk->by_hole);
-}
-
-static void own_again(struct hk_chunk *chunk, uint32_t slices, uint32_t dirty)
-{
-    chunk->owned |= slices;
-    chunk->dirty |= dirty;
-    hk_page_heap_count_dirty((int)hk_popcount64(dirty));
-    count_owned(chunk, (int)hk_popcount64(slices));
-    hk_chunk_release(chunk, slices);
-}
-
 /* Returns the slices that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
@@ -230,9 +199,16 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
         return false;
     uint32_t kept = unmap_slices(chunk, slices);
     hk_lock(&hk_page_heap.lock);
-    note_holes(chunk, slices & ~kept);
-    if (kept != 0)
-        own_again(chunk, kept, dirty & kept);
+    chunk->unmapped |= slices & ~kept;
+    if (slices != kept && !hk_link_linked(&chunk->by_hole))
+        hk_list_push_front(&hk_page_heap.holes, &chunk->by_hole);
+    if (kept != 0) {
+        chunk->owned |= kept;
+        chunk->dirty |= dirty & kept;
+        hk_page_heap_count_dirty((int)hk_popcount64(dirty & kept));
+        count_owned(chunk, (int)hk_popcount64(kept));
+        hk_chunk_release(chunk, kept);
+    }
     hk_unlock(&hk_page_heap.lock);
     *bytes += hk_popcount64(dirty & ~kept) * HK_SLICE;
     return kept == 0;

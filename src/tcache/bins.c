@@ -1,17 +1,11 @@
 /* Grows, fills and empties the bins of a thread within its budget. */
 #include "tcache/bins.h"
-
-#include <string.h>
-
-#include "base/bits.h"
 #include "count/decisions.h"
-#include "policy/options.h"
-#include "policy/policy.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "tcache/depot.h"
+#include "tcache/layout.h"
 #include "tcache/pool.h"
 
 enum {
@@ -38,12 +32,6 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
-static size_t budget_of(const struct hk_tcache *cache, unsigned class)
-{
-    return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
-}
-
 /* New threads of a crowded process share slabs: most of them allocate little. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
@@ -59,7 +47,9 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
-    while (target > now && target > 1 && cache->granted + (target - now) * size > budget_of(cache, class))
+    /* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
+    size_t budget = hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
+    while (target > now && target > 1 && cache->granted + (target - now) * size > budget)
         target /= 2;
     return target;
 }
@@ -121,13 +111,6 @@ void hk_bin_drop(struct hk_tcache *cache, unsigned class)
         note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
-/* Half of the capacity, so that frees find room; fewer of medium blocks. */
-static unsigned batch_of(const struct hk_bin *bin, unsigned class)
-{
-    size_t half = (hk_bin_capacity(bin) + 1) / 2;
-    return (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
-}
-
 static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
 {
     unsigned got = hk_abandoned_take_common(class, end, want);
@@ -162,7 +145,9 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
     if (got == 0) {
-        unsigned want = batch_of(bin, class);
+        /* Half of the capacity, so that frees find room; fewer of medium blocks. */
+        size_t half = (hk_bin_capacity(bin) + 1) / 2;
+        unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;
         if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
             hk_depot_reclaim(cache, class, RECLAIM_SLABS * hk_classes[class].slab_bytes);

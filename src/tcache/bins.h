@@ -7,14 +7,12 @@
 
 #include "tcache/layout.h"
 
-/* Written at the start. Not 0: bins fill in random order, from this seed. */
-extern uint64_t hk_bins_random;
+extern uint64_t hk_bins_random; /* written at the start. Not 0: bins fill in random order, from this seed. */
 
 /* Enlarges the array, if class and budget allow it and memory is granted. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
-
 /* Fills an empty bin from the depot, else from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 /* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room, else to their slabs. */
@@ -23,7 +21,6 @@ void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Notes that the bin ran empty or full. True if it has served at most four times its capacity since it last did. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
-
 /* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses medium blocks needs more than a few of each. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);

@@ -1,7 +1,5 @@
 /* Defines the records that stand for the cache of a thread that has none; opens and shuts the gates of the hit path. */
-#include "tcache/cacheless.h"
-
-#include "base/bits.h"
+#include "tcache/layout.h"
 #include "span/page_heap.h"
 
 struct hk_gate hk_gate HK_EACH_PROCESS_DATA;
@@ -34,21 +32,15 @@ struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 
 _Thread_local struct hk_thread_state *hk_self = &hk_thread_unborn.hot;
 
-/* Before the gate opens. */
-static void show_self(void)
-{
-    if (hk_gate.fine_offsets != NULL)
-        return;
-    hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
-    hk_gate.fine_offsets = hk_fine_offsets;
-}
-
-/* By a call, not by initializers: relocations of 240 pointers take 8 KiB of the file. */
+/* Initializes at run time, because static initializers would need 240 relocations, which take 8 KiB of the file. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&cacheless->hot.bins[class]);
     cacheless->hot.key = HK_NO_KEY;
     hk_outbox_shut(&cacheless->outbox);
-    show_self();
+    if (hk_gate.fine_offsets != NULL)
+        return; /* the gate is open, and its words are constant */
+    hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
+    hk_gate.fine_offsets = hk_fine_offsets;
 }

@@ -1,10 +1,5 @@
 /* Stores batches of free blocks in magazines by class, and hands the batches out again; returns free blocks to their slabs. */
-#include "tcache/depot.h"
-
-#include <string.h>
-
-#include "base/bits.h"
-#include "policy/policy.h"
+#include "tcache/layout.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 
@@ -42,9 +37,8 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* True if the blocks lie close together, as those of a burst that is freed in the order of its allocation. Scattered
- * blocks go to the bitmaps, which sort them: reused in this order, they would spread the program's next objects over
- * the whole heap. */
+/* True if the blocks lie close together, as those of a burst that is freed in the order of its allocation. Scattered blocks go to the bitmaps,
+ * which sort them: reused in this order, they would spread the program's next objects over the whole heap. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
@@ -160,7 +154,7 @@ size_t hk_depot_forget(struct hk_depot *depot)
     return blocks;
 }
 
-/* A block of another owner's slab or of an abandoned slab. */
+/* Flushes a block of another owner's slab or of an abandoned slab. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

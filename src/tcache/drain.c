@@ -1,9 +1,6 @@
 /* Collects remote frees, and steals those of owners that are asleep. */
-#include "tcache/drain.h"
-
-#include "base/bits.h"
+#include "tcache/layout.h"
 #include "slab/abandoned.h"
-#include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 

@@ -1,13 +1,7 @@
 /* Flushes and releases the cache of a thread that has ended. */
-#include "tcache/ending.h"
-
-#include "base/bits.h"
-#include "decay/decay.h"
-#include "heaps/heaps.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
-#include "tcache/depot.h"
-#include "tcache/drain.h"
+#include "tcache/layout.h"
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 

@@ -13,7 +13,6 @@
 #ifndef HK_HIT_H
 #define HK_HIT_H
 
-#include "base/base.h"
 #include "policy/classes.h"
 #include "policy/gate.h"
 #include "slab/remote_track.h"
@@ -34,7 +33,6 @@ struct hk_thread_state {
 
 /* The key of a thread without a cache; no page map entry matches it. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
-
 #define HK_ALL_HIT SIZE_MAX
 /* Admits sizes up to `sizes_to` for the rest of the process. Frees are hits only after HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
@@ -45,7 +43,7 @@ void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
-/* The hot part of the calling thread: that of its cache, or of cacheless.h. The outbox follows it. */
+/* The hot part of the calling thread: that of its cache, or of struct hk_cacheless. The outbox follows it. */
 extern _Thread_local struct hk_thread_state *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
@@ -53,7 +51,7 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-/* The same where words are loaded and stored in pairs. */
+/* Does the same on processors that load and store two words at once. */
 HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
@@ -109,13 +107,11 @@ HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *blo
 {
     return hk_hit_push_at(hot, &offset, block);
 }
-
 /* Precondition: HAKMEM has started, size <= HK_FINE_MAX. */
 HK_INLINE void *hk_hit_malloc_fine(size_t size)
 {
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
-
 /* Sizes up to HK_FINE_MAX. NULL is a miss. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
@@ -125,7 +121,7 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
-/* The same for malloc, which goes on with *size after a miss: where the size is made anew, no register keeps it. */
+/* Does the same for malloc, which goes on with *size after a miss. Computes the size again after a miss, so that no register keeps it. */
 HK_INLINE void *hk_hit_malloc_of(size_t *size)
 {
     if (!HK_PAIRS)
@@ -195,8 +191,9 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
     return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
 }
 
-/* The same where words are loaded in pairs. One branch tells all misses behind the window: until it is taken, the offset is that of some
- * bin. So the hot part is aligned to the size of its bins, and its address is made anew from the bin's after a miss. */
+/* Does the same on processors that load two words at once (aarch64 ldp). A single branch detects every kind of miss in the window, and until then
+ * the offset is used as that of some bin. The hot part is aligned to the size of its bins, so that after a miss its address is computed from the
+ * bin's. */
 HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;

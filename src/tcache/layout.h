@@ -10,8 +10,35 @@
 #include "base/liveness.h"
 #include "count/countdown.h"
 #include "decay/decay.h"
-#include "slab/owner.h"
-#include "tcache/cacheless.h"
+#include "heaps/heaps.h"
+#include "slab/outbox.h"
+#include "tcache/hit.h"
+
+/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self points to one of two of
+ * these, so that the hit path needs no test for a missing cache: their bins are empty, their key matches no entry, their outbox refuses
+ * every block, and their shelf is empty. They are constant after hk_cacheless_shut().
+ *
+ *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */
+struct hk_cacheless {
+    struct hk_thread_state hot HK_ALIGNED(HK_THREAD_STATE_ALIGN);
+    struct hk_outbox outbox;
+    struct hk_heap_shelf shelf;
+};
+extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
+
+/* Initializes one of them: hk_thread_unborn at the start, before the gate opens, hk_thread_ended when the first thread ends. */
+void hk_cacheless_shut(struct hk_cacheless *cacheless);
+
+/* Returns the outbox beside a hot part, with or without a cache. */
+HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
+{
+    return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
+}
+/* Returns the shelf likewise. */
+HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
+{
+    return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
+}
 
 enum { HK_MAGAZINE_BLOCKS = 128 };
 
@@ -68,7 +95,6 @@ struct hk_tcache {
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
 };
-
 _Static_assert(offsetof(struct hk_tcache, outbox) - offsetof(struct hk_tcache, hot) ==
                    offsetof(struct hk_cacheless, outbox),
                "hk_outbox_beside() finds the outbox of both");
@@ -84,5 +110,45 @@ HK_INLINE struct hk_tcache *hk_tcache_self(void)
     return none ? NULL : hk_container_of(hot, struct hk_tcache, hot);
 }
 HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
+
+/* The depot (depot.c): batches of free blocks set aside as a whole, so that the blocks of a burst pass through the bitmaps neither when they are
+ * freed nor when they are allocated again:   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin
+ * Classes that no fill has drawn on since the last epoch shrink. */
+/* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. False if the depot is full, the blocks are scattered, or memory is refused. */
+bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
+/* Copies the newest magazine out. Returns the number of blocks, 0 if there is no magazine or it has more than `room`. */
+size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
+/* Once per epoch: flushes magazines of the classes that were not drawn on since the last call, and frees one spare magazine. */
+void hk_depot_age(struct hk_tcache *cache);
+/* Flushes `bytes` of blocks of the class that has most, other than `class`, so that `class` can grow into their memory. */
+void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
+/* Flushes all magazines. */
+void hk_depot_empty(struct hk_tcache *cache);
+/* In a fork child, for a thread that does not exist there: forgets the magazines. Returns the number of their blocks. */
+size_t hk_depot_forget(struct hk_depot *depot);
+/* Moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of abandoned slabs at once. */
+void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
+
+/* Draining (drain.c): collects remote frees from the thread's inbox and, for a miss, from the inboxes of owners that are asleep. An owner is asleep
+ * if its thread has made no slow call for 10 ms. Each call's work is limited, so that no call of the program takes long. */
+/* Drains a few slabs of each class. */
+void hk_drain_some(struct hk_tcache *cache);
+void hk_drain_all(struct hk_tcache *cache);
+/* Before a miss allocates a slab of the class: drains as many bytes as the slab has, or else steals from an owner that is asleep. */
+void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
+/* When memory is refused: fills the empty bins from the inboxes of all other owners, asleep or not. */
+void hk_tcache_steal_all(struct hk_tcache *cache);
+
+/* The end of a thread's cache (ending.c): by the thread itself, by another thread that finds its thread gone, or in a fork child. */
+/* Flushes everything that the calling thread holds. It has no cache from now on, and gets no other. */
+void hk_tcache_end(void);
+/* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was ended. */
+bool hk_tcaches_reap(unsigned most);
+/* Only one thread remains, and may sleep from now on: purges what the others left, if that is much. */
+void hk_tcaches_all_ended(void);
+/* In a fork child: caches whose threads do not exist there go to the pool. The caller abandons their slabs afterwards. */
+void hk_tcaches_fork_child(void);
+/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its medium blocks, which were assumed to be live (see slab.h). */
+void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
 
 #endif

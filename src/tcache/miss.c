@@ -1,21 +1,12 @@
 /* Counts slow calls and does the periodic work of a thread, refills bins, and sends freed blocks to where they belong. */
 #include "tcache/miss.h"
-
-#include "base/bits.h"
-#include "decay/decay.h"
-#include "heaps/heaps.h"
-#include "large/large.h"
-#include "policy/options.h"
 #include "slab/abandoned.h"
-#include "slab/idle.h"
 #include "slab/joined_blocks.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
-#include "tcache/depot.h"
-#include "tcache/drain.h"
-#include "tcache/ending.h"
+#include "tcache/layout.h"
 #include "tcache/pool.h"
 
 enum {
@@ -97,7 +88,7 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
     hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }
 
-/* Without memory for the bin's array: a single block. */
+/* Returns a single block, if there is no memory for the bin's array. */
 static void *take_one(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
@@ -106,19 +97,14 @@ static void *take_one(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
-static void count_miss(struct hk_tcache *cache, unsigned class, size_t size)
-{
-    struct hk_miss_counts *counts = &cache->miss_counts[class];
-    hk_store(counts->xrequested, hk_load(counts->xrequested) + size);
-    hk_store(counts->xcalls, hk_load(counts->xcalls) + 1);
-    hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
-}
-
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
+    struct hk_miss_counts *counts = &cache->miss_counts[class];
     hk_tick(cache, hk_tick_weight(class));
-    count_miss(cache, class, size);
+    hk_store(counts->xrequested, hk_load(counts->xrequested) + size);
+    hk_store(counts->xcalls, hk_load(counts->xcalls) + 1);
+    hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     if (hk_bin_too_small(cache, class))
         hk_bin_grow(cache, class);
@@ -166,10 +152,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
 
 static void send_home(struct hk_tcache *cache, void *block)
 {
-    if (HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)))
-        hk_tick(cache, HK_TICK_NOW);
-    else
-        hk_tick(cache, HK_TICK_REMOTE_FREE);
+    hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
 /* Frees to an abandoned slab take its lock: once per block, or once per batch if the outbox has a table already. */
@@ -188,12 +171,11 @@ static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
     unsigned class = hk_entry_class(entry);
     bool wanted = allocates(cache, class) && !hk_slab_heap_has_partial(&cache->owner, class);
     struct hk_slab *slab = wanted ? hk_abandoned_claim(block, class, &cache->owner) : NULL;
-    if (slab == NULL) {
+    if (slab != NULL) {
+        hk_slab_heap_enter(&cache->owner, slab);
+        hk_tcache_keep(cache, class, block);
+    } else
         send_to_abandoned(cache, block, entry);
-        return;
-    }
-    hk_slab_heap_enter(&cache->owner, slab);
-    hk_tcache_keep(cache, class, block);
 }
 
 /* A new thread reuses blocks of the commons. Later it returns them, as blocks of its own slabs are faster. */
@@ -212,9 +194,7 @@ HK_COLD const char *hk_tcache_foreign_fault(const void *p)
 
 HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 {
-    size_t readable = hk_bootstrap_size(block);
-    if (readable == SIZE_MAX)
-        readable = hk_foreign_readable(block);
+    size_t readable = hk_foreign_readable(block);
     if (readable == 0)
         hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     return readable;
@@ -222,8 +202,6 @@ HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 
 HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
 {
-    if (hk_bootstrap_size(block) != SIZE_MAX)
-        return;
     if (hk_foreign_readable(block) == 0)
         hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     HK_COUNT(foreign_frees, 1);

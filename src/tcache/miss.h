@@ -11,19 +11,17 @@
 
 /* Weights of calls; a tick follows when the weights since the last one add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Weight of a slow call for a class. Classes with medium slabs weigh more: the call may grow the heap by a whole slab. */
+/* Weight of a slow call for a class. Classes with large slabs weigh more: the call may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
 /* Returns true if the next miss of the class makes a tick, and the allocation is to lie against a guard page. Then the tick is done here. */
 bool hk_tick_picks(struct hk_tcache *cache, unsigned class);
 /* Accounts for `bytes` newly mapped for a large block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
-
 /* A block of a class for a request of `size` bytes, from the bin or after a miss; NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 /* The same. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
-
 /* Frees a block of a class into the thread's own bin; a full bin grows or is flushed first. */
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 /* Frees a block that the hit path did not take; `entry` is its page map entry, not 0. `cache` may be NULL. */

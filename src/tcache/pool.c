@@ -1,9 +1,5 @@
 /* Keeps the caches of ended threads for reuse, and visits all caches for sums and purges. */
 #include "tcache/pool.h"
-
-#include "base/bits.h"
-#include "base/lock.h"
-#include "policy/options.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
@@ -33,13 +29,18 @@ static struct {
     uint64_t epoch;
     bool purging;
     unsigned purged_word; /* the word whose caches are being purged, */
-    uint64_t purged;      /* and their bits, which are not in the word meanwhile */
+    uint64_t purged;      /* and their bits, which are cleared in the word during the purge */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
-
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
+
+/* Returns the cache of the lowest bit. */
+static struct hk_tcache *cache_at(unsigned word, uint64_t bits)
+{
+    return hk_tcache_by_id(word * POOL_WORD + hk_ctz64(bits));
+}
 
 static void wait_locked(unsigned word, uint64_t bits)
 {
@@ -104,13 +105,6 @@ static struct hk_tcache *made_locked(void)
     return cache;
 }
 
-static void restore(struct hk_tcache *cache, uint32_t id)
-{
-    hk_owner_wake(&cache->owner, id);
-    cache->has_pages = true;
-    hk_meta_wake(cache_bytes());
-}
-
 struct hk_tcache *hk_pool_take(void)
 {
     hk_lock(&pool.lock);
@@ -121,8 +115,11 @@ struct hk_tcache *hk_pool_take(void)
     if (cache == NULL)
         cache = made_locked();
     hk_unlock(&pool.lock);
-    if (was_purged)
-        restore(cache, id);
+    if (was_purged) {
+        hk_owner_wake(&cache->owner, id);
+        cache->has_pages = true;
+        hk_meta_wake(cache_bytes());
+    }
     if (cache != NULL) {
         hk_add(pool.xalive, 1);
         hk_abandoned_crowd(hk_pool_crowded());
@@ -197,19 +194,16 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Caches with a ring are never purged: the ring shows the thread's last events. */
-static bool may_be_purged(const struct hk_tcache *cache)
-{
-    return cache->has_pages && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL;
-}
-
-/* The caches of a word to purge: those that waited at the last epoch too, or all. Marks the others as aged. */
+/* Returns the caches of a word to purge: those that waited at the last epoch too, or all. Marks the others as aged. Caches with a ring are never
+ * purged, because the ring shows the thread's last events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
-    for (uint64_t left = bits_at(word)->waiting; left != 0; left &= left - 1)
-        if (may_be_purged(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left))))
+    for (uint64_t left = bits_at(word)->waiting; left != 0; left &= left - 1) {
+        const struct hk_tcache *cache = cache_at(word, left);
+        if (cache->has_pages && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL)
             idle |= left & -left;
+    }
     uint64_t now = all ? idle : idle & bits_at(word)->aged;
     bits_at(word)->aged = idle;
     return now;
@@ -221,10 +215,8 @@ static uint64_t purge_runs(unsigned word, uint64_t bits)
     uint64_t gone = 0;
     while (bits != 0) {
         uint64_t run = bits & -bits;
-        char *start = (char *)hk_tcache_by_id(word * POOL_WORD + hk_ctz64(bits)), *end = start + cache_bytes();
-        for (uint64_t next = run << 1; (bits & next) != 0; next <<= 1) {
-            if ((char *)hk_tcache_by_id(word * POOL_WORD + hk_ctz64(next)) != end)
-                break;
+        char *start = (char *)cache_at(word, bits), *end = start + cache_bytes();
+        for (uint64_t next = run << 1; (bits & next) != 0 && (char *)cache_at(word, next) == end; next <<= 1) {
             run |= next;
             end += cache_bytes();
         }
@@ -246,7 +238,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
-        keep_counts_locked(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left)));
+        keep_counts_locked(cache_at(word, left));
     pool.purged_word = word;
     pool.purged = bits;
     bits_at(word)->waiting &= ~bits;
@@ -302,48 +294,33 @@ size_t hk_pool_purge(void)
     return bytes;
 }
 
-struct hk_misses hk_tcaches_misses(unsigned class)
+/* Returns what was kept of purged caches, plus the sum over all caches of the count at an offset. */
+static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
 {
     hk_lock(&pool.lock);
-    struct hk_misses sum = {hk_load(kept.missed[class].xcalls), hk_load(kept.missed[class].xrequested)};
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
-        struct hk_misses misses = hk_tcache_misses(hk_tcache_by_id(id), class);
-        sum.calls += misses.calls;
-        sum.requested += misses.requested;
-    }
+    uint64_t sum = hk_load(*purged);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        sum += hk_load(*(const _Atomic uint64_t *)(const void *)((char *)hk_tcache_by_id(id) + offset));
     hk_unlock(&pool.lock);
     return sum;
+}
+
+struct hk_misses hk_tcaches_misses(unsigned class)
+{
+    return (struct hk_misses){
+        sum_of(&kept.missed[class].xcalls, offsetof(struct hk_tcache, miss_counts[class].xcalls)),
+        sum_of(&kept.missed[class].xrequested, offsetof(struct hk_tcache, miss_counts[class].xrequested))};
 }
 
 uint64_t hk_tcaches_served(unsigned class)
 {
-    hk_lock(&pool.lock);
-    uint64_t sum = hk_load(kept.xserved[class]);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        sum += hk_tcache_by_id(id)->hot.bins[class].served;
-    hk_unlock(&pool.lock);
-    return sum;
+    return sum_of(&kept.xserved[class], offsetof(struct hk_tcache, hot.bins[class].served));
 }
-
 uint64_t hk_tcaches_counted(enum hk_thread_stat stat)
 {
-    hk_lock(&pool.lock);
-    uint64_t sum = hk_load(kept.counts.xvalue[stat]);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        sum += hk_load(hk_owner_by_id(id)->counts.xvalue[stat]);
-    hk_unlock(&pool.lock);
-    return sum;
+    return sum_of(&kept.counts.xvalue[stat], offsetof(struct hk_tcache, owner.counts.xvalue[stat]));
 }
-
-uint64_t hk_tcaches_missed(void)
-{
-    hk_lock(&pool.lock);
-    uint64_t sum = hk_load(kept.xmisses);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        sum += hk_load(hk_tcache_by_id(id)->xmisses);
-    hk_unlock(&pool.lock);
-    return sum;
-}
+uint64_t hk_tcaches_missed(void) { return sum_of(&kept.xmisses, offsetof(struct hk_tcache, xmisses)); }
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
@@ -352,7 +329,7 @@ void hk_pool_fork_child(size_t threads)
 {
     uint64_t gone = 0;
     for (uint64_t left = pool.purged; left != 0; left &= left - 1)
-        if (hk_tcache_by_id(pool.purged_word * POOL_WORD + hk_ctz64(left))->owner.id == HK_NOBODY)
+        if (cache_at(pool.purged_word, left)->owner.id == HK_NOBODY)
             gone |= left & -left;
     purged_locked(pool.purged_word, pool.purged, gone);
     pool.purging = false;

@@ -19,30 +19,24 @@ struct hk_tcache *hk_pool_take(void);
 void hk_pool_put(struct hk_tcache *cache);
 /* The same in a fork child, which has no other thread. */
 void hk_pool_put_locked(struct hk_tcache *cache);
-
 /* True if a cache waits; without the lock. */
 bool hk_pool_waits(void);
 /* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
-
 /* Calls `begin` if no thread has; returns when it is done. */
 void hk_pool_once(_Atomic bool *done, void (*begin)(void));
-
 /* True if there are so many threads that a new one takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
-
 /* Purges caches that have waited since the call for an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
 /* Bytes of the waiting caches that are not purged. */
 size_t hk_pool_resident(void);
 /* Purges all waiting caches. Returns the bytes. */
 size_t hk_pool_purge(void);
-
 /* At the start: registers the lock. */
 void hk_pool_init(void);
 /* In a fork child that has `threads` threads. */
 void hk_pool_fork_child(size_t threads);
-
 /* The number of threads that have a cache. */
 size_t hk_tcaches_alive(void);
 /* The cache of a number that was ever given, its thread alive or not; see hk_owner_next(). */
@@ -57,7 +51,6 @@ HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsig
     return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
 }
 struct hk_misses hk_tcaches_misses(unsigned class);
-
 /* Blocks of a class that bins have served, misses of all classes, and statistics; of all threads, alive or not. */
 uint64_t hk_tcaches_served(unsigned class);
 uint64_t hk_tcaches_missed(void);

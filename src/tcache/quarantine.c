@@ -1,9 +1,7 @@
 /* Puts a freed block into a random slot, and the block that was there into a queue. */
 #include "tcache/quarantine.h"
-
-#include "base/bits.h"
 #include "span/meta.h"
-#include "tcache/depot.h"
+#include "tcache/layout.h"
 
 uint64_t hk_quarantine_seed;
 

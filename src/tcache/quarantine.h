@@ -18,8 +18,7 @@ struct hk_quarantine {
     void *waiting[HK_QUARANTINE_WAITING];
 };
 
-/* Written at the start: the seed of the random numbers. */
-extern uint64_t hk_quarantine_seed;
+extern uint64_t hk_quarantine_seed; /* written at the start: the seed of the random numbers */
 
 /* Puts the block into quarantine. Returns the block to be freed in its place; NULL if there is none. */
 void *hk_quarantine_swap(struct hk_tcache *cache, void *block);

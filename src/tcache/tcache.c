@@ -1,9 +1,5 @@
 /* Begins a thread's cache, resizes blocks of the thread's slabs in place, and flushes and trims the cache. */
 #include "tcache/tcache.h"
-
-#include "base/bits.h"
-#include "decay/decay.h"
-#include "slab/idle.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"

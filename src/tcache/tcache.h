@@ -3,15 +3,11 @@
 #ifndef HK_TCACHE_H
 #define HK_TCACHE_H
 
-#include "tcache/drain.h"
-#include "tcache/ending.h"
-#include "tcache/layout.h"
 #include "tcache/miss.h"
 #include "tcache/pool.h"
 
 /* Gives the calling thread a cache. False if memory is refused. */
 bool hk_tcache_begin(void);
-
 /* A block from a slab in which each block is aligned to its size; joined blocks (joined_blocks.h) are not. NULL if memory is refused. */
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class);
 /* Resizes a block in place. False if it has to move. */

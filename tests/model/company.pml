@@ -4,7 +4,7 @@
  *   stage: none, being created, there, ending.   Threads A and B end; A may create it in a malloc, and so may the main thread, or
  *   install a filter
  *
- * Code     `begin_if_wanted()`, `still_wanted()`, `make_and_wait()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()`,
+ * Code     `begin_if_wanted()`, `still_wanted()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()`,
  *          `hk_background_thread_ended()` in `runtime/background.c`; `change_process()` in `runtime/threads.c`
  * Shows    no thread is created or named behind a filter, except by the program; when all other threads have ended, the
  *          background thread has ended too and been joined; no thread waits forever

@@ -7,7 +7,7 @@
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/lifecycle.c`; `hk_locks_take_all()`,
  *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_tcaches_fork_child()`, `forget_cache()` in `tcache/ending.c`;
- *          `hk_abandoned_fork_prepare()`, `hk_abandoned_add_rest()`, `abandon()`, `hk_abandoned_adopt()` in `slab/abandoned.c`;
+ *          `hk_abandoned_fork_prepare()`, `hk_abandoned_add_rest()`, `abandon_unless_of()`, `hk_abandoned_adopt()` in `slab/abandoned.c`;
  *          `hk_slab_recount()` in `slab/slab_life.c`; `hk_slab_alloc()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
  *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in

@@ -1,7 +1,7 @@
 /* Gate: HAKMEM starts once, whichever thread calls first. One thread writes options, tables and the page map at start; the others' hit
  * paths read them without a lock. The policy of the hit path does not change later.
  *
- * Code     `hk_started()` in `runtime/lifecycle.h`; `hk_start()`, `start_locked()`, `step_options()`, `step_lists()` in
+ * Code     `hk_started()` in `runtime/lifecycle.h`; `hk_start()`, `step_options()`, `step_lists()` in
  *          `runtime/lifecycle.c`; `hk_page_map_init()` in
  *          `span/page_map.c`; `hk_window_open()`, `show_window()` in `span/page_map.c`; `hk_gate_open()`, `hk_cacheless_shut()` in `tcache/cacheless.c`, `hk_tcache_begin()` in `tcache/tcache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `tcache/hit.h`
  * Shows    each step of the start is taken once, also after a refusal; a thread that passes the gate finds all data behind

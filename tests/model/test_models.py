@@ -1,4 +1,4 @@
-"""Controls of check_models.py: a sound model passes; each defect of a model is reported."""
+"""Tests check_models.py: a sound model passes, and each defect of a model is reported."""
 import shutil
 import subprocess
 import sys
@@ -37,7 +37,7 @@ init { atomic { run Thread(); run Thread() } }
 """
 FULL = "Full statespace search for:\n\tassertion violations\t+\n\tinvalid end states\t+\n"
 STORED = "\n     42 states, stored\n"
-# Line 3 stands in two places.
+# Line 3 occurs in two places.
 STEPS = """proctype A
 \tstate   4 -(tr   8)-> state  15  [id  16 tp   2] [----G] /a/x.pml:3 => a = 1
 proctype B
@@ -46,7 +46,7 @@ init
 \tstate   4 -(tr   8)-> state  15  [id  16 tp   2] [----G] /a/x.pml:5 => a = 2
 """
 
-# The checker's output, the way to find the fault, and the error to report, if any.
+# The output of the checker, the way in which the fault is found, and the error that must be reported, if any.
 VERDICTS = (
     (f"{FULL}errors: 0{STORED}", SOUND, ""),
     (f"pan:1: assertion violated (x)\n{FULL}errors: 1{STORED}", SOUND, "assertion violated"),

@@ -16,7 +16,7 @@ _Thread_local uint64_t check_local;
 static _Atomic uint64_t x_total;
 static _Atomic uint64_t x_failures;
 
-/* One write and no other system call: dprintf would lseek first, and say nothing where a sandbox refuses that. */
+/* Prints with one write and no other system call. dprintf would call lseek first, and would print nothing if a sandbox refuses that call. */
 __attribute__((format(printf, 2, 3))) static void say(int fd, const char *format, ...)
 {
     char line[2 * LINE_MAX_BYTES];

@@ -1,9 +1,8 @@
 /* check: counted assertions for programs that test malloc from outside.
  *
- * A failed check is printed (the first twenty) and counted; the program continues, and check_report() returns exit
- * status 1. Counting is per thread, without atomics, so that checks do not order the threads under test; a thread adds its
- * count by check_thread_done() before it ends.
- * Never  allocates: malloc itself is under test. */
+ * A failed check is counted, and the first twenty are printed. The program continues, and check_report() returns exit status 1. Each thread counts
+ * for itself without atomics, so that the checks do not order the threads under test. A thread adds its count with check_thread_done() before it
+ * ends. The functions never allocate, because malloc itself is under test. */
 #ifndef TEST_SUPPORT_CHECK_H
 #define TEST_SUPPORT_CHECK_H
 
@@ -31,15 +30,14 @@ void check_failed(const char *file, int line, const char *what, const char *form
     } while (0)
 
 void check_thread_done(void);
-uint64_t check_total(void); /* the checks of ended threads and of the caller so far */
+uint64_t check_total(void); /* checks of the caller and of ended threads so far */
 uint64_t check_failures(void);
 
-/* Prints one line "name: N checks, M failed, allocator X"; returns the exit status.  Where the environment says
- * TEST_ALLOCATOR=hakmem and HAKMEM is not what serves malloc here, that is a failure too: a test that runs on the
- * wrong allocator has tested nothing. */
+/* Prints one line "name: N checks, M failed, allocator X" and returns the exit status. If the environment has TEST_ALLOCATOR=hakmem but HAKMEM does
+ * not serve malloc in this process, that is also a failure, because a test on the wrong allocator has tested nothing. */
 int check_report(const char *name);
 
-bool check_on_hakmem(void); /* does the process have HAKMEM's own names? */
+bool check_on_hakmem(void); /* whether the process has HAKMEM's own functions */
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,7 @@
 /* heap: the names by which a stress program calls the allocator under test.
  *
- * By default they are malloc's own, so that any allocator can be preloaded. With -DSTRESS_HAK they are HAKMEM's prefixed
- * names: the program is then linked with the core's sources, and a sanitizer, which brings its own malloc, watches the
- * core. */
+ * By default they are the names of malloc itself, so that any allocator can be preloaded. With -DSTRESS_HAK they are HAKMEM's prefixed names. Then
+ * the program is linked with the sources of the core, and a sanitizer, which has its own malloc, checks the core. */
 #ifndef TEST_SUPPORT_HEAP_H
 #define TEST_SUPPORT_HEAP_H
 

@@ -1,6 +1,6 @@
-/* Made table: an unwind table with one function, as a linker writes it, for tests of the reader (prof/unwind.h).
+/* Made table: builds an unwind table with one function, as a linker writes it, for tests of the reader (prof/unwind.h).
  *
- *   made_begin() -> numbers of the CIE's program -> made_function() -> numbers of the FDE's program -> made_end() */
+ *   The order of calls is: made_begin(), numbers of the CIE's program, made_function(), numbers of the FDE's program, made_end(). */
 #ifndef TEST_SUPPORT_MADE_TABLE_H
 #define TEST_SUPPORT_MADE_TABLE_H
 
@@ -43,13 +43,13 @@ static inline void made_number_at(struct made_table *made, size_t at, uint64_t n
     memcpy(made->bytes + at, &word, sizeof word);
 }
 
-/* Ends an entry: its length comes first. */
+/* Ends an entry by writing its length, which is at its start. */
 static inline void made_close(struct made_table *made)
 {
     made_number_at(made, made->entry, made->used - made->entry - 4);
 }
 
-/* The CIE, with the numbers behind the length of the augmentation, if it has one. */
+/* Writes the CIE. `numbers` follow the length of the augmentation, if the CIE has one. */
 static inline void made_begin(struct made_table *made, unsigned version, const char *letters,
                               const unsigned char *numbers, size_t count)
 {
@@ -98,7 +98,7 @@ static inline uintptr_t made_address(const struct made_table *made, size_t offse
     return (uintptr_t)made->bytes + MADE_FUNCTION_AT + offset;
 }
 
-/* What gcc writes: "zR", relative addresses of four bytes. */
+/* Begins a table as gcc writes it: "zR", with relative addresses of four bytes. */
 static inline void made_usual(struct made_table *made) { made_begin(made, 1, "zR", (const unsigned char *)"\x1b", 1); }
 
 #endif

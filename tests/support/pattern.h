@@ -1,7 +1,7 @@
-/* pattern: the bytes of a block identify it.
+/* pattern: fills blocks with bytes that identify the block.
  *
- * The byte at offset i of a block filled with seed s depends on s and i only: a prefix stays correct after realloc, and of
- * two overlapping blocks at least one is wrong. */
+ * The byte at offset i of a block that is filled with seed s depends only on s and i. Therefore a prefix stays correct after realloc, and of two
+ * blocks that overlap at least one is wrong. */
 #ifndef TEST_SUPPORT_PATTERN_H
 #define TEST_SUPPORT_PATTERN_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The word at index i; a sum, so that a loop over i costs an addition a word. */
+/* Returns the word at index i. It is a sum, so that a loop over i costs only one addition for each word. */
 static inline uint64_t pattern_word(uint64_t seed, size_t i)
 {
     return seed * 0x9E3779B97F4A7C15u + i * 0xD1B54A32D192ED03u;

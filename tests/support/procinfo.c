@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Calls line() for each line of a file; the buffers are on the stack. */
+/* Calls line() for each line of a file. The buffers are on the stack, so that it does not allocate. */
 static void each_line(const char *path, void (*line)(const char *text, void *context), void *context)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -55,8 +55,8 @@ static size_t kib_of(const char *path, const char *name)
 
 static size_t status_kib(const char *name) { return kib_of("/proc/self/status", name); }
 
-/* The sum over the page tables. VmRSS of the status is counted by each processor for itself since Linux 6.2, so that it may be wrong by
- * many pages of each. */
+/* Returns the sum over the page tables. VmRSS in the status file can be wrong by many pages for each processor, because since Linux 6.2 each
+ * processor counts for itself. */
 size_t procinfo_rss_kib(void)
 {
     size_t exact = kib_of("/proc/self/smaps_rollup", "Rss:");
@@ -84,7 +84,8 @@ size_t procinfo_mappings(void)
     return count;
 }
 
-/* "start-end perms offset dev inode  path": the path is empty for anonymous memory and "[heap]" for brk. */
+/* Adds a line of /proc/self/maps to the sum if it does not belong to the heap. The line is "start-end perms offset dev inode  path". The path is
+ * empty for anonymous memory and "[heap]" for brk. */
 static void add_not_heap(const char *text, void *context)
 {
     char *end;

@@ -1,4 +1,4 @@
-/* rng: xorshift64*; the seed alone determines a run. */
+/* rng: the generator xorshift64*. The seed alone determines a run. */
 #ifndef TEST_SUPPORT_RNG_H
 #define TEST_SUPPORT_RNG_H
 
@@ -10,7 +10,7 @@ struct rng {
 
 static inline struct rng rng_seeded(uint64_t seed)
 {
-    /* one splitmix64 step: neighbouring seeds start far apart, and the state is never zero in practice */
+    /* One splitmix64 step makes neighboring seeds start far apart. In practice the state is then never zero. */
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -26,7 +26,7 @@ static inline uint64_t rng_next(struct rng *r)
     return r->state * 0x2545F4914F6CDD1Du;
 }
 
-/* 0 … bound - 1; the bias of the multiplication is of no matter here */
+/* Returns a number from 0 to bound - 1. The small bias of the multiplication does not matter here. */
 static inline uint32_t rng_below(struct rng *r, uint32_t bound)
 {
     return (uint32_t)(((rng_next(r) >> 32) * bound) >> 32);

@@ -1,4 +1,4 @@
-/* What base/bits.h computes, bit by bit: the reference of its tests. */
+/* Computes the results of base/bits.h bit by bit. Its tests use them as the reference. */
 #ifndef TEST_SLOW_BITS_H
 #define TEST_SLOW_BITS_H
 

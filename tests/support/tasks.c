@@ -34,7 +34,8 @@ static bool read_of_task(pid_t pid, const char *number, const char *name, char t
     return got > 0;
 }
 
-/* The call that the thread is in, and its arguments: the fourth of futex is the timeout. */
+/* Returns whether the thread waits for a futex without a timeout. The file has the system call of the thread and its arguments, and the fourth
+ * argument of futex is the timeout. */
 static bool sleeps_for_good(pid_t pid, const char *number)
 {
     char text[FILE_BYTES];

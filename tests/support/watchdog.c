@@ -19,7 +19,7 @@ static void say(const char *text)
     (void)ignored;
 }
 
-/* More than two processes want each processor. Calls nothing that a signal handler may not. */
+/* Returns whether more than two processes wait for each processor. It calls only functions that a signal handler may call. */
 static bool machine_is_busy(void)
 {
     char text[32] = "";

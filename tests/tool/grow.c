@@ -1,8 +1,9 @@
-/* Usage: test_tool_grow [WHAT AMOUNT]...: a program whose memory is where the words say, when it ends; amounts in KiB.
- *   live    blocks in use                    pinned  one block in eight stays in use
- *   odd     blocks just above a size class   freed   blocks that are freed, a slice each
+/* Usage: test_tool_grow [WHAT AMOUNT]...
+ * A program whose memory at its end is in the states that the words name. Amounts are in KiB.
+ *   live    blocks in use                    pinned  only one block in eight stays in use
+ *   odd     blocks just above a size class   freed   freed blocks of one slice each
  *   cached  a freed block of the large cache  others  a mapping that is not malloc's
- *   sleep   then waits for the end of its input */
+ *   sleep   after the other words, waits for the end of its input */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static __attribute__((noinline)) void *touched(size_t size)
     return block;
 }
 
-/* Distinct frames on the stack of a sample. */
+/* These functions give the stacks of samples distinct frames. */
 static __attribute__((noinline)) void *make_record(size_t size)
 {
     void *block = touched(size);
@@ -43,7 +44,7 @@ static __attribute__((noinline)) void *make_request(size_t size)
     return block;
 }
 
-/* The array is a mapping of the test's own in every run, so that only the blocks differ. */
+/* Returns an array of pointers. It is always a separate mapping, so that only the blocks of two runs differ. */
 static void **array_of(size_t count)
 {
     void **array = mmap(NULL, (count + 1) * sizeof(void *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

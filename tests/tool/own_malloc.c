@@ -1,4 +1,4 @@
-/* An allocator linked into the program: no preload precedes it. It never frees. */
+/* An allocator that is linked into the program, so that no preloaded library replaces it. It never frees memory. */
 #include <stdalign.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* plain [BLOCKS]: allocates so many blocks of mixed sizes, touches and frees them, and prints their number. */
+/* Usage: plain [BLOCKS]
+ * Allocates this number of blocks of mixed sizes, writes to them and frees them, and prints their number. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

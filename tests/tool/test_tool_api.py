@@ -13,7 +13,7 @@ from hakmem import reports
 from tool import LIBRARY, PLAIN, PYTHON, ROOT, TOOL, ToolTest
 
 README = ROOT / "tools/hakmem/README.md"
-# The files of the API, and of what it returns: of these mypy demands everything.
+# The files of the API and of the types that it returns. mypy checks them with all its options.
 STRICT = ("__init__", "api", "difference", "stacks", "reports", "wire", "trouble", "figures", "live", "completing", "manual", "top_threads", "top_flame", "difference_text")
 USER = """
 import hakmem
@@ -107,7 +107,7 @@ class Api(ToolTest):
             hakmem.nothing
 
     def test_import_is_quick(self) -> None:
-        """It loads nothing before a name is used: `hakmem run` imports the package too."""
+        """The import loads no module before a name is used, because `hakmem run` imports the package too."""
         script = "import sys, hakmem; print(*[name for name in sys.modules if name.startswith('hakmem.')])"
         said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
         self.assertEqual(said.strip(), "")

@@ -1,4 +1,4 @@
-"""Checks shell completion by the shells: a bash in a terminal; zsh and fish where they are."""
+"""Checks shell completion in real shells: bash in a terminal, and zsh and fish if they are installed."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Checks hakmem diff: the terms add up, to the byte, and name what a program has grown by."""
+"""Checks hakmem diff: the sum of the terms must be exact to the byte, and the terms must name the cause of the growth."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from tool import LIBRARY, PROGRAMS, PYTHON, TOOL, ToolTest
 
 GROW = str(PROGRAMS / "test_tool_grow")
 MEAN = 16 << 10
-# Nothing is purged while a program runs, and no huge page rounds up.
+# Nothing is purged while the program runs, and no huge pages round amounts up.
 SETTLED = {"HAKMEM_PURGE_DELAY": "3600000", "HAKMEM_HUGE_PAGES_FROM": "0", "HAKMEM_HUGE_BLOCKS_FROM": "0", "HAKMEM_BACKGROUND": "0"}
 MIB = 1 << 20
 BASE = ("live", "4096")
 RECORD = r"^touched \(grow\.c:\d+\) < make_record \(grow\.c:\d+\) < "
-OFF = 1000  # a thousandth of the RSS is what the terms may be off by
+OFF = 1000  # the terms may differ from the RSS by one part in this number
 
 
 class Differing(ToolTest):
@@ -37,7 +37,7 @@ class Differing(ToolTest):
         return self.folder / report
 
     def compared(self, a: str, b: str, symbols: Optional[str] = None) -> dict:
-        """As `hakmem diff A B --json` prints it."""
+        """Returns what `hakmem diff A B --json` prints."""
         folder = self.folder / symbols if symbols else None
         sides = [difference.load(self.folder / name, folder) for name in (a, b)]
         found = json.loads(json.dumps(difference.as_json(difference.between(*sides))))
@@ -45,7 +45,7 @@ class Differing(ToolTest):
         return found
 
     def check(self, found: dict) -> None:
-        """The terms add up to the difference, and the parts to their terms, for A, for B and for the change."""
+        """Checks that the terms add up to the difference, and the parts to their terms, for A, for B and for the change."""
         for key, total in (("a", found["a"]["bytes"]), ("b", found["b"]["bytes"]), ("change", found["change"])):
             self.assertEqual(sum(term[key] for term in found["terms"]), total)
             for term in found["terms"]:
@@ -111,7 +111,7 @@ class Reports(Differing):
         self.assertIn("HAKMEM_HEAP_SAMPLE", found["notes"][0])
 
     def test_huge_pages(self) -> None:
-        """Slices that only a huge page made resident, and idle ones, are two terms: together the part `idle`."""
+        """Slices that only a huge page made resident and idle slices are two terms. Together they are the part `idle`."""
         report = json.loads(self.grow("more", "freed", "40960", HAKMEM_HUGE_PAGES_FROM="1m").read_text())
         self.grow("base")
         found = self.compared("base.json", "more.json")
@@ -142,7 +142,7 @@ class Reports(Differing):
         self.assertRegex(self.ok("diff", "a.json", "b.json"), r"large_cache +128m +64m")
 
     def test_real_programs(self) -> None:
-        """Python with threads, whose memory is in all states: exact sums."""
+        """Python with threads has memory in all states. The sums must be exact."""
         work = "import json, sys, threading\nleft = []\ndef work():\n    kept = [json.loads('[1, {\"a\": [2.5, \"text\"]}]' * 1) for _ in range(%d)]\n    del kept[::3]\n    left.append(kept[::4])\nall = [threading.Thread(target=work) for _ in range(4)]\n[t.start() for t in all]\n[t.join() for t in all]\nbig = [bytearray(3 << 20) for _ in range(6)][:3]\n"
         for name, amount in (("a", 2000), ("b", 30000)):
             self.preloaded(f"{name}.json", PYTHON, "-c", work % amount, PYTHONMALLOC="malloc", HAKMEM_HEAP_SAMPLE="64k")
@@ -210,7 +210,7 @@ class Reports(Differing):
 
 
 class Versions(Differing):
-    """Of a program that has been replaced since, the names are those of its own file, or none."""
+    """If a program has been replaced since the report, the names must come from the original file, or there must be none."""
 
     def test_a_replaced_program(self) -> None:
         program = self.folder / "grow"

@@ -1,4 +1,4 @@
-"""Checks hakmem doctor: it finds programs that cannot be served, and confirms those that are."""
+"""Checks hakmem doctor: it must find programs that cannot be served, and confirm programs that can."""
 
 import os
 import re
@@ -212,7 +212,7 @@ class Systems(unittest.TestCase):
         self.assertIn("2.0 MiB left", self.line(doctor.overcommit).found)
 
     def test_files_of_another_form(self) -> None:
-        """As of a system that only resembles Linux: a value that cannot be read is missing."""
+        """On a system that only resembles Linux, a value that cannot be read counts as missing."""
         self.write("proc/meminfo", "SwapTotal:\nSwapFree: max kB\nCommitLimit: 3 kB\n")
         self.assertEqual([self.system.meminfo(name) for name in ("SwapTotal", "SwapFree", "CommitLimit")], [None, None, 3072])
         (self.root / "proc/meminfo").write_bytes(b"\xff\xfe")
@@ -233,7 +233,7 @@ class Systems(unittest.TestCase):
         self.assertIn("1.0 MiB of 2.0 MiB", self.line(doctor.swap).found)
 
     def test_cgroup_2(self) -> None:
-        """The limit of a group above counts too."""
+        """The limit of a parent group counts too."""
         self.write("sys/fs/cgroup/cgroup.controllers", "cpu memory")
         self.write("proc/self/cgroup", "0::/user/app\n")
         self.write("sys/fs/cgroup/user/app/memory.max", "max")

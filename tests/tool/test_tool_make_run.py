@@ -1,4 +1,4 @@
-"""make run: it says what it sets, and why it cannot compare."""
+"""Checks `make run`: it prints what it sets, and why it cannot compare."""
 
 import os
 import subprocess

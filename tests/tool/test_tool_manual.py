@@ -1,4 +1,4 @@
-"""Checks the man page: it is that of the commands as they are, and a reader of man pages takes it."""
+"""Checks the man page: it must match the current commands, and a reader of man pages must accept it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Checks the package: it installs from the tree, finds the library beside itself, and has the project's version."""
+"""Checks the Python package: it can be installed from the tree, finds the library beside itself, and has the project's version."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tool import LIBRARY, PLAIN, ROOT, ToolTest
 
 class Installed(ToolTest):
     def setUp(self) -> None:
-        """Without the network: its dependencies are in the venv of the tests."""
+        """Installs the package without the network. The dependencies are in the venv of the tests."""
         super().setUp()
         self.tree, self.prefix = self.folder / "a tree", self.folder / "prefix"
         source = self.tree / "tools/hakmem"
@@ -63,7 +63,7 @@ class Installed(ToolTest):
         self.assertEqual(done.stdout, f"{self.prefix}/hakmem/__init__.py None\n")
 
     def test_it_finds_the_build_of_the_tree_it_was_installed_from(self) -> None:
-        """As after `make` and `pip install tools/hakmem`, without `make install`."""
+        """Tests the state after `make` and `pip install tools/hakmem`, without `make install`."""
         for path in ("src", "build"):
             (self.tree / path).mkdir()
         (self.tree / "src/hakmem.c").touch()

@@ -1,4 +1,4 @@
-"""The page of hakmem report in a browser."""
+"""Tests the page of hakmem report in a browser."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Page(ToolTest):
 
 
     def test_of_a_difference(self) -> None:
-        """Each plot is drawn, with its texts inside it, in a wide window and in a narrow one."""
+        """Each plot must be drawn with its texts inside it, in a wide window and in a narrow one."""
         for name, count in (("a", "2000"), ("b", "200000")):
             self.ok("run", "--report", f"{name}.json", "--set", "heap_sample=1k", "--", PLAIN, count)
         self.ok("diff", "a.json", "b.json", "--html", "out.html")

@@ -1,5 +1,5 @@
-"""Checks hakmem.preload(): the running Python starts again on HAKMEM once, with its arguments, its environment and its program;
-and that hakmem doctor knows a free-threaded Python."""
+"""Checks hakmem.preload(): it must restart the running Python on HAKMEM once, with the same arguments, environment and program. Also checks that
+hakmem doctor recognizes a free-threaded Python."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 from hakmem import doctor, elf
 from tool import PLAIN, PYTHON, ToolTest
 
-# What it is told with and without the library must be alike but for the last two.
+# The program must print the same with and without the library, except for "served" and "option".
 LOOK = """
 import hakmem, json, os, sys
 print("before", flush=True)
@@ -42,7 +42,7 @@ class Preload(ToolTest):
             with self.subTest(form):
                 plainly_said, plain = self.look(WITHOUT, form)
                 said, started = self.look(LOOK, form)
-                # The control: without the call, this Python is on the C library's malloc.
+                # Negative control: without the call, this Python uses the C library's malloc.
                 self.assertEqual((plain.pop("served"), started.pop("served")), (False, True))
                 self.assertEqual((plain.pop("option"), started.pop("option")), (None, "7"))
                 self.assertEqual((plainly_said, said), (["before"], ["before", "before"]))
@@ -62,7 +62,7 @@ class Preload(ToolTest):
         self.assertIn("hakmem.trouble.Trouble: a program that Python reads from standard input", done.stderr)
 
     def test_a_preload_without_effect_does_not_repeat_itself(self) -> None:
-        """As where the loader ignores LD_PRELOAD: here by a wrapper in place of the interpreter."""
+        """Tests a system whose loader ignores LD_PRELOAD. Here a wrapper in place of the interpreter removes the variable."""
         wrapper = self.folder / "python3"
         wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{sys.executable}" "$@"\n')
         wrapper.chmod(0o755)
@@ -75,7 +75,7 @@ class Preload(ToolTest):
 
 
 class FreeThreaded(ToolTest):
-    """None is at hand: a small program stands for it, by what tells such a Python from others."""
+    """No free-threaded Python is available here. A small program with the marks by which doctor recognizes one replaces it."""
 
     def as_python(self, name: str, text: bytes) -> Path:
         program = self.folder / name

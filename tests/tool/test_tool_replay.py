@@ -1,4 +1,4 @@
-"""Checks hakmem record and hakmem replay: a program recorded and compared on allocators in one command, and what they refuse."""
+"""Checks hakmem record and hakmem replay: one command records a program and compares allocators. Also checks what they refuse."""
 
 import io
 import json
@@ -82,7 +82,7 @@ class Whole(ToolTest):
 
 
 class Judging(unittest.TestCase):
-    """On figures that are made up."""
+    """Tests the judgment with invented figures."""
 
     def test_a_run_that_is_no_measurement(self) -> None:
         glibc = allocators.Allocator("glibc", None)

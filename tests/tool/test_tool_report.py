@@ -1,4 +1,4 @@
-"""Checks hakmem report: on a real report, on a series, with decisions; and the contents of the page."""
+"""Checks hakmem report on a real report, on a series of reports, and with decisions. Also checks the contents of the page."""
 
 import functools
 import json
@@ -52,7 +52,7 @@ LOG = "".join(json.dumps(decision) + "\n" for decision in DECISIONS) + '{"ms": 3
 
 
 class Page(HTMLParser):
-    """What the page asks for from elsewhere, its cells, and the data of its plots."""
+    """Collects the addresses that the page loads from elsewhere, its cells, and the data of its plots."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class OfARun(ToolTest):
         (self.folder / "log").write_text(LOG)
 
     def series(self, count: int = 4) -> Path:
-        """The real report at several times, with the keys that newer libraries write."""
+        """Writes the real report with several times, and with the keys that newer libraries write."""
         folder = self.folder / "series"
         folder.mkdir()
         rows = [row | {"misses": row["served"] // 9} for row in self.report["classes"]]
@@ -171,7 +171,7 @@ class OfARun(ToolTest):
         self.assertIn("may be another process's", self.tool("report", "r.json", "--explain", "log").stderr)
         self.report["options"]["explain"] = "/some/where/log.txt"
         (self.folder / "r.json").write_text(json.dumps(self.report))
-        (self.folder / f"log.{pid}.txt").write_text(LOG)  # of a child
+        (self.folder / f"log.{pid}.txt").write_text(LOG)  # the log of a child
         self.assertEqual(self.tool("report", "r.json", "--explain", f"log.{pid}.txt").stderr, "")
 
     def test_decisions_about_classes_are_grouped(self) -> None:
@@ -189,7 +189,7 @@ class OfARun(ToolTest):
 
 
 class OfATree(ToolTest):
-    """A shell, and the programs that it starts."""
+    """A shell and the programs that it starts."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -301,7 +301,7 @@ class Series(unittest.TestCase):
 
 
 class OddValues(ToolTest):
-    """What HAKMEM does not write, or what a path may hold: shown, or as if missing; never a traceback."""
+    """Values that HAKMEM does not write, and strange paths, must be shown or treated as missing. A traceback must never appear."""
 
     def test_numbers_of_more_than_64_bits_are_missing(self) -> None:
         report = reports.parse('{"served": {"malloc": 1e999, "free": NaN}, "resident": %s, "threads": 3}' % ("9" * 400))

@@ -1,4 +1,4 @@
-"""Checks hakmem run: the program is really served, and ends as it would without the tool."""
+"""Checks hakmem run: HAKMEM must serve the program, and the program must end in the same way as without the tool."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Passes(ToolTest):
         process = self.start(*TOOL, "run", "--", "sh", "-c", "trap 'exit 9' USR1; echo ready; read line")
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.send_signal(signal.SIGUSR1)
-        # The trap may end the shell before it reads the line; communicate() takes a closed pipe for an answer.
+        # The trap may end the shell before it reads the line. communicate() accepts a closed pipe.
         process.communicate("\n")
         self.assertEqual(process.returncode, 9)
 
@@ -139,7 +139,7 @@ class Protects(ToolTest):
 
 
 class Script(ToolTest):
-    """hakmem-run, without the tool."""
+    """Tests hakmem-run, without the tool."""
 
     def said(self, *words: str) -> str:
         done = subprocess.run([RUN, *words], env=self.env, capture_output=True, text=True, check=True)

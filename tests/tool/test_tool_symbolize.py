@@ -1,4 +1,4 @@
-"""Checks hakmem symbolize: a frame's line is followed by what addr2line knows of it; all other lines stay as they are."""
+"""Checks hakmem symbolize: after the line of a frame it prints what addr2line knows about the frame. All other lines stay the same."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ class Symbolize(ToolTest):
         self.assertEqual(added, [2, 5])
 
     def test_the_line_of_the_remote_track(self) -> None:
-        """It names the place of a free itself, where the caller alone is known."""
+        """The line has the place of the free itself, even if only the caller is known."""
         place = self.frame(PLAIN).split(None, 1)[1].strip()
         text = f"hakmem: free(): block already free, in an outbox, freed by thread 7 at {place}: address 0x7f00, class 64 bytes, owner 2\n"
         line, source = self.symbolized(text)
@@ -39,7 +39,7 @@ class Symbolize(ToolTest):
         self.assertRegex(source, r"^       main at .*plain\.c:\d+$")
 
     def test_unknown(self) -> None:
-        """A module that is gone, an address without a line, no module at all."""
+        """Tests a module that does not exist any more, an address without a line, and a frame without a module."""
         text = "    #0 0x1 (/no/such/module+0x10)\n    #1 0x2 f+0x1 (/proc/self/exe+0x1)\n    #2 0x3\n"
         self.assertEqual(self.symbolized(text), text.splitlines())
 

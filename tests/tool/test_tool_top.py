@@ -1,4 +1,4 @@
-"""Checks hakmem top: on a live process, and its message about processes that it cannot show."""
+"""Checks hakmem top on a live process, and its message about processes that it cannot show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hakmem import explain, process, reports, top, top_flame, top_threads
 from hakmem.top_threads import Thread, ThreadRow
 from tool import PYTHON, TOOL, WAIT_S, ToolTest
 
-# Reports as often as it is told to, by its own library; ends with its input.
+# Writes a report with its own library for each line of input, and ends with its input.
 LIVE = """
 import ctypes, os, sys
 hakmem, path = ctypes.CDLL(None), os.environ.get("HAKMEM_REPORT", "").encode()
@@ -33,7 +33,7 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
-# The same, with heaps of its own: one full, one of a single block.
+# Does the same, with two heaps that the program creates: one is full, and one has a single block.
 TENANTS = """
 import ctypes
 hakmem = ctypes.CDLL(None)
@@ -125,17 +125,17 @@ class Living(ToolTest):
         try:
             while part := os.read(ours, 65536):
                 seen += part
-        except OSError:  # how a terminal says that the other side has gone
+        except OSError:  # a terminal reports in this way that the other side is closed
             pass
         self.assertEqual(watching.wait(WAIT_S), 0)
         self.assertIn(b"rates over", seen)
-        left = seen.rpartition(b"\x1b[?1049l")[2].decode()  # after the view's own screen is gone
+        left = seen.rpartition(b"\x1b[?1049l")[2].decode()  # the text after the end of the alternate screen
         for words in ("allocs/s", "= resident", f"process {program.pid}"):
             self.assertIn(words, left)
         self.assertRegex(self.ok("report", "kept"), r"Over \d+ reports")
 
     def terminal(self, *words: str):
-        """The tool in a terminal of 80 x 24; returns the process, and functions that type and that wait for a text."""
+        """Starts the tool in a terminal of 80 x 24. Returns the process, a function that types, and a function that waits for a text."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         watching = subprocess.Popen(
@@ -150,7 +150,7 @@ class Living(ToolTest):
             try:
                 while select.select([ours], [], [], 0)[0]:
                     seen[0] += os.read(ours, 65536).decode(errors="replace")
-            except OSError:  # how a terminal says that the other side has gone
+            except OSError:  # a terminal reports in this way that the other side is closed
                 pass
             return True
 
@@ -184,7 +184,7 @@ class Living(ToolTest):
         self.assertEqual(watching.wait(WAIT_S), 0)
 
     def test_flame_graph_of_now(self) -> None:
-        """By the command `hakmem profile`: its page, or its reason, stands at the foot of the view and remains."""
+        """The command `hakmem profile` makes the flame graph. Its page, or the reason for its failure, stays at the bottom of the view."""
         program = self.begin()
         watching, type_in, wait = self.terminal(str(program.pid))
         wait("sort: allocs/s")
@@ -303,7 +303,7 @@ class Rates(unittest.TestCase):
         step, view = top.step_of(None, now, 1), top.View()
         self.assertEqual([view.swap(heaps=True) or view.table for _ in range(3)], ["threads", "heaps", "classes"])
         view.swap(), view.swap()
-        self.assertEqual(view.table, "classes")  # a process without heaps has no such table
+        self.assertEqual(view.table, "classes")  # a process without heaps has no table of heaps
         view = top.View("heaps")
         for width in (80, 170):
             console = Console(width=width, height=60, record=True, file=io.StringIO())
@@ -329,7 +329,7 @@ class Rates(unittest.TestCase):
 
 
 class Screens(unittest.TestCase):
-    """Of all sizes from 60 x 24 on: nothing but the command and the reasons is cut."""
+    """Tests screens of all sizes from 60 x 24 on. Only the command and the reasons may be cut."""
 
     def setUp(self) -> None:
         parts = {name: (at + 100) << 20 for at, name in enumerate(reports.PARTS)}
@@ -466,7 +466,7 @@ class Flames(unittest.TestCase):
             made = lambda pid, path: [PYTHON, "-c", script, str(path) if page else name + "/other"]
             with mock.patch.object(top_flame, "command", made):
                 one.begin()
-                one.begin()  # only one at a time
+                one.begin()  # has no effect, because only one can run at a time
                 self.assertIn("sampling", one.note)
                 one.running.wait(WAIT_S)
                 self.assertTrue(one.look())

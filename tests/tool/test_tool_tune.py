@@ -1,4 +1,4 @@
-"""Checks hakmem tune: it measures what it reports, chooses by it, and claims no more than the rounds support."""
+"""Checks hakmem tune: it must measure what it reports, choose by its measurements, and claim no more than the rounds support."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from hakmem import candidates, interval, launcher, tune
 from tool import LINKED, OWN_MALLOC, PLAIN, PYTHON, ROOT, TOOL, ToolTest
 
 QUICKLY = ("tune", "--budget", "0.02", "--rounds", "5", "--candidates", "3")
-# Does less work with any option set than without.
+# A program that does less work if any option is set.
 GAINS = ("sh", "-c", f'env | grep -q "^HAKMEM_[^R]" || exec {PLAIN} 3000000; exec {PLAIN} 3')
 OPTION_ROW = re.compile(r"^HK_OPT\(NUMBER, (\w+), (\d+), (\d+), (\d+),", re.MULTILINE)
 
@@ -47,7 +47,7 @@ class Whole(ToolTest):
         self.assertNotIn("unknown option", done.stderr)
 
     def test_a_program_that_is_linked_with_hakmem(self) -> None:
-        """It has no run on glibc to compare with."""
+        """The program has no run on glibc that could be compared."""
         said = self.ok(*QUICKLY, "--", LINKED, "100000")
         self.assertIn("The program is linked with HAKMEM", said)
         self.assertRegex(said, r"\n +default +best +best / default *\n")
@@ -113,7 +113,7 @@ class Measuring(ToolTest):
         return json.loads(self.server.stdout.readline())
 
     def test_peak_memory_is_the_programs_own(self) -> None:
-        """Not its parents': neither this interpreter's, nor the launcher's."""
+        """The peak must not include the memory of the parents, which are this interpreter and the launcher."""
         interpreter, small = self.ask(PYTHON, "-I", "-S", "-c", ""), self.ask(PLAIN)
         self.assertLess(small["rss_bytes"], interpreter["rss_bytes"] / 2)
         large = self.ask(PYTHON, "-I", "-S", "-c", "b'x' * (64 << 20)")
@@ -151,7 +151,7 @@ class Server(ToolTest):
 
 
 class Choosing(unittest.TestCase):
-    """The search on a launcher that makes figures up: the best setting is known."""
+    """Tests the search with a launcher that invents figures, so that the best setting is known."""
 
     def contest(self, cost: dict[str, float], failing: str = "") -> tune.Field:
         chance = random.Random(3)

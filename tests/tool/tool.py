@@ -1,4 +1,4 @@
-"""The common parts of the tool's tests: starts the tool as a user does, in an environment of the test's own."""
+"""The common parts of the tests of the tool. They start the tool as a user does, in an environment of their own."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ RUN = str(Path(LIBRARY).parent / "hakmem-run")  # the shell script
 PYTHON = os.path.realpath(sys.executable)
 TOOL = [sys.executable, "-m", "hakmem"]
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 100  # for an event, on a busy machine
+WAIT_S = 100  # seconds to wait for an event, also on a busy machine
 
 
 class ToolTest(unittest.TestCase):
@@ -49,7 +49,8 @@ class ToolTest(unittest.TestCase):
         return done.stdout
 
     def in_a_copy(self, words: tuple, more: dict) -> subprocess.CompletedProcess:
-        """As tool(), in a fork of this process, which has imported the tool already: that is nine tenths of the time of a refusal."""
+        """Does the same as tool() in a fork of this process, which has already imported the tool. The import takes nine tenths of the time of a
+        refusal."""
         import hakmem.cli
 
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

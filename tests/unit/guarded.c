@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/guarded.h"
+#include "api/instrumented.h"
 #include "guard/block_checks.h"
 #include "guard/sampled.h"
 #include "hakmem.h"

@@ -5,7 +5,6 @@
 
 #include "hakmem.h"
 #include "heaps/heap_cache.h"
-#include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
 #include "heaps/heap_state.h"
 #include "heaps/heaps.h"

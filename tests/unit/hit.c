@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "hakmem.h"
-#include "tcache/cacheless.h"
+#include "tcache/layout.h"
 
 static size_t offset_of(unsigned class) { return class * HK_CLASS_BYTES; }
 

@@ -7,7 +7,7 @@
 
 #include "tcache/tcache.h"
 #include "hakmem.h"
-#include "slab/idle.h"
+#include "slab/slab_heap.h"
 #include "support/knobs.h"
 #include "decay/decay.h"
 

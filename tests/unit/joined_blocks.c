@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tcache/bins.h"
-#include "tcache/drain.h"
+#include "tcache/layout.h"
 #include "tcache/tcache.h"
 #include "prof/hooks.h"
 #include "hakmem.h"

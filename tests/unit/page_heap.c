@@ -8,8 +8,6 @@
 #include "span/footprint.h"
 #include "span/page_map.h"
 #include "span/page_heap.h"
-#include "span/heap_growth.h"
-#include "span/purge.h"
 #include "support/knobs.h"
 #include "support/rng.h"
 

@@ -11,7 +11,6 @@
 #include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "slab/idle.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"

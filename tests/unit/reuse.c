@@ -6,7 +6,7 @@
 #include "hakmem.h"
 #include "slab/slab.h"
 #include "span/footprint.h"
-#include "span/purge.h"
+#include "span/page_heap.h"
 #include "support/knobs.h"
 #include "decay/decay.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "hakmem.h"
-#include "prof/heap_profile.h"
+#include "prof/hooks.h"
 #include "prof/sample.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"

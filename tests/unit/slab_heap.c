@@ -6,7 +6,6 @@
 
 #include "tcache/tcache.h"
 #include "slab/slab_heap.h"
-#include "slab/idle.h"
 
 static struct hk_owner *start(void)
 {

@@ -12,9 +12,9 @@
 #include "hakmem.h"
 #include "support/knobs.h"
 #include "span/meta.h"
-#include "tcache/depot.h"
+#include "tcache/layout.h"
 #include "slab/abandoned.h"
-#include "span/purge.h"
+#include "span/page_heap.h"
 
 enum { MANY = 5000 };
 

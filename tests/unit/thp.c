@@ -1,7 +1,7 @@
 /* Tests whether huge pages count as available, for each content of the system's files. */
 #include "unit/unit.h"
 
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 
 #define MODE "/sys/kernel/mm/transparent_hugepage/enabled"
 #define SIZE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"

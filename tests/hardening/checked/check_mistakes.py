@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a program of mistakes on libhakmem-hardened.so and compares how each ends.
+"""Runs a program that makes mistakes on libhakmem-hardened.so, and checks how each mistake ends.
 
 Usage: check_mistakes.py LIBRARY PROGRAM LEAST
-stderr of the program has, for each mistake, "case NAME", the lines of the child that made it, and "end SIGNAL EXPECTED". EXPECTED is the
-line that must be there, with SIGABRT; "any of PREFIX": a line that begins so, or SIGSEGV where nothing is mapped; or "nothing". LEAST is the
-least number of mistakes that must have been made.
+For each mistake, the program writes to stderr: "case NAME", then the output of the child that made the mistake, then "end SIGNAL EXPECTED".
+EXPECTED is one of three forms. A line means that the child must print this line and end with SIGABRT. "any of PREFIX" means that it must print one
+one line with this prefix and end with SIGABRT, or end with SIGSEGV if nothing is mapped there. "nothing" means no output and no signal.
+LEAST is the smallest number of mistakes that the program must make.
 """
 import os
 import re
@@ -17,7 +18,7 @@ CASE = re.compile(r"case (.*)\n((?:.*\n)*?)end (\d+) (.*)\n")
 
 
 def complaint(said, number, expected):
-    """A sentence, or None if the child ended as expected."""
+    """Returns a sentence that says what is wrong, or None if the child ended as expected."""
     prefix = expected.partition("any of ")[2]
     if expected == "nothing":
         good = number == 0 and not said

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""HAKMEM's own copies pass by the checks: no code of the library calls what it exports as memcpy, memmove and memset.
+"""Checks that HAKMEM's own copies bypass the checks: no code of the library may call the memcpy, memmove and memset that the library exports.
 
-check_own_copies.py LIBRARY
-The control: its own copies do call the functions that stand in for these.
+Usage: check_own_copies.py LIBRARY
+As a control, it also checks that the library calls the functions that replace these three.
 """
 import re
 import subprocess

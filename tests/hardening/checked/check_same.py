@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real programs say and end the same on libhakmem-hardened.so and on the C library alone.   check_same.py LIBRARY"""
+"""Checks that real programs have the same output and exit status on libhakmem-hardened.so as without it.   check_same.py LIBRARY"""
 import os
 import shutil
 import subprocess

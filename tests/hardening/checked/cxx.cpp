@@ -1,4 +1,4 @@
-/* C++: strings, vectors and streams on libhakmem-hardened.so; and a copy beyond a vector's end, which it refuses. */
+/* Tests C++ on libhakmem-hardened.so: strings, vectors and streams work, and a copy beyond the end of a vector is refused. */
 #include <algorithm>
 #include <csignal>
 #include <cstring>

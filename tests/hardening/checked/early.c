@@ -1,5 +1,5 @@
-/* Early: copies before main are right, before the library is relocated too. And programs that bind to memcpy as it was before glibc 2.14,
- * which copied overlapping ranges like memmove, are served, and checked. */
+/* Tests that copies before main are right, even before the library is relocated. It also tests that programs that bind to the memcpy from before
+ * glibc 2.14, which copied overlapping ranges like memmove, are served and checked. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

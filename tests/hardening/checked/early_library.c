@@ -1,4 +1,4 @@
-/* An IFUNC resolver and a constructor that copy: the resolver runs while the loader relocates, before HAKMEM is relocated. */
+/* An IFUNC resolver and a constructor that copy. The resolver runs while the loader relocates libraries, before HAKMEM is relocated. */
 #include <string.h>
 
 int early_number(void);

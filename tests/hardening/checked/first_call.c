@@ -1,7 +1,7 @@
 /* Usage: test_first_call [LIBRARY]
- * The first call of a process starts HAKMEM, and the start decides whether the guard is on. The block of that call is guarded like all
- * later ones: its free is no fault, and a byte written behind it is one. That holds for each function that allocates, for small, large and
- * large blocks, in main and before the constructors. The child is this program again, as test_first_call - WHEN FORM SIZE WRONG, on
+ * The first call of a process starts HAKMEM, and the start decides whether the guard is on. This tests that the block of the first call is guarded
+ * like all later blocks: its free is no fault, and a byte written behind it is a fault. It tests each function that allocates, with small and large
+ * sizes, in main and before the constructors. The child is this program, called as test_first_call - WHEN FORM SIZE WRONG. It runs on
  * libhakmem-hardened.so (LIBRARY), or with HAKMEM_HARDENED=1 on the archive that it is linked with. */
 #include "support/check.h"
 
@@ -105,7 +105,7 @@ static bool is_child(int count, char **arguments, const char *when)
 
 static const char *const times[] = {"main", "before"};
 
-/* Earlier than the constructor of the archive, which has no priority. Only glibc passes the arguments to constructors. */
+/* This runs before the constructor of the archive, which has no priority. Only glibc passes the arguments to constructors. */
 static __attribute__((constructor(101))) void before(int count, char **arguments)
 {
     bool passed = false;

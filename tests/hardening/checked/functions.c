@@ -9,7 +9,7 @@ char source[SOURCE + 1], target[SOURCE + 1];
 void *__mempcpy(void *to, const void *from, size_t n);
 char *__stpcpy(char *to, const char *from);
 
-/* volatile: clang turns a call without a limit into that of the plain function. */
+/* It is volatile because clang turns a call without a limit into a call of the plain function. */
 static volatile size_t no_limit = SIZE_MAX;
 
 #define FUNCTION(name, call)                                                                                           \

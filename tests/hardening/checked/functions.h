@@ -1,4 +1,4 @@
-/* functions: the copying functions by one form each: "write (or read) so many bytes here". */
+/* functions: calls each of the copying functions in one form: "write (or read) this many bytes here". */
 #ifndef TEST_CHECKED_FUNCTIONS_H
 #define TEST_CHECKED_FUNCTIONS_H
 
@@ -7,14 +7,14 @@
 enum { SOURCE = 4 * 1024 * 1024 };
 
 enum shape {
-    COPIES, /* n bytes from one place to another */
-    FILLS,  /* n bytes, from nowhere */
-    TEXT,   /* a text of n bytes, its end included */
+    COPIES, /* copies n bytes from one place to another */
+    FILLS,  /* writes n bytes without a source */
+    TEXT,   /* copies a text of n bytes, including its end */
 };
 
 struct function {
     const char *name;
-    const char *line; /* its name in HAKMEM's line */
+    const char *line; /* name of the function in HAKMEM's message */
     enum shape shape;
     void (*act)(char *to, const char *from, size_t n);
 };
@@ -22,13 +22,13 @@ struct function {
 extern const struct function functions[];
 extern const size_t function_count;
 
-/* Bytes that are no zeros, for copies of up to SOURCE bytes; and a place for what is read. */
+/* `source` has bytes that are not zero, for copies of up to SOURCE bytes. `target` receives the bytes that are read. */
 extern char source[SOURCE + 1], target[SOURCE + 1];
 
-/* The call of one function, which writes n bytes to `to`. A text is cut out of the source for it, until the next call. */
+/* Calls one function, which writes n bytes to `to`. If it copies a text, `source` is cut to a text of this length until the next call. */
 void act(const struct function *function, char *to, size_t n);
 
-/* What a compiler calls with _FORTIFY_SOURCE: the last argument is the size of the object that it saw. */
+/* The functions that a compiler calls with _FORTIFY_SOURCE. The last argument is the size of the object as the compiler knows it. */
 void *__memcpy_chk(void *to, const void *from, size_t n, size_t most);
 void *__memmove_chk(void *to, const void *from, size_t n, size_t most);
 void *__mempcpy_chk(void *to, const void *from, size_t n, size_t most);

@@ -1,5 +1,5 @@
-/* Mistakes: each function, for blocks of 8 B to 2 MiB, writes and reads beyond the end and before the start, and in free memory. A child
- * makes each mistake. stderr receives "case NAME", the child's line, and "end SIGNAL EXPECTED" for check_mistakes.py to compare. */
+/* Makes mistakes with each function, in blocks of 8 bytes to 2 MiB: it writes and reads beyond the end, before the start, and in free memory. A child
+ * makes each mistake. The program writes "case NAME", the child's line, and "end SIGNAL EXPECTED" to stderr, and check_mistakes.py compares them. */
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -72,7 +72,7 @@ static void overflow(const struct function *function, char *block, size_t distan
     try_beyond(&tail, "overflow from the last byte", "write", tail.n, block);
 }
 
-/* Of two blocks side by side the address before the second one lies in the first. */
+/* If two blocks are adjacent, the address before the second block lies in the first block. */
 static void underflow(const struct function *function, char *block, size_t distance)
 {
     struct mistake mistake = {function, block - distance, distance + 1, 0};
@@ -86,7 +86,7 @@ static void underflow(const struct function *function, char *block, size_t dista
         try(&mistake, "underflow", "any of hakmem: %s: write", function->line);
 }
 
-/* A text without an end is read up to the end of its block, and one byte more is said. strncat may read all of the block. */
+/* A text without an end is read up to the end of its block, and HAKMEM reports one byte more. strncat may read the whole block. */
 static void overread(const struct function *function, char *block, size_t distance)
 {
     size_t size = usable(block);
@@ -119,7 +119,7 @@ static void blocks_of(size_t size)
         free(blocks[i]);
 }
 
-/* A page of the program's own right before a large block: the range begins where no block is. */
+/* The program maps a page right before a large block, so that the range begins at an address without a block. */
 static void before_large_block(void)
 {
     for (int i = 0; i < 16; i++) {
@@ -137,7 +137,7 @@ static void before_large_block(void)
     dprintf(STDERR_FILENO, "no room before a large block\n");
 }
 
-/* Free in its slab: the thread's bin and depot are flushed. */
+/* The blocks become free in their slab, because the trim flushes the thread's bin and depot. */
 static void free_block(void)
 {
     for (int i = 0; i < BLOCKS; i++)
@@ -166,7 +166,7 @@ static void freed_large_block(void)
         (uintmax_t)(uintptr_t)mistake.at, 2 * MIB, 3 * MIB);
 }
 
-/* What a large block has beyond the request: a text there is no part of it. */
+/* The slack of a large block is the memory beyond the requested size. A text in the slack is not part of the block. */
 static void slack_of_a_large_block(void)
 {
     char *block = malloc(4 * MIB);

@@ -1,5 +1,6 @@
-/* Uses: what is correct is never refused, and does what the C library's functions do: every function up to the last byte of blocks of many
- * sizes, no bytes at any address, overlapping ranges, blocks resized in place, neighbors freed by other threads, signal handlers, fork. */
+/* Tests that correct uses are never refused, and that the functions do the same as those of the C library: every function up to the last byte of
+ * blocks of many sizes, zero bytes at any address, overlapping ranges, blocks that are resized in place, neighbors that other threads free, signal
+ * handlers, and fork. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,7 +61,7 @@ static void sizes(void)
     }
 }
 
-/* The end of a block may be where a freed one begins. */
+/* Copies of zero bytes must be accepted everywhere. The end of a block may be the start of a freed block. */
 static void no_bytes(void)
 {
     char *blocks[HELD];
@@ -87,7 +88,7 @@ static void no_bytes(void)
         free(blocks[i]);
 }
 
-/* In both directions. memcpy too, as long as the C library's older version of it copies so. */
+/* Copies overlapping ranges in both directions. memcpy is tested too, as long as the C library's older version of it copies like memmove. */
 static void overlapping(void)
 {
     enum { LONG = 100000 };
@@ -121,7 +122,8 @@ static void results(void)
     free(block);
 }
 
-/* Larger than the compiler said, in a block that has room for it: the last argument is one too small, or exactly right. */
+/* Calls a fortified function on a block that has room for the bytes. With `less` = 1, the last argument says that the object is one byte too small.
+ * With `less` = 0, it is exactly right. */
 static void call_fortified(unsigned which, char *block, size_t less)
 {
     static char ab[] = "ab", cdef[] = "cdef";
@@ -156,7 +158,7 @@ static void fortified(void)
     }
 }
 
-/* Text in a mapping of the program's own that lies between large blocks, and addresses near the heap where nothing is. */
+/* Tests text in a mapping of the program between large blocks, and addresses near the heap where nothing is mapped. */
 static void between_blocks(void)
 {
     char *blocks[HELD], *volatile small = malloc(100);
@@ -213,7 +215,7 @@ static void resized(void)
 
 static void *_Atomic exchange[HELD];
 
-/* Blocks of all kinds come, are filled whole, are passed to other threads and go, beside one another. */
+/* Allocates blocks of all kinds, fills them completely, passes them to other threads and frees them, while other threads do the same. */
 static void *work(void *seed)
 {
     struct rng rng = rng_seeded((uint64_t)(uintptr_t)seed);
@@ -247,7 +249,7 @@ static void threads(void)
 static char *shared;
 static volatile sig_atomic_t interrupts;
 
-/* Once, after some microseconds: a thread that sends signals in a loop needs a processor of its own. */
+/* Sets a timer that fires once, after some microseconds. A thread that sends signals in a loop would need a processor of its own. */
 static void set_timer(void)
 {
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20 + interrupts % 97}}, NULL);
@@ -262,7 +264,7 @@ static void interrupt(int number)
         set_timer();
 }
 
-/* The handler looks into large blocks while the thread that it interrupts holds their lock. */
+/* The handler looks at large blocks while the thread that it interrupts may hold the lock for large blocks. */
 static void *allocate(void *alarms)
 {
     pthread_sigmask(SIG_UNBLOCK, alarms, NULL);
@@ -319,7 +321,7 @@ int main(void)
 {
     for (size_t i = 0; i < SOURCE; i++)
         source[i] = (char)(1 + i % 100);
-    joined_block(); /* first: later, free slabs would serve in its place */
+    joined_block(); /* must be first, because free slabs would serve in its place later */
     sizes();
     no_bytes();
     overlapping();

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Plants the faults of faults.txt in a copy of the tree, one at a time, and sees which test finds it.
+"""Plants the faults of faults.txt in a copy of the tree, one at a time, and checks which test finds each fault.
 
-  plant.py                     all faults, with all stages of tests (make faults)
-  plant.py --minutes 4 --seed COMMIT    as many as fit, chosen by the seed, of those that a unit test found last; by unit tests only.
-                             What does not fit, as on a slow machine, is left out: only a test that ran to its end can miss a fault
-  plant.py --only NAME,NAME    these
-  plant.py --check             only that each fault can be planted: its text is once in its file
-  plant.py --table FILE...     writes the table of docs/PROOFS.md from the results.json of runs; a later one goes before
+  plant.py                     plants all faults, with all stages of tests (make faults)
+  plant.py --minutes 4 --seed COMMIT    plants the faults that a unit test found last, in an order that the seed chooses, until the time is over.
+                             It runs only unit tests. A fault for which the time is too short, as on a slow machine, is left out, because only a test
+                             that ran to its end can miss a fault
+  plant.py --only NAME,NAME    plants these faults
+  plant.py --check             only checks that each fault can be planted: its text must be in its file exactly once
+  plant.py --table FILE...     writes the table of docs/PROOFS.md from the results.json of runs; a later file has priority over an earlier one
 
-A fault is found if a test fails, and fails again in one of three more runs. The test that found it last runs first (docs/PROOFS.md names
-it). Then the tests run from cheap to dear: the unit tests that include the file's header, all unit tests, the fuzzing cases, the quick tests that take no seconds, all quick tests, and those of label full that
-could see more; --stages limits them. Fails if a fault cannot be planted, does not compile, or is missed, unless it is listed in missed.txt
-with the reason. A fault for which the time was too short is undecided: neither found nor missed."""
+A fault is found if a test fails, and fails again in one of three more runs. The test that found the fault last runs first (docs/PROOFS.md names
+it). Then the tests run from cheap to expensive: the unit tests that include the file's header, all unit tests, the fuzzing cases, the quick tests
+that take less than a few seconds, all quick tests, and the tests of label full that can find more. --stages limits them. The script fails if a
+fault cannot be planted, does not compile, or is missed, unless missed.txt lists it with the reason. A fault for which the time was too short is
+undecided: it counts neither as found nor as missed."""
 import argparse
 import collections
 import hashlib
@@ -28,10 +30,10 @@ import time
 
 HOME = pathlib.Path(__file__).resolve().parent
 ROOT = HOME.parents[2]
-# What is about the text of the tree, the instructions of the release build or other builds, and not about what the core does.
+# Tests of the text of the tree, of the instructions of the release build, or of other builds. They do not test what the core does.
 NOT_FOR_FAULTS = (r"^(bench|docs|glossary|format|hitpath|install|models|rooms|library|tool_|programs|public_header|coverage|faults|workflows|situation_overcommit_real"
                   r"|huge_pages$|learn$)")
-# More than seconds.
+# Tests that take more than a few seconds.
 LONG = (r"^(osfail|soak|stress|joined_blocks|learn|cancelled|rlimit_as|vma_exhaust|address_space|fork_|spawn|signals|spike|beside|background|mappings"
         r"|abi_lattice|situation|thread_|many_threads|idle_threads|destructors|pool_fork|report_running|report_programs|probes|debug_ring|huge)")
 STAGES = [  # name, targets, arguments of ctest
@@ -40,14 +42,15 @@ STAGES = [  # name, targets, arguments of ctest
     ("unit", ["unit"], ["-R", "^unit_"]),
     ("fuzz", ["tests/fuzz/test_fuzz"], ["-R", "^fuzz$"]),
     ("short", ["all"], ["-L", "^quick$", "-LE", "programs", "-E", NOT_FOR_FAULTS + "|^unit_|" + LONG]),
-    ("quick", ["all"], ["-L", "^quick$", "-LE", "programs", "-E", NOT_FOR_FAULTS + "|^unit_"]),  # the short ones again: the list of the others would be long
+    # This stage runs the short tests again, because a list of the other tests would be long.
+    ("quick", ["all"], ["-L", "^quick$", "-LE", "programs", "-E", NOT_FOR_FAULTS + "|^unit_"]),
     ("full", ["all"], ["-R", "^(osfail_full|heap_profile|stress_[0-9]+|stress_hostile_.*|pool_fork_full|thread_spike_full|abi_lattice_full|checked_.*|fuzz_full)$"]),
 ]
-LENIENT = ["-Wno-misleading-indentation", "-Wno-unused", "-Wno-unused-parameter", "-Wno-empty-body"]  # of what a fault leaves behind
-MOST_MEMORY = 6 << 30  # of all processes of a run: a fault may take all that there is
+LENIENT = ["-Wno-misleading-indentation", "-Wno-unused", "-Wno-unused-parameter", "-Wno-empty-body"]  # warnings about code that a fault leaves unused
+MOST_MEMORY = 6 << 30  # bytes for all processes of a run, because a fault may take all memory
 AGAIN = 3
-LONGEST_BUILD, LONGEST_RUN = 3600, 3600  # seconds: of a machine that does nothing any more
-BEYOND = 60  # seconds beyond --minutes after which what runs is left
+LONGEST_BUILD, LONGEST_RUN = 3600, 3600  # seconds, after which the run is considered to hang
+BEYOND = 60  # seconds after --minutes at which a run is ended
 
 
 Fault = collections.namedtuple("Fault", "name what file old new")
@@ -68,14 +71,14 @@ def pattern(old):
 
 
 def near(file):
-    """The unit tests that include the header of a file."""
+    """Returns the unit tests that include the header of a file."""
     header = f'"{pathlib.Path(file).relative_to("src").with_suffix(".h")}"'
     return sorted(path.stem for path in (ROOT / "tests/unit").glob("*.c")
                   if (path.stem == pathlib.Path(file).stem or header in path.read_text()) and "int main" in path.read_text())
 
 
 def stage_for(fault, stage, garden=None):
-    """Names the targets and tests of the stage that depend on the fault. No tests: the stage has none for it."""
+    """Returns the stage with the targets and tests for this fault. The list of tests is empty if the stage has none for it."""
     if stage[0] == "last":
         return stage[0], *garden.known(tabled().get(fault.name, ""))
     if stage[0] != "near":
@@ -85,13 +88,13 @@ def stage_for(fault, stage, garden=None):
 
 
 def planted(fault, text):
-    """The file's text with the fault; None if it does not fit exactly once."""
+    """Returns the file's text with the fault, or None if the old text is not in the file exactly once."""
     found = pattern(fault.old).findall(text)
     return pattern(fault.old).sub(lambda _: fault.new, text) if len(found) == 1 and fault.old and fault.old != fault.new else None
 
 
 def check(table):
-    """Complaints about the table."""
+    """Yields the complaints about the table."""
     names = collections.Counter(fault.name for fault in table)
     for fault in table:
         path = ROOT / fault.file
@@ -105,11 +108,11 @@ def check(table):
 
 
 class NoTime(Exception):
-    """A build or a run did not come to its end: nothing is known of the fault."""
+    """A build or a run did not end in time, so the result for the fault is unknown."""
 
 
 class Garden:
-    """A copy of the tree, its build, and the tests."""
+    """A copy of the tree with its build and its tests."""
 
     def __init__(self, folder, jobs, until=None):
         self.tree, self.build, self.jobs, self.until = folder / "tree", folder / "tree" / "build", jobs, until
@@ -120,7 +123,7 @@ class Garden:
         self.targets = set(re.findall(r"^(\S+):", targets, re.M))
 
     def copy(self):
-        """What git knows, with the changes of the working tree. A file that differs gets a new time: what was compiled from it goes."""
+        """Copies the files that git knows, with the changes of the working tree. A changed file gets a new time, so that it is compiled again."""
         names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True,
                                check=True).stdout.decode().split("\0")
         for name in filter(None, names):
@@ -132,7 +135,7 @@ class Garden:
             shutil.copymode(source, target, follow_symlinks=False)
 
     def run(self, command, seconds):
-        """Exit code; 137 where memory ran out. Raises NoTime. All processes that it started are gone afterwards."""
+        """Runs a command and returns its exit code, or 137 if memory ran out. Raises NoTime. Ends all processes that the command started."""
         process = subprocess.Popen(command, cwd=self.tree, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
         end, code = min(time.monotonic() + seconds, float("inf") if self.until is None else self.until), None
@@ -152,7 +155,7 @@ class Garden:
         return code
 
     def known(self, test):
-        """The targets that the command of a test names, and the arguments of ctest that run it. Neither if there is no such test."""
+        """Returns the targets that the command of a test names, and the arguments of ctest that run it. Both are empty if the test does not exist."""
         declared = re.compile(rf"^add_test\(\[=\[{re.escape(test)}\]=\] (.*)\)$", re.M)
         found = [line for path in self.build.rglob("CTestTestfile.cmake") for line in declared.findall(path.read_text())]
         words = [word.removeprefix(f"{self.build}/") for line in found for word in re.findall(r'"([^"]*)"', line)]
@@ -164,7 +167,7 @@ class Garden:
         return self.run(["ninja", "-C", str(self.build), "-j", str(self.jobs), *wanted], LONGEST_BUILD) == 0
 
     def test(self, arguments, but=()):
-        """Names of the tests that failed: the first ones; the others do not run any more."""
+        """Returns the names of the first tests that failed. ctest does not run the tests after the first failure."""
         log = self.build / "Testing" / "Temporary" / "LastTestsFailed.log"
         log.unlink(missing_ok=True)
         if but:
@@ -179,7 +182,7 @@ class Garden:
         return names or ["all memory taken" if code == 137 else "no test that ended"]
 
     def finds(self, stage):
-        """The test of a stage that finds the fault; None if none does. Those that failed but once are told."""
+        """Returns the test of a stage that finds the fault, or None, and the tests that failed only once."""
         _, _, arguments = stage
         once = []
         while True:
@@ -193,7 +196,7 @@ class Garden:
 
 
 def memory_of(session):
-    """Resident bytes of the processes of a session."""
+    """Returns the resident bytes of the processes of a session."""
     pages = 0
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -205,7 +208,7 @@ def memory_of(session):
 
 
 def plant(garden, fault, stages):
-    """What became of a fault."""
+    """Plants a fault, runs the stages, and returns the result."""
     path = garden.tree / fault.file
     sound = path.read_text()
     path.write_text(planted(fault, sound))
@@ -230,7 +233,7 @@ def plant(garden, fault, stages):
 
 
 def plant_surely(garden, fault, stages):
-    """The same, where the tests are known to find the fault: a miss is one if it comes each time."""
+    """Does the same for a fault that the tests are known to find: it counts as missed only if every try misses it."""
     for _ in range(AGAIN):
         result = plant(garden, fault, stages)
         if any(result.get(key) for key in ("found_by", "error", "undecided")):
@@ -243,7 +246,7 @@ TABLE = re.compile(r"(?<=<!-- faults -->\n).*?(?=<!-- end of faults -->)", re.S)
 
 
 def write_table(table, files):
-    """The table of the document: each fault, and the test that found it."""
+    """Writes the table of the document, which has each fault and the test that found it."""
     results = {row["name"]: row for file in files for row in json.loads(file.read_text())}
     missed = known_misses()
     rows = ["| fault | of | found by |", "|---|---|---|"]
@@ -257,17 +260,17 @@ def write_table(table, files):
 
 
 def tabled():
-    """name -> the test that found the fault, as the document's table says."""
+    """Returns a map from each fault to the test that found it, as in the document's table."""
     return dict(re.findall(r"^\| ([a-z-]+): .* \| ([^|]*) \|$", "".join(TABLE.findall((ROOT / PROOFS).read_text())), re.M))
 
 
 def sure(table, found_by, known):
-    """Those that a unit test found last: CI can tell in seconds, and is not to fail for what is known to be missed."""
+    """Returns the faults that a unit test found last. CI can find these in seconds, and it must not fail because of known misses."""
     return [fault for fault in table if found_by.get(fault.name, "").startswith("unit_") and fault.name not in known]
 
 
 def chosen(table, seed):
-    """In an order that the seed chooses."""
+    """Returns the faults in an order that the seed chooses."""
     return sorted(table, key=lambda fault: hashlib.sha256(f"{seed}:{fault.name}".encode()).hexdigest())
 
 
@@ -277,7 +280,7 @@ def known_misses():
 
 
 def told(results, known):
-    """Prints the results; returns what is wrong."""
+    """Prints the results and returns a list of what is wrong."""
     wrong = [f"{row['name']}: {row['error']}" for row in results if row.get("error")]
     undecided = [row for row in results if row.get("undecided")]
     missed = [row for row in results if not row["found_by"] and not row.get("error") and not row.get("undecided")]
@@ -329,7 +332,8 @@ def main():
     except NoTime as why:
         print(f"{why} without a fault: none is planted")
         table = []
-    # All faults through the cheap tests first, then those that are left through the dear ones; in a limited time, fault by fault.
+    # All faults run through the cheap tests first. Then the faults that are left run through the expensive tests. If the time is limited, each fault
+    # runs through all stages before the next one.
     rounds = [stages] if args.minutes else [[stage] for stage in stages]
     for round_of_stages in rounds:
         for fault in table:

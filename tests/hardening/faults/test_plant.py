@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Controls of plant.py: it plants where it should, it complains where it cannot, and it counts what was missed."""
+"""Tests plant.py itself: it plants faults at the right place, complains if it cannot plant one, and counts the faults that were missed."""
 import contextlib
 import io
 import pathlib
@@ -74,7 +74,7 @@ class Told(unittest.TestCase):
 
 
 class Machine:
-    """Stands for a garden: how each build and each run of tests ends, in turn."""
+    """Replaces a Garden. `ends` lists the results of the builds and the runs of tests, in order."""
 
     def __init__(self, folder, *ends):
         self.tree, self.ends = folder, list(ends)
@@ -160,7 +160,7 @@ class Garden(unittest.TestCase):
 
 class Chosen(unittest.TestCase):
     def test_sure(self):
-        """CI plants what a unit test found, and nothing that is known to be missed."""
+        """CI plants the faults that a unit test found, and none that is known to be missed."""
         table = [fault("g();", name=name) for name in ("found", "dear", "missed", "new", "both")]
         found_by = {"found": "unit_f", "dear": "osfail", "missed": "missed: a reason", "both": "unit_f"}
         self.assertEqual([one.name for one in plant.sure(table, found_by, {"missed": "why", "both": "why"})], ["found"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs what hardened_malloc's own tests check, under HAKMEM_HARDENED=1, and compares each end with hardened_malloc.txt.
+"""Makes the mistakes that hardened_malloc's own tests check, under HAKMEM_HARDENED=1, and compares each end with hardened_malloc.txt.
 
 check_hardened_malloc.py --bench build/bench --libraries build [--mode hakmem-hardened]
-A library without that mode: the table is read, and the test is skipped (77).
+If the library does not have the mode, the script only reads the table and exits with 77, so that the test is skipped.
 """
 import argparse
 import re
@@ -16,13 +16,13 @@ import guard_peers  # noqa: E402
 import mistakes  # noqa: E402
 
 TABLE = HERE / "hardened_malloc.txt"
-THEIRS = 55  # programs
-CHANCES = 3  # a place that is chosen at random may be the old one
+THEIRS = 55  # number of their programs
+CHANCES = 3  # tries, because an address that is chosen at random may be the old one
 SKIPPED = 77
 
 
 def rows():
-    """Name, case and expectation of each line."""
+    """Yields name, case and expectation of each line."""
     known = {kind.name: kind for kind in mistakes.kinds()}
     for line in TABLE.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -34,7 +34,7 @@ def rows():
 
 
 def is_met(expected, seen):
-    """By one of several: "absent or says TEXT"."""
+    """Returns whether one of several alternatives is met, for example "absent or says TEXT"."""
     return any(comes(one, seen) for one in expected.split(" or "))
 
 
@@ -42,13 +42,13 @@ def comes(expected, seen):
     word, _, text = expected.partition(" ")
     if word == "says":
         return seen.word == "message" and seen.signal == signal.SIGABRT and re.search(f"^hakmem: .*({text})", seen.said, re.MULTILINE)
-    if word == "faults":  # a handler may say where first
+    if word == "faults":  # a handler may report the fault before it ends the program
         return seen.when == "step" and seen.signal == signal.SIGSEGV
     return seen.word == "absent" and word == "absent"
 
 
 def problem(program, environment, case, expected):
-    """What is wrong with the last of some runs; empty: one was as it must be."""
+    """Returns what is wrong with the last of several runs, or an empty string if one run was right."""
     for _ in range(CHANCES):
         seen = mistakes.run(program, case, environment, sound=expected == "right")
         if expected == "right":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Locks what HAKMEM's modes catch: expected/MODE.json lists it, and a case that is not caught any more fails.
+"""Checks that HAKMEM's modes still catch what they caught: expected/MODE.json lists the cases, and a case that is not caught any more fails.
 
-check_mistakes.py --bench build/bench --libraries build              each mode that has a list
-check_mistakes.py ... --update hakmem-strict                         writes a mode's list: what is caught ten times of ten
+check_mistakes.py --bench build/bench --libraries build              checks each mode that has a list
+check_mistakes.py ... --update hakmem-strict                         writes a mode's list: the cases that are caught in ten of ten runs
 
-A mode (bench/guard_peers.py has them) is locked from the day on which its list is written. Of the default mode, what lies somewhere else by
-luck is not locked: only what the library tells, and right use. The right twin of each program runs, too: there, nobody may complain.
+bench/guard_peers.py has the modes. A mode is checked as soon as it has a list. The list of the default mode has only mistakes that the library
+reports, and not mistakes that have no effect because of a lucky layout. Each program also runs in its correct form, for which no mode may complain.
 """
 import argparse
 import json
@@ -20,8 +20,8 @@ import mistakes  # noqa: E402
 LISTS = HERE / "expected"
 DEFAULT = "hakmem"
 TOLD = ("message", "ended")
-TRIES = 10  # of an update
-CHANCES = 3  # of a test: places of mappings are random
+TRIES = 10  # runs of each case in an update
+CHANCES = 3  # runs of each case in a test, because the places of mappings are random
 TRIED_AGAIN = 40
 
 
@@ -35,14 +35,14 @@ def every_case():
 
 
 def locked(listed):
-    """The cases of a list, and complaints about those that are no cases any more."""
+    """Returns the cases of a list, and complaints about those that do not exist any more."""
     by_words = {str(case): case for case in every_case()}
     wanted = [f"{kind} {size} {way}" for kind, ways in listed.items() for way, sizes in ways.items() for size in sizes]
     return [by_words[words] for words in wanted if words in by_words], [f"{words}: no such case" for words in wanted if words not in by_words]
 
 
 def lost(program, cases, environment):
-    """Cases that are not caught, each with its last outcome."""
+    """Returns the cases that are not caught, each with its last outcome."""
     seen = mistakes.run_all(program, cases, environment)
     for _ in range(CHANCES - 1):
         again = [case for case, outcomes in seen.items() if not outcomes[-1].caught]
@@ -51,7 +51,7 @@ def lost(program, cases, environment):
 
 
 def is_right_twin(case):
-    """The other ways differ in the wrong step alone, but for blocks that another thread frees."""
+    """Returns whether the case has its own correct form. Other ways differ only in the wrong step, except for blocks that another thread frees."""
     return case.way == "once" or (case.way == "thread" and case.kind.family in ("free", "forms"))
 
 
@@ -81,7 +81,7 @@ def is_locked(name, case, outcomes):
 
 
 def as_text(caught):
-    """A kind a line."""
+    """Returns the list as JSON, with one kind in each line."""
     rows = (f'  "{kind}": {json.dumps(ways)}' for kind, ways in caught.items())
     return "{\n" + ",\n".join(rows) + "\n}\n"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the end of a program with a mistake is read, and that a mistake which nobody looks for goes unnoticed. Usage:
+"""Tests how the end of a program with a mistake is read, and that a mistake goes unnoticed if no allocator looks for it. Usage:
 test_mistakes.py build/bench build/libhakmem.so"""
 import sys
 import unittest
@@ -64,14 +64,14 @@ class Table(unittest.TestCase):
         self.assertEqual({kind.family for kind in KINDS.values()}, set(mistakes.FAMILIES))
 
     def test_the_program_knows_each_kind(self):
-        """On the C library, without the mistake: none of them complains."""
+        """Runs each kind on the C library without the mistake. None of them may complain."""
         cases = [mistakes.Case(kind, kind.sizes[0], "once") for kind in KINDS.values()]
         seen = mistakes.run_all(PROGRAM, cases, mistakes.environment({}), sound=True)
         wrong = [f"{case}: {said}" for case, outcomes in seen.items() if (said := mistakes.complaint_when_sound(case.kind, outcomes[0]))]
         self.assertEqual(wrong, [])
 
     def test_a_wrong_program_is_seen(self):
-        """The C library finds a second free at once, and a byte that is read behind a block never."""
+        """The C library finds a second free at once, and it never finds a read of one byte behind a block."""
         env = mistakes.environment({})
         self.assertEqual(mistakes.run(PROGRAM, mistakes.Case(EFFECT, 24, "once"), env).word, "message")
         self.assertEqual(mistakes.run(PROGRAM, mistakes.Case(KINDS["memcpy_read_32"], 24, "once"), env).word, "unnoticed")
@@ -83,7 +83,7 @@ class Table(unittest.TestCase):
 
 
 class Modes(unittest.TestCase):
-    """A mode that the library does not know is left out: it would be the default mode under another name."""
+    """A mode that the library does not know is left out, because it would be the default mode under another name."""
 
     def knows(self, options):
         return guard_peers.knows(LIBRARY, options, BENCH / "bench_idle")

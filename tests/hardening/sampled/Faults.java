@@ -1,5 +1,5 @@
-/* Null pointers, a stack that is used up, and native memory: the virtual machine handles SIGSEGV for the first two.
- * With an argument it faults for good. */
+/* Uses null pointers, overflows the stack, and uses native memory. The virtual machine handles SIGSEGV for the first two. With an argument it makes
+ * a fault that ends the process. */
 import java.lang.reflect.Field;
 import java.util.zip.Deflater;
 

@@ -1,4 +1,5 @@
-// Nil pointers, which the runtime handles by SIGSEGV, in threads that use C's malloc; with an argument, C faults for good.
+// Uses nil pointers, which the runtime handles by SIGSEGV, in threads that use C's malloc. With an argument, C code makes a fault that ends the
+// process.
 package main
 
 /*
@@ -54,5 +55,5 @@ func main() {
 	if len(os.Args) > 1 {
 		C.fault()
 	}
-	C.exit(0) // Go's own end runs no destructor, and writes no report
+	C.exit(0) // Go's own exit runs no destructor, and so writes no report
 }

@@ -1,4 +1,4 @@
-// Accesses outside of WebAssembly's memory, which the engine turns from SIGSEGV into exceptions; and native memory.
+// Makes accesses outside of WebAssembly's memory, which the engine turns from SIGSEGV into exceptions, and uses native memory.
 const zlib = require("zlib");
 const code = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 6, 1, 96, 1, 127, 1, 127, 3, 2, 1, 0, 5, 3, 1, 0, 1, 7, 8, 1, 4, 114, 101, 97,
     100, 0, 0, 10, 9, 1, 7, 0, 32, 0, 40, 2, 0, 11]);

@@ -1,6 +1,6 @@
 /* Usage: test_sampled_mistakes HOW
- * Makes one mistake with a sampled block of SIZE bytes, or faults in another way. Prints "bad ADDRESS", what the mistake is about. The
- * names of the functions are what the stacks must show. */
+ * Makes one mistake with a sampled block of SIZE bytes, or faults in another way. Prints "bad ADDRESS", the address of the mistake. The stacks of the
+ * report must show the names of the functions here. */
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ enum { SIZE = 100, PAGE = 4096, OWN_STATUS = 42, RACERS = 8, CROWD = 300, ROUNDS
 
 static char *volatile block;
 
-/* A sampled block says the size that was asked for. */
+/* Returns whether the block is sampled. The usable size of a sampled block is the requested size. */
 static int is_sampled(void *p) { return malloc_usable_size(p) == SIZE; }
 
 KEPT static char *make_block(void)
@@ -48,7 +48,7 @@ KEPT static char *say(char *address)
 KEPT static void touch(char *address)
 {
     *(volatile char *)address = 1;
-    __asm__ volatile(""); /* no tail call of anything */
+    __asm__ volatile(""); /* prevents a tail call */
 }
 
 KEPT static void drop_block(void)
@@ -124,7 +124,7 @@ static void *make_and_touch(void *unused)
     return unused;
 }
 
-/* Slots come round: their blocks are zero again. */
+/* Uses many sampled blocks, so that slots are reused. A reused block of calloc must be zero again. */
 static void come_round(void)
 {
     for (int sampled = 0; sampled < 400;) {
@@ -145,7 +145,7 @@ static void small_stack(void) { run_thread(make_and_touch, NULL, (size_t)sysconf
 
 static void small_signal_stack(void)
 {
-    static char room[8192]; /* SIGSTKSZ of old */
+    static char room[8192]; /* the former SIGSTKSZ */
     stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
     sigaltstack(&stack, NULL);
     after();
@@ -171,7 +171,7 @@ static void race(void)
     pthread_join(threads[0], NULL);
 }
 
-/* The program's own handlers. */
+/* The handler of the program. */
 static void own_handler(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -186,7 +186,7 @@ static void handle(int flags)
     sigaction(SIGSEGV, &action, NULL);
 }
 
-/* As the Java machine does: a handler that it found takes the faults that the program does not know. */
+/* Does the same as the Java machine: the program passes faults that it does not know to the handler that it found. */
 static struct sigaction found;
 static void chain(int number, siginfo_t *info, void *context)
 {
@@ -219,7 +219,7 @@ static void recover_often(void)
     _exit(recovered == RECOVERIES ? 0 : 1);
 }
 
-/* A handler for a moment, as of a program that tries whether an address can be read. */
+/* Installs a handler for a short time, like a program that tests whether an address can be read. */
 static void probe(bool by_signal)
 {
     struct sigaction action = {.sa_handler = recover}, former;
@@ -257,7 +257,7 @@ static void count_reset(int number)
 
 static void elsewhere(void) { touch((char *)(uintptr_t)64); }
 
-/* A fault in a live block's own page is the program's doing. */
+/* The program sends SIGSEGV to itself. Nothing is wrong with a block. */
 static void sent(void)
 {
     kill(getpid(), SIGSEGV);
@@ -277,12 +277,12 @@ static void in_child(void)
         after();
     int status = 0;
     waitpid(child, &status, 0);
-    block[0] = 1; /* the parent's is whole */
+    block[0] = 1; /* the block of the parent is still valid */
     free(block);
     _exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV ? 0 : 1);
 }
 
-/* No mistake: the ends of many threads, blocks that change hands, forks among them. */
+/* Makes no mistake: many threads end, blocks are passed between threads, and some threads fork. */
 static _Atomic(char *) handed_over[CROWD];
 static _Atomic int sampled_blocks;
 
@@ -349,7 +349,7 @@ static void stderr_elsewhere(void)
 struct way {
     const char *name;
     void (*end)(void);
-    int handler; /* installed before the first sample, or behind it */
+    int handler; /* whether the handler is installed before or after the first sample */
 };
 enum { NO_HANDLER, OWN_BEFORE, OWN_BEHIND, CHAINS, RECOVERS, RESETS, IGNORES, LOCKS };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that programs whose runtime handles SIGSEGV itself (Java, Go, Node, Python's faulthandler) do so beside sampled guard pages:
-faults that they recover from, and faults that end them, as without the option. Each must have had sampled blocks.
+"""Checks programs whose runtime handles SIGSEGV itself (Java, Go, Node, Python's faulthandler) together with sampled guard pages. They must recover
+from faults, or be ended by faults, in the same way as without the option. Each program must have had sampled blocks.
 
 test_languages.py --library libhakmem.so [unittest's own arguments]
 """
@@ -52,7 +52,7 @@ class Language(unittest.TestCase):
         self.assertGreater(self.samples(), 10)
 
     def ends_alike(self, said: str, *command: str) -> None:
-        """As without the option, with the runtime's own words."""
+        """Checks that the program ends in the same way as without the option, with the message of its runtime."""
         ends = {}
         for sample in ("0", "64k"):
             done = self.run_with(sample, *command)
@@ -128,7 +128,7 @@ class Python(Language):
         return done.stderr
 
     def test_both_tell(self) -> None:
-        for _ in range(6):  # the first sample may come before the handler, seldom
+        for _ in range(6):  # rarely, the first sample comes before the handler is installed
             said = self.mistake("early", "here", "32m")
             if "hakmem:" in said:
                 break
@@ -142,7 +142,7 @@ class Python(Language):
             self.assertNotIn("hakmem:", said)
 
     def test_later_handler(self) -> None:
-        """It replaces ours, and calls it at its own end, when the fault's address is gone."""
+        """A later handler replaces HAKMEM's. It calls HAKMEM's handler at its own end, when the address of the fault is lost."""
         said = self.mistake("late", "here")
         self.assertIn("Fatal Python error: Segmentation fault", said)
 

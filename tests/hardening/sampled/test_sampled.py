@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what a user sees of sampled guard pages: the report of each mistake, how the program ends, and that handlers of the program's
-own see what they saw without HAKMEM.
+"""Checks what a user sees of sampled guard pages: the report of each mistake and how the program ends. Handlers of the program must see the same as
+without HAKMEM.
 
 test_sampled.py --library libhakmem.so --programs FOLDER [unittest's own arguments]
 """
@@ -24,7 +24,7 @@ SEGV, ABRT = -signal.SIGSEGV, -signal.SIGABRT
 
 
 class Report:
-    """Reads the report; every line of stderr must belong to it."""
+    """Reads the report. Every line of stderr must belong to it."""
 
     def __init__(self, text: str):
         self.stacks: dict[str, list[re.Match]] = {}
@@ -88,7 +88,7 @@ class Telling(unittest.TestCase):
 
 class Mistakes(Telling):
     def test_behind(self):
-        for _ in range(8):  # at both ends of the page
+        for _ in range(8):  # so that blocks at both ends of the page occur
             report = self.told("behind", SEGV, "access behind a block")
             self.assertRegex(report.head["place"], r"^\d+ bytes behind the end of the block of 100 bytes at 0x[0-9a-f]+$")
             self.assertEqual(report.head["access"], "write")
@@ -134,17 +134,19 @@ class Mistakes(Telling):
 
     def test_small_stacks(self):
         self.told("small_stack", SEGV, "use after free")
-        self.assert_stack(self.told("small_signal_stack", SEGV, "use after free"), "accessed", "touch")  # the walk by frame pointers may pass over the caller of a function without one
+        # The walk by frame pointers may skip the caller of a function that has no frame pointer.
+        self.assert_stack(self.told("small_signal_stack", SEGV, "use after free"), "accessed", "touch")
 
     def test_slots_come_round(self):
         self.told("come_round", SEGV, "use after free")
 
     def test_locked_memory(self):
-        """Where the kernel takes no guard markers: pages are protected instead."""
-        self.assert_stack(self.told("locked", SEGV, "use after free"), "accessed", "touch")  # the walk by frame pointers may pass over the caller of a function without one
+        """The kernel accepts no guard markers in locked memory, so its pages are protected with mprotect."""
+        # The walk by frame pointers may skip the caller of a function that has no frame pointer.
+        self.assert_stack(self.told("locked", SEGV, "use after free"), "accessed", "touch")
 
     def test_many_at_once(self):
-        """One report, whole."""
+        """Several threads make the mistake at the same time. There must be one complete report."""
         self.told("race", SEGV, "use after free")
 
     def test_in_a_fork_child(self):
@@ -164,7 +166,7 @@ class Mistakes(Telling):
 
 
 class Handlers(Telling):
-    """Faults that are not ours, and the program's handlers."""
+    """Faults that HAKMEM did not cause, and handlers of the program."""
 
     def ends(self, how: str, status: int, output: str = "^") -> subprocess.CompletedProcess:
         done = mistake(how)
@@ -183,7 +185,7 @@ class Handlers(Telling):
         self.assertEqual(self.ends("own_behind", 42, r"bad (0x\w+)\nown 11 \1\n").stderr, "")
 
     def test_handler_that_chains(self):
-        """It finds the action that the program would find without HAKMEM, whichever handlers HAKMEM has installed."""
+        """The handler finds the action that it would find without HAKMEM, whichever handlers HAKMEM has installed."""
         for ring in ("0", "16"):
             done = mistake("chained", HAKMEM_TRACE_RING=ring)
             self.assertEqual(done.returncode, 42, done.stdout + done.stderr)
@@ -191,7 +193,7 @@ class Handlers(Telling):
             self.assertEqual(done.stderr, "")
 
     def test_handler_that_restores_what_it_found(self):
-        """HAKMEM's handler is installed again."""
+        """After the program restores the action that it found, HAKMEM's handler is installed again."""
         self.told("probed", SEGV, "use after free")
         self.told("probed_by_signal", SEGV, "use after free")
         self.assertEqual(Report(self.ends("probed_own", 42, r"bad (0x\w+)\nown 11 \1\n").stderr).head["what"], "use after free")
@@ -211,12 +213,12 @@ class Handlers(Telling):
 
 
 class Kinds(Telling):
-    """The same program, built in other ways."""
+    """The same mistakes in programs that are built in other ways."""
 
     def test_without_unwind_tables(self):
-        """Frame pointers lead from the access; the stack of the allocation is the caller alone."""
+        """The walk follows frame pointers from the access. The stack of the allocation has only the caller."""
         report = self.told("after", SEGV, "use after free", of="no_tables")
-        self.assertEqual(report.functions("accessed")[0], "touch")  # it keeps no frame: its caller is not seen
+        self.assertEqual(report.functions("accessed")[0], "touch")  # touch has no frame, so its caller is not seen
         self.assertIn("main", report.functions("accessed"))
         self.assertEqual(report.functions("freed")[:1], ["drop_block"])
 

@@ -1,11 +1,10 @@
-/* Where a coverage build counts: in a file that all processes of a program map, and not in memory that a process writes
- * out when it exits. So the counts of a process survive its abort(), _exit(), exec and SIGKILL, a fork child counts too,
- * and nothing is written, opened or allocated when the program ends. Compiled code adds __llvm_profile_counter_bias to
- * the address of each counter (-runtime-counter-relocation); it is 0 until coverage_begin() has mapped the file.
- * Increments are atomic, so that those of two processes add up. A process that ends between two counts of a function leaves their
- * difference one too high.
- * The name of the file is made of the program's functions and the number of its counts: programs in which they are the same share it. report.py finds
- * the program that belongs to it by the same sum. compiler-rt's own runtime does not come in: it allocates. */
+/* Maps the counters of a coverage build. They are in a file that all processes of a program map, and not in memory that a process writes out when it
+ * exits. Therefore the counts of a process survive its abort(), _exit(), exec and SIGKILL, the child of a fork counts too, and nothing is written,
+ * opened or allocated when the program ends. Compiled code adds __llvm_profile_counter_bias to the address of each counter
+ * (-runtime-counter-relocation). It is 0 until coverage_begin() has mapped the file. Increments are atomic, so that the increments of two processes
+ * add up. If a process ends between two counts of a function, the difference between these counts stays one too high. The name of the file is
+ * computed from the names of the program's functions and the number of its counts. Programs in which both are the same share the file. report.py
+ * finds the program that belongs to a file by the same sum. compiler-rt's own runtime is not used, because it allocates. */
 #include "counters.h"
 
 #include <fcntl.h>
@@ -22,7 +21,7 @@ HIDDEN const unsigned char names[] __asm__("__start___llvm_prf_names");
 HIDDEN const unsigned char names_end[] __asm__("__stop___llvm_prf_names");
 HIDDEN int64_t bias __asm__("__llvm_profile_counter_bias");
 
-/* FNV-1a, which report.py computes too. */
+/* Returns the FNV-1a hash of the names and the size. report.py computes the same. */
 static uint64_t name_sum(size_t size)
 {
     uint64_t sum = 0xcbf29ce484222325u;
@@ -40,7 +39,8 @@ static void name_file(char *path, uint64_t sum)
     *path = '\0';
 }
 
-/* Raw system calls: it runs before the C library has begun, where the library is the first to be initialized. */
+/* Maps the file and adds the counts so far. It uses raw system calls, because it runs before the C library is initialized if this library is the
+ * first to be initialized. */
 void coverage_begin(void)
 {
     static int begun;

@@ -1,5 +1,5 @@
-/* In a coverage build each file of the core includes this first: whatever program takes a file of the core from the
- * archive also takes counters.c, and calls it before main. */
+/* In a coverage build each file of the core includes this header first. So a program that takes a file of the core from the archive also takes
+ * counters.c, and calls coverage_begin() before main. */
 #ifndef TESTS_COVERAGE_COUNTERS_H
 #define TESTS_COVERAGE_COUNTERS_H
 

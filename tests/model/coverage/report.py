@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the tests reached of the core: report.py BUILD [--least PERCENT] [--most N] [--html FOLDER] [--list]
+"""Reports which lines of the core the tests reached: report.py BUILD [--least PERCENT] [--most N] [--html FOLDER] [--list]
 
-Reads the counts that the programs of a coverage build left in BUILD/counters (counters.c), prints the coverage of the lines of src/
-by room and file, and compares the lines that no test reached with explained.txt. Complains if an uncovered line is not explained, and if
-an explained line is covered or gone. Fails if the total is less than PERCENT, or if there are more than N complaints. --list prints all."""
+Reads the counts that the programs of a coverage build left in BUILD/counters (counters.c), prints the coverage of the lines of src/ by room and file,
+and compares the lines that no test reached with explained.txt. Complains if an uncovered line is not explained, and if an explained line is covered
+or does not exist any more. Fails if the total is less than PERCENT, or if there are more than N complaints. --list prints all complaints."""
 import argparse
 import collections
 import mmap
@@ -19,13 +19,13 @@ HOME = pathlib.Path(__file__).resolve().parent
 ROOT = HOME.parents[2]
 SECTIONS = ("names", "cnts", "data")
 MAGIC = 0xFF6C70726F667281  # of a raw profile of 64 bits
-RAW_VERSION = {14: 8, 15: 8, 16: 8}  # of clang's profiles
+RAW_VERSION = {14: 8, 15: 8, 16: 8}  # version of clang, and the version of its raw profiles
 MOST_SHOWN = 40
 FNV, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
 def sections(program):
-    """The sections of an ELF file that hold what coverage needs: name -> (address, bytes); None if it counts nothing."""
+    """Returns the sections of an ELF file that coverage needs, as name -> (address, bytes), or None if the file has no counters."""
     with open(program, "rb") as file:
         if file.read(4) != b"\x7fELF":
             return None
@@ -43,7 +43,7 @@ def sections(program):
 
 
 def sum_of(names, size):
-    """The name of the file of counts, as counters.c makes it."""
+    """Returns the name of the file of counts, computed in the same way as in counters.c."""
     total = FNV
     for part in (*names, size):
         total = (total ^ part) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
@@ -51,7 +51,7 @@ def sum_of(names, size):
 
 
 def raw_profile(found, counts, version):
-    """A raw profile as compiler-rt would have written it (llvm/ProfileData/InstrProfData.inc)."""
+    """Returns a raw profile in the format of compiler-rt (llvm/ProfileData/InstrProfData.inc)."""
     (names_at, names), (counts_at, own), (data_at, data) = (found[name] for name in SECTIONS)
     if len(counts) != len(own):
         sys.exit(f"coverage: {len(counts)} bytes of counts for {len(own)}: remove the folder counters and run the tests again")
@@ -60,7 +60,7 @@ def raw_profile(found, counts, version):
 
 
 def programs(build):
-    """One program for each file of counts."""
+    """Yields one program for each file of counts."""
     left = {path.name: path for path in (build / "counters").iterdir()}
     for path in sorted(build.rglob("*")):
         if path.is_file() and not path.is_symlink() and (path.stat().st_mode & 0o111 or path.name.startswith("libhakmem.so")):
@@ -73,7 +73,7 @@ def programs(build):
 
 
 def tool(name):
-    """llvm's tools have a version in their names on Debian."""
+    """Returns the path of an llvm tool and the version of the raw profiles. On Debian the names of the tools have a version."""
     clang = subprocess.run(["clang", "-dumpversion"], capture_output=True, text=True, check=True).stdout
     major = int(clang.split(".")[0])
     path = shutil.which(f"{name}-{major}") or shutil.which(name)
@@ -83,7 +83,7 @@ def tool(name):
 
 
 def merged(build, folder):
-    """The profile of all programs, and the arguments that name them."""
+    """Writes the profile of all programs, and returns the arguments that name the programs."""
     profdata, version = tool("llvm-profdata")
     profiles, objects = [], []
     for path, found, counts in programs(build):
@@ -97,7 +97,7 @@ def merged(build, folder):
 
 
 def exported(build, objects):
-    """file -> line -> count."""
+    """Returns a map file -> line -> count."""
     text = subprocess.run([tool("llvm-cov")[0], "export", "-format=lcov", f"-instr-profile={build}/coverage.profdata", *objects,
                            f"-ignore-filename-regex=^(?!{re.escape(str(ROOT))}/src/)"], capture_output=True, text=True, check=True).stdout
     lines = collections.defaultdict(dict)
@@ -113,8 +113,8 @@ def exported(build, objects):
 
 
 def explanations(path):
-    """Rows of explained.txt: (file, first line's text, last line's text, reason). A reason that begins with "at times" is for lines
-    that only some runs reach."""
+    """Yields the rows of explained.txt: (file, first line's text, last line's text, reason). A reason that begins with "at times" is for lines that
+    only some runs reach."""
     for number, row in enumerate(path.read_text().splitlines(), 1):
         if row.strip() and not row.startswith("#"):
             parts = [part.strip() for part in row.split(" | ")]
@@ -125,7 +125,7 @@ def explanations(path):
 
 
 def explained_lines(source, first, last):
-    """The lines that an explanation stands for: each that contains `first`, and those behind it up to `last`."""
+    """Returns the lines that an explanation covers: each line that contains `first`, and the lines after it up to `last`."""
     covered = set()
     for at, text in enumerate(source, 1):
         if first not in text:
@@ -140,7 +140,7 @@ def explained_lines(source, first, last):
 
 
 def unexplained(lines, rows):
-    """Complaints, and the lines that explanations stand for. Takes those out of `lines` that are reached elsewhere."""
+    """Returns the complaints, and the lines that have explanations. Removes from `lines` the lines of another processor ("elsewhere")."""
     complaints, known = [], collections.defaultdict(set)
     sources = {file: (ROOT / file).read_text().splitlines() for file in lines}
     for file, first, last, reason in rows:
@@ -162,7 +162,7 @@ def unexplained(lines, rows):
 
 
 def table(lines, known):
-    """Prints rooms and files; returns the percentage of all lines."""
+    """Prints the coverage of rooms and files, and returns the percentage of all lines."""
     rooms = collections.defaultdict(lambda: [0, 0, 0])
     rows = []
     for file, counts in sorted(lines.items()):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Controls of report.py: an uncovered line, an explanation that is no longer true, a broken table and wrong counts are noticed."""
+"""Tests report.py: it must notice an uncovered line, an explanation that is no longer true, a broken table, and wrong counts."""
 import contextlib
 import io
 import pathlib
@@ -68,7 +68,7 @@ class Profile(unittest.TestCase):
             report.raw_profile(self.FOUND, bytes(24), 8)
 
     def test_sum(self):
-        self.assertEqual(report.sum_of(b"", ord("a")), "af63dc4c8601ec8c")  # FNV-1a's published values
+        self.assertEqual(report.sum_of(b"", ord("a")), "af63dc4c8601ec8c")  # published values of FNV-1a
         self.assertEqual(report.sum_of(b"fooba", ord("r")), "85944171f73967e8")
 
     def test_no_program(self):

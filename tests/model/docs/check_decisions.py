@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that docs/DECISIONS.md has exactly the decisions that are in force in the archive.   check_decisions.py ROOT
 
-bench/results/decisions.md, the archive, has a status for each entry. docs/DECISIONS.md has a short entry under the same title for each
-that is in force, and at most 45 KB.
+The archive is bench/results/decisions.md, and it has a status for each entry. For each decision that is in force, docs/DECISIONS.md must have a short
+entry with the same title. docs/DECISIONS.md may have at most 45 KB.
 """
 import re
 import sys

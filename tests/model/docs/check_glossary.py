@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the glossary in CONTRIBUTING.md.   check_glossary.py ROOT
 
-A table | term | meaning | under the heading "## Glossary": at most 40 terms, no two the same, each in one sentence, each used in
-src/ as a word of an identifier or of a comment. docs/MAP.md links to it.
+The heading "## Glossary" must be followed by a table | term | meaning | with at most 40 terms. All terms must differ. Each meaning must be one
+sentence, and each term must be used in src/ as a word of an identifier or of a comment. docs/MAP.md must link to the glossary.
 """
 import re
 import sys
@@ -13,13 +13,13 @@ SECTION = re.compile(r"^## Glossary\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
 ROW = re.compile(r"^\|([^|\n]*)\|(.*)\|[ \t]*$", re.MULTILINE)
 RULER = re.compile(r"^[ |:-]+$")
 LINK = re.compile(r"\]\(\.\./CONTRIBUTING\.md#glossary\)")
-# One pass, so that a quote inside a comment is no string.
+# Comments and strings are matched in one pass, so that a quote inside a comment does not begin a string.
 TEXT = re.compile(r'(//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def words_of(text: str) -> str:
-    """The words of a text, in small letters, with one space around each; of hk_slab_free these are hk, slab and give."""
+    """Returns the words of a text in lower case, with one space around each. The words of hk_slab_free are hk, slab and free."""
     return " " + " ".join(word.lower() for word in WORD.findall(text)) + " "
 
 
@@ -39,7 +39,7 @@ def is_used(term: str, words: str) -> bool:
 
 
 def rows(section: str) -> list[tuple[str, str]]:
-    """Without the head of the table and the ruler below it."""
+    """Returns the rows of the table, without its head and the line below the head."""
     found = [(m[1].strip(" `*"), m[2].strip()) for m in ROW.finditer(section) if not RULER.match(m[0])]
     return found[1:] if found and found[0] == ("term", "meaning") else []
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the rules of CONTRIBUTING.md that no other test knows: sizes of pages, and subjects of commits.   check_house.py ROOT
+"""Checks the rules of CONTRIBUTING.md that no other test checks: sizes of pages, and subjects of commits.   check_house.py ROOT
 
-README.md has at most 170 lines, docs/ at most 450 KB. The subject of a commit has at most 72 characters, begins with a capital letter, has no
-prefix and no period at its end. Its first word is an imperative: the check knows the endings that no imperative has, and the usual other
-openings. Commits up to FIRST are older than the rule. Without git or its history, subjects are not checked.
+README.md may have at most 170 lines, and docs/ at most 450 KB. The subject of a commit has at most 72 characters, begins with a capital letter, and
+has no prefix and no period at its end. Its first word must be an imperative. The check knows the endings that no imperative has, and other usual
+words that are no imperatives. Commits up to FIRST are older than the rule. Without git or its history, subjects are not checked.
 """
 import re
 import subprocess

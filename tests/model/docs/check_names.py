@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks the documents against the tree: each name in backticks in README.md, CONTRIBUTING.md, docs/*.md and the models must exist. Checks
-the scripts too: no script reads a variable HAKMEM_* that is no option, because the library complains about such a variable.
+"""Checks the documents against the tree: each name in backticks in README.md, CONTRIBUTING.md, docs/*.md and the models must exist. Also checks the
+scripts: no script may read a variable HAKMEM_* that is not an option, because the library complains about an unknown variable.
 
 check_names.py ROOT
   `refill()` in `tcache/tcache.c`   a function (or a macro with arguments) that this file defines
-  `refill()`                      one that some file of src/ or include/ defines
-  `tcache/tcache.c`, `cache.c`      a file, from the root, from src/ or from include/; or one of that name anywhere
-  `HK_RANK_META`, `hk_self`       a word of src/; and `hk_os.purge` an entry of the table in os.h
-  [text](docs/MAP.md#one-malloc)  a file, from the document's folder, and a heading in it
+  `refill()`                      a function that some file of src/ or include/ defines
+  `tcache/tcache.c`, `cache.c`      a file, relative to the root, to src/ or to include/; without a folder, a file of this name anywhere
+  `HK_RANK_META`, `hk_self`       a word in src/; `hk_os.purge` must be an entry of the table in os.h
+  [text](docs/MAP.md#one-malloc)  a file, relative to the document's folder, and a heading in it
   os.environ["HAKMEM_X"]          an option of options.def; variables of scripts begin with HAKDEV_
 """
 import re
@@ -82,7 +82,7 @@ def is_shell(path: Path, text: str) -> bool:
 
 
 def check_scripts(root: Path) -> list[str]:
-    """Finds the scripts that read a variable HAKMEM_* that the library does not know. Skips tests/model/docs, which has examples of such scripts."""
+    """Finds the scripts that read a variable HAKMEM_* that the library does not know. Skips tests/model/docs, which has examples of these scripts."""
     known = NOT_OPTIONS | {f"HAKMEM_{name.upper()}" for name in OPTION.findall((root / "src/policy/options.def").read_text())}
     files = [root / "Makefile", *(path for folder in SCRIPTS for path in (root / folder).rglob("*"))]
     said = []
@@ -97,7 +97,8 @@ def check_scripts(root: Path) -> list[str]:
 
 
 def check(root: Path) -> list[str]:
-    """The archive of decisions names what has gone since, so only its links are checked."""
+    """Returns the troubles of the documents. Of the archive of decisions, it checks only the links, because the archive names things that were
+    removed."""
     tree = Tree(root)
     documents = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md")),
                  *sorted((root / "tests/model").glob("*.pml"))]

@@ -1,4 +1,4 @@
-"""Controls of the document checkers: a sound tree passes, and each change of one place is reported there."""
+"""Tests the checkers of the documents: a sound tree passes, and each change of one place is reported at that place."""
 import shutil
 import subprocess
 import sys
@@ -28,7 +28,7 @@ HK_INLINE int short_one(void) { return 1; }
 struct hk_os { int (*purge)(void); };
 """
 
-# A text of a document -> the report it must cause; None: no report.
+# A text of a document -> the report that it must cause, or None if there must be no report.
 SAYINGS = {
     "`helper()` in `span/a.c` and `short_one()`": None,
     "`HK_FORGET()`, `HK_FORGET`, `span/a.c`, `src/span/a.c`, `hk_os.purge`": None,
@@ -47,7 +47,7 @@ SAYINGS = {
 }
 
 
-# A script -> the variable that must be reported; None: no report.
+# A script -> the variable that must be reported, or None if there must be no report.
 VARIABLES = {
     ("tools/a.sh", "echo ${HAKMEM_VENV:-none}"): "HAKMEM_VENV",
     ("tools/a", "#!/bin/sh\necho $HAKMEM_CACHE"): "HAKMEM_CACHE",
@@ -103,7 +103,7 @@ USED = """/* A slab has one size
 struct hk_inboxes; static int ownersCount;
 """
 
-# A change of the glossary, src/ or the map -> the report it must cause; None: no report.
+# A change of the glossary, src/ or the map -> the report that it must cause, or None if there must be no report.
 GLOSSARIES = {
     "sound": (HEAD + TERMS, USED, None),
     "another section follows": (HEAD + TERMS + "\n## Next\n\n| table | of another kind |\n", USED, None),
@@ -126,7 +126,7 @@ GLOSSARIES = {
 }
 
 
-# A subject of a commit -> the report it must cause; "": no report.
+# A subject of a commit -> the report that it must cause, or "" if there must be no report.
 SUBJECTS = {
     "Run the quick programs two at a time": "",
     "Merge branch 'fix3'": "",
@@ -164,7 +164,7 @@ class House(unittest.TestCase):
 
 ARCHIVE = "<!-- /table -->\n\n## 2026-11-22: one\n\nStatus: in force.\n\nA.\n\n## Two\n\nStatus: rejected.\n\nB.\n"
 
-# A page of decisions -> the report it must cause beside ARCHIVE; None: no report.
+# A page of decisions -> the report that it must cause together with ARCHIVE, or None if there must be no report.
 DECISIONS = {
     "**One.** A.\n": None,
     "**One.** A.\n\n**One.** A.\n": "twice: one",

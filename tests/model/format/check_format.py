@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the C files against .clang-format.   check_format.py ROOT [--write]
 
-Each .c and .h file below src, include, tests, bench and tools must be as clang-format writes it; prints one line for each that is not.
---write  rewrites them. (C++ and the tables, *.def, are not checked.)
-The layout is that of one major version: others differ in details, and are not used. Exits 77 without that version.
+Each .c and .h file below src, include, tests, bench and tools must have the format that clang-format writes. The script prints one line for each file
+that has not. --write rewrites these files. C++ files and tables (*.def) are not checked.
+The format is that of one major version of clang-format, because other versions differ in details. The script exits with 77 without this version.
 """
 import os
 import shutil
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDERS, SUFFIXES = ("src", "include", "tests", "bench", "tools"), {".c", ".h"}
-VERSION = 14  # Debian 12's
+VERSION = 14  # the version of Debian 12
 CANNOT_RUN, FILES_AT_ONCE = 77, 16
 
 
@@ -22,7 +22,7 @@ def version_of(program: str) -> str:
 
 
 def formatter() -> str | None:
-    """The clang-format of that version, or None, of which a line says why."""
+    """Returns the name of the clang-format of that version, or prints the reason and returns None."""
     there = [name for name in (f"clang-format-{VERSION}", "clang-format") if shutil.which(name)]
     for name in there:
         if f"version {VERSION}." in version_of(name):
@@ -44,7 +44,7 @@ def complaints(root: Path, program: str, names: list[str], mode: list[str]) -> s
 
 
 def check(root: Path, program: str, write: bool = False) -> list[str]:
-    """The first complaint about each file; other output unchanged."""
+    """Returns the first complaint about each file. If there is only other output, returns it unchanged."""
     names = files(root)
     if not names or not (root / ".clang-format").is_file():
         return [f"{root}: no C file, or no .clang-format: nothing was checked"]

@@ -1,4 +1,4 @@
-"""Controls of check_format.py: a formatted file passes, each other file is named, and another version of clang-format is not used."""
+"""Tests check_format.py: a formatted file passes, each other file is named, and another version of clang-format is not used."""
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The compiled fast path as aarch64 reads it: what check_hitpath.py asks of each instruction."""
+"""Reads the compiled fast path on aarch64. check_hitpath.py uses it to check each instruction."""
 import re
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ def disassembled(library: str, start: int) -> list[tuple[int, str, list[str]]]:
 
 
 def path(library: str, start: int, longest: int) -> list[tuple[int, str, list[str]]]:
-    """Up to the first ret, if no conditional branch is taken."""
+    """Returns the instructions up to the first ret, if no conditional branch is taken."""
     taken, code = [], disassembled(library, start)
     while code and len(taken) < longest:
         step = code.pop(0)
@@ -42,7 +42,7 @@ def path(library: str, start: int, longest: int) -> list[tuple[int, str, list[st
 
 
 def foreign_stores(steps) -> list:
-    """Writes outside the thread's own memory: the stack, and what is reached from the thread pointer."""
+    """Returns the stores outside the thread's own memory, which is the stack and everything that is reached from the thread pointer."""
     own, foreign = {"sp"}, []
     for step in steps:
         name, operands = step[1], step[2]

@@ -1,4 +1,4 @@
-"""Runs a program under callgrind, which counts exactly, and reads its output."""
+"""Runs a program under callgrind, which counts exactly, and reads the output of callgrind."""
 import os
 import shutil
 import subprocess
@@ -13,13 +13,13 @@ MISSING = "no valgrind here (tools/packages/test.txt names it): skipped"
 
 @dataclass
 class Profile:
-    # object, function, instructions of its own
+    # object, function, instructions of the function itself
     costs: list[tuple[str, str, int]] = field(default_factory=list)
-    # object, called object, called function, times, instructions of the callee and of what it calls
+    # object, called object, called function, number of calls, instructions of the called function and of the functions that it calls
     calls: list[tuple[str, str, str, int, int]] = field(default_factory=list)
 
     def instructions(self, library: str) -> int:
-        """What the library itself executed."""
+        """Returns the instructions of the library itself."""
         own = os.path.realpath(library)
         return sum(cost for code, _, cost in self.costs if code == own)
 
@@ -27,12 +27,12 @@ class Profile:
         return sum(cost for _, function, cost in self.costs if function.endswith("[PLT]"))
 
     def calls_out(self, library: str) -> Iterator[tuple[str, int]]:
-        """(function, times) of the library's calls to other libraries."""
+        """Returns (function, number of calls) of the library's calls to other libraries."""
         own = os.path.realpath(library)
         return ((name, times) for code, called, name, times, _ in self.calls if code == own != called)
 
     def instructions_with_libc(self, library: str) -> int:
-        """The library's own, and those of the C library's functions that it calls, such as the copies of realloc."""
+        """Returns the instructions of the library, and of the C library's functions that it calls, for example to copy in realloc."""
         own = os.path.realpath(library)
         return self.instructions(library) + sum(
             cost for code, called, *_, cost in self.calls if code == own and Path(called).name.startswith("libc.so"))
@@ -65,8 +65,8 @@ def read(text: str) -> Profile:
 
 
 def profile(command: list[str], environment: dict[str, str], *options: str) -> Profile:
-    """The environment is all there is, so that its size is the same everywhere. Valgrind begins as
-    a shell script, and what is preloaded serves that shell, too: with PWD it asks for less."""
+    """Runs a command with only the given environment, so that the size of the environment is the same everywhere. Valgrind begins as a shell script,
+    and the preloaded library serves this shell too. PWD is set because the shell allocates less with it."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "profile"
         outcome = subprocess.run(

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the compiled fast path of malloc and free.    check_hitpath.py LIBRARY
 
-The path is the instructions from the entry to the first ret if no conditional jump is taken: all rare cases are jumped to.
-It must be short, without calls and atomic instructions, and write only to memory of the thread: memory reached from
-thread-local storage, or the stack.
+The path has the instructions from the entry to the first ret if no conditional jump is taken, because the code jumps to all rare cases. It must be
+short and have no calls and no atomic instructions. It may write only to memory of the thread, which is memory reached from thread-local storage, and
+the stack.
 """
 import re
 import subprocess
@@ -16,7 +16,7 @@ from locks import bound, over
 CANNOT_RUN = 77
 HELD = ("malloc", "free")
 SHOWN = ("calloc", "_Znwm", "_ZdlPv")
-LONGEST = 200  # instructions; a path that is no path must end too
+LONGEST = 200  # instructions, after which the search for the end of the path stops
 
 ATOMIC = re.compile(r"lock|xacquire|xrelease|[lms]fence|cmpxchg\w*|xadd\w*")
 CALL = re.compile(r"l?callq?|syscall|sysenter|int")
@@ -24,7 +24,7 @@ READS_ONLY = re.compile(r"cmp\w*|test\w*|bt[lqw]?|push\w*|prefetch\w*|nop\w*|j\w
 PLAIN_LOAD = re.compile(r"mov|mov[bwlq]|movz\w+|movs[bwl]\w+|movabs")
 MEMORY = re.compile(r"(?P<segment>%[fg]s:)?(?P<shift>-?(0x)?[0-9a-f]+)?(\((?P<base>%\w+)?(,[^)]*)?\))?$")
 
-# Every name a register goes by: %eax and %rax hold the same pointer.
+# All names of each register, because %eax and %rax hold the same pointer.
 WIDE = {f"%{part.format(letter)}": f"%r{letter}x" for letter in "abcd" for part in ("r{}x", "e{}x", "{}x", "{}l", "{}h")}
 WIDE |= {f"%{part.format(name)}": f"%r{name}" for name in ("si", "di", "bp", "sp") for part in ("r{}", "e{}", "{}", "{}l")}
 WIDE |= {f"%r{n}{part}": f"%r{n}" for n in range(8, 16) for part in ("", "d", "w", "b")}
@@ -51,7 +51,7 @@ def entry(library: str, symbol: str) -> int:
 def parsed(line: str) -> Instruction:
     address, text = line.split(":", 1)
     text = text.split("#")[0].strip()
-    # A prefix that objdump writes before the name belongs to it.
+    # objdump writes some prefixes before the name. They belong to the name.
     prefix = re.match(r"((lock|rep\w*|bnd|notrack|data16|addr32|[cdefgs]s|rex(\.\w+)?|xacquire|xrelease)\s+)+", text)
     name, _, rest = text[prefix.end():].partition(" ") if prefix else text.partition(" ")
     rest = rest.split("<")[0].strip()
@@ -60,7 +60,7 @@ def parsed(line: str) -> Instruction:
 
 
 def disassembled(library: str, start: int) -> list[Instruction]:
-    """From an entry on: only there does a disassembler know that an instruction begins."""
+    """Disassembles from an entry on, because only there a disassembler knows that an instruction begins."""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address={start:#x}",
                            f"--stop-address={start + 1024:#x}", library], check=True, capture_output=True, text=True).stdout
     return [parsed(line) for line in text.splitlines() if re.match(r"\s+[0-9a-f]+:\t\S", line)]
@@ -82,14 +82,14 @@ def path(library: str, start: int) -> list[Instruction]:
 
 
 def memory(operand: str):
-    """The parts of an operand in memory; None for a register or a constant."""
+    """Returns the parts of a memory operand, or None for a register or a constant."""
     if operand.startswith("$") or operand in WIDE or re.match(r"%[xyz]mm", operand):
         return None
     return MEMORY.match(operand)
 
 
 def foreign_stores(steps: list[Instruction]) -> list[Instruction]:
-    """Writes outside the thread's own memory: that at %fs, that reached from there, and the stack."""
+    """Returns the stores outside the thread's own memory, which is the memory at %fs, the memory reached from there, and the stack."""
     own, foreign = {"%rsp"}, []
     for step in steps:
         if not step.operands or READS_ONLY.fullmatch(step.name):
@@ -125,7 +125,7 @@ def breaches(symbol: str, steps: list[Instruction]) -> list[str]:
 
 
 def machine(library: str) -> str:
-    """Of the library, which another machine's compiler may have made."""
+    """Returns the processor that the library is for. A cross compiler may have made it for another one."""
     with open(library, "rb") as file:
         number = int.from_bytes(file.read(20)[18:20], "little")
     return {62: "x86_64", 183: "aarch64"}.get(number, str(number))

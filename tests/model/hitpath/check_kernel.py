@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Counts what a steady program costs in the kernel: page faults beside glibc's, without huge pages, and system calls of N and of 2N steps.
-check_kernel.py LIBRARY BENCH_FOLDER CLOCK
-  CLOCK: a preload in which each look at the clock takes 1 ms, so that the time that passes does not depend on the machine
+"""Counts what a program in a steady state costs in the kernel: page faults compared with glibc, without huge pages, and the system calls of N and of
+2N steps. check_kernel.py LIBRARY BENCH_FOLDER CLOCK
+  CLOCK is a preloaded library in which each look at the clock takes 1 ms, so that the time does not depend on the machine
 """
 import json
 import subprocess
@@ -12,7 +12,7 @@ from locks import over
 from loops import steady
 
 STEPS, BLOCKS, SEED = 1000000, 400, 1
-TRIES = 3  # page faults: the page cache may just have been emptied; the least is what the program needs
+TRIES = 3  # page faults may be more if the page cache was just emptied, so the least of three counts is used
 
 
 def launched(folder: Path, steps: int, library: str = "", *more: str) -> dict:

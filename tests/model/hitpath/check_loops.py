@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the costs of whole benchmark loops, and compares them with those of loops.json for the compiler.
+"""Counts the costs of whole benchmark loops, and compares them with the costs for the same compiler in loops.json.
 
 check_loops.py [--build FOLDER] [--update] [LOOP...]
-  --build   the folder of libhakmem.so, bench/ and tests/; default: build/
-  --update  writes the counts to loops.json: its diff is the effect of a change
-  LOOP      a part of its name; default: all
+  --build   the folder that has libhakmem.so, bench/ and tests/; the default is build/
+  --update  writes the counts to loops.json; its diff shows the effect of a change
+  LOOP      a part of the loop's name; the default is all loops
 """
 import argparse
 import json
@@ -23,16 +23,17 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FILE = HERE / "loops.json"
 MORE = 1.01
-# How many huge pages the system has to give is not the same at each time.
+# The number of huge pages that the system can provide differs between runs.
 MORE_BY_KIND = {"page_faults_with_huge_pages": 1.25}
-# One more line of code can fill the library's last page.
+# One more line of code can fill the last page of the library and begin another.
 SPARE = {"page_faults": 2, "page_faults_with_huge_pages": 2}
 
 Numbers = dict[str, int]
 
 
 def compiler(library: str) -> str:
-    """Such as gcc 12.2. In a library compiled by clang, the C library's start files name gcc, too."""
+    """Returns the compiler, for example gcc 12.2. If clang compiled a library, the C library's start files in it name gcc too, so clang is looked for
+    first."""
     command = ["readelf", "-p", ".comment", library]
     notes = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     for name, known_by in (("clang", r"clang version "), ("gcc", r"GCC: \(.*\) ")):
@@ -42,7 +43,7 @@ def compiler(library: str) -> str:
 
 
 def judged(name: str, found: Numbers, locked: Numbers) -> tuple[list[str], list[str]]:
-    """The costs above, and those below the locked ones."""
+    """Returns the costs that are above the locked ones, and those that are below them."""
     worse, better = [], []
     if not locked:
         worse.append(f"{name}: not in loops.json")
@@ -59,7 +60,7 @@ def judged(name: str, found: Numbers, locked: Numbers) -> tuple[list[str], list[
 
 
 def compared(counts: dict[str, Numbers], locked: dict[str, Numbers]) -> tuple[int, int]:
-    """Prints a line or more for each loop; how many numbers are worse, and how many better."""
+    """Prints at least one line for each loop. Returns how many numbers are worse, and how many are better."""
     all_worse = all_better = 0
     for name, found in counts.items():
         worse, better = judged(name, found, locked.get(name, {}))
@@ -71,7 +72,7 @@ def compared(counts: dict[str, Numbers], locked: dict[str, Numbers]) -> tuple[in
 
 
 def written(locks: dict[str, dict[str, Numbers]]) -> str:
-    """JSON with a loop a line, as a diff should show it."""
+    """Returns JSON with one loop in each line, so that a diff is easy to read."""
     parts = []
     for name in sorted(locks):
         loops = locks[name].items()
@@ -99,7 +100,7 @@ def counted(bench: Bench, parts: list[str]) -> dict[str, Numbers]:
 
 
 def update(locks: dict[str, dict[str, Numbers]], name: str, counts: dict[str, Numbers]) -> None:
-    """What is no loop any more goes."""
+    """Writes the counts. Removes loops that do not exist any more."""
     known = locks.get(name, {}) | counts
     locks[name] = {loop.name: known[loop.name] for loop in LOOPS if loop.name in known}
     FILE.write_text(written(locks))
@@ -110,7 +111,7 @@ def command_of(script: str, build: Path) -> str:
 
 
 def check(counts: dict[str, Numbers], locked: dict[str, Numbers], command: str) -> int:
-    """The exit code; `command` locks the numbers anew."""
+    """Returns the exit code. `command` is the command that locks the new numbers."""
     worse, better = compared(counts, locked)
     if worse:
         print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the cost of the kernel's modes of huge pages: little memory where huge pages come unasked, nothing where there are none.
+"""Checks the costs in each kernel mode of huge pages: little memory if the kernel gives huge pages unasked, and no costs if it gives none.
 
-check_modes.py LIBRARY BENCH_FOLDER     sets each mode for some seconds and restores the machine; prints a line and skips a mode
-                                        that it may not set
+check_modes.py LIBRARY BENCH_FOLDER     sets each mode for some seconds and restores the machine's mode; prints a line and skips the test if it may
+                                        not set a mode
 """
 import json
 import subprocess
@@ -18,9 +18,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 import thp  # noqa: E402
 
 CANNOT_RUN = 77
-# Faults of 300 threads differ by up to 2.4 % between runs: the median of three misses the bound of 1 % once in some hundred checks.
+# The faults of 300 threads differ by up to 2.4 % between runs. A median of three would exceed the bound of 1 % once in some hundred checks.
 TRIES = 15
-# The kernel's peak lags by up to 64 pages a thread.
+# The peak that the kernel reports may be up to 64 pages too low for each thread.
 SPARE_KIB = 300
 FAULTS_MORE, SPARE_FAULTS = 1.01, 4
 
@@ -29,7 +29,7 @@ FAULTS_MORE, SPARE_FAULTS = 1.01, 4
 class Case:
     name: str
     command: str
-    always: float  # times the memory that it takes with madvise, at most
+    always: float  # largest allowed factor compared with the memory in mode madvise
 
 
 CASES = [
@@ -62,7 +62,7 @@ def took(library: str, folder: Path, case: Case) -> Took:
 
 
 def measured(library: str, folder: Path) -> "dict[str, dict[str, Took]] | None":
-    """By mode, and of programs that are refused huge pages; None where a mode cannot be set."""
+    """Returns the costs by mode, and the costs of programs that get no huge pages. Returns None if a mode cannot be set."""
     found = {}
     for mode in thp.MODES:
         with thp.mode(mode) as problem:

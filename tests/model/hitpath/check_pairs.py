@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Counts the instructions of a pair of malloc(64) and free, including the jumps through the PLT.    check_pairs.py LIBRARY PAIRS
+"""Counts the instructions of a malloc(64) and a free, including the jumps through the PLT.    check_pairs.py LIBRARY PAIRS
 
-callgrind counts exactly; the difference between N and 2N pairs removes the start. The caller's own instructions (the loop, its
+callgrind counts exactly. The difference between N and 2N pairs removes the instructions of the start. The caller's own instructions (the loop and its
 calls) are not counted.
 """
 import sys
@@ -14,7 +14,7 @@ PAIRS = 20000
 
 
 def executed(library: str, program: str, pairs: int) -> int:
-    """Instructions in the library, and in jumps through a PLT, which callgrind names so."""
+    """Returns the instructions in the library and in jumps through a PLT, which callgrind marks by name."""
     found = callgrind.profile([program, str(pairs)], {"LD_PRELOAD": library}, "--skip-plt=no")
     return found.instructions(library) + found.in_plt()
 

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Counts the costs of real programs on HAKMEM, and compares them with those of programs.json for the compiler and the program's version.
+"""Counts the costs of real programs on HAKMEM, and compares them with the costs in programs.json for the same compiler and version of the program.
 
 check_programs.py [--build FOLDER] [--update] [PROGRAM...]
-  --build    the folder of libhakmem.so and bench/; default: build/
-  --update   writes the counts to programs.json: its diff is the effect of a change
-  PROGRAM    a part of its name; default: all
+  --build    the folder that has libhakmem.so and bench/; the default is build/
+  --update   writes the counts to programs.json; its diff shows the effect of a change
+  PROGRAM    a part of the program's name; the default is all programs
 
-"instructions" are the library's own; "instructions with libc" include those of the C library's functions that it calls, as
-for copies by realloc. Those of the process would say less: Lua's hashes depend on addresses, and the same work differs by 2 %. "page
-faults" are those after the program's start: without huge pages, and with them if the kernel's mode is madvise and huge pages are
-available.
+"instructions" are those of the library itself. "instructions with libc" include the C library's functions that it calls, for example to copy in
+realloc. The instructions of the whole process would be less exact: Lua's hashes depend on addresses, so the same work differs by 2 %. "page faults"
+are those after the program's start: without huge pages, and with them if the kernel's mode is madvise and huge pages are available.
 """
 import json
 import os
@@ -40,7 +39,7 @@ class Program:
     name: str
     command: str
     start: str  # the same program with nothing to do
-    version: str  # the command that says it
+    version: str  # the command that prints the version
     env: tuple[str, ...] = ()
 
 
@@ -56,7 +55,8 @@ PROGRAMS = [
 
 @dataclass(frozen=True)
 class Place:
-    """Lua hashes strings with an address of its stack, which the environment's length moves: the preload has paths of one length."""
+    """Copies the preloaded libraries to paths of constant length. Lua hashes strings with a stack address, which depends on the length of the
+    environment."""
 
     build: Path
     work: Path
@@ -77,7 +77,7 @@ class Place:
         return command.format(here=INPUTS, work=self.work).split()
 
     def environment(self, program: Program) -> dict[str, str]:
-        """Time passes only with clock calls; the control group is not read: it varies with the machine."""
+        """Returns the environment. Time passes only with calls of the clock. The control group is not read, because it differs between machines."""
         own = dict(setting.split("=") for setting in program.env)
         return own | {"LD_PRELOAD": f"{self.library}:{self.clock}", "HAKMEM_GOAL": "none", "LC_ALL": "C", "HOME": "/"}
 
@@ -92,7 +92,7 @@ class Place:
         return said["minor_faults"]
 
     def faults_beyond_start(self, program: Program) -> int:
-        """The start's depend on the kernel: how much of a file one fault maps."""
+        """Returns the page faults without those of the start, which depend on how much of a file the kernel maps at one fault."""
         tries = range(3)
         return median_low(self.faults(program, program.command) for _ in tries) - self.faults(program, program.start)
 
@@ -101,7 +101,7 @@ class Place:
         return {"instructions": profile.instructions(self.library), "instructions_with_libc": profile.instructions_with_libc(self.library)}
 
     def kinds_of_faults(self) -> Iterator[str]:
-        """As long as one is looked at, programs that are started get such pages."""
+        """Yields the kinds of page faults that can be counted. While the caller handles one kind, programs that it starts get pages of this kind."""
         if not steady():
             print("notice: page faults are not counted: the system does not let addresses be fixed")
             return
@@ -120,7 +120,7 @@ class Place:
 
 
 def version(program: Program) -> str:
-    """Such as perl 5.36.0; empty where it is not here."""
+    """Returns name and version, for example perl 5.36.0, or an empty string if the program is not installed."""
     line = program.version.split()
     if not shutil.which(line[0]):
         return ""
@@ -130,7 +130,7 @@ def version(program: Program) -> str:
 
 
 def chosen(parts: list[str]) -> dict[str, Program]:
-    """By name and version."""
+    """Returns the programs by name and version."""
     asked = [p for p in PROGRAMS if not parts or any(part in p.name for part in parts)]
     named = {version(p): p for p in asked}
     for program in asked:

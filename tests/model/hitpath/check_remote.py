@@ -2,8 +2,9 @@
 """Counts the cost of a remote free, which must not depend on the order in which blocks of different owners are freed.
 check_remote.py LIBRARY BENCH CLOCK
 
-One thread frees by turns the blocks of others (bench_fanin): counts the instructions behind the hit path of free by callgrind, and
-the memory of the process before and after. No time passes where instructions are counted (CLOCK): else an epoch comes in some runs.
+One thread frees the blocks of other threads in turn (bench_fanin). The script counts with callgrind the instructions after the hit path of free, and
+measures the memory of the process before and after. While instructions are counted, no time passes (CLOCK), because otherwise an epoch would end in
+some runs.
 """
 import json
 import os
@@ -18,14 +19,15 @@ from loops import steady
 
 CANNOT_RUN = 77
 OBJECTS = 40000
-# Of each producer at least so many: the first 64 of each of many threads lie in slabs that they share (see registry.h), word beside word.
+# Least number of blocks of each producer. The first 64 blocks of each of many threads are in slabs that the threads share (see registry.h), word by
+# word.
 EACH = 2000
 MIB = 1024
-# Sizes that two producers have: of one class, of neighbours, and 16 classes apart, where owner n of the one class met owner n + 1
-# of the other.
+# Sizes of the blocks of two producers: one class, neighboring classes, and classes 16 apart, at which owner n of one class collided with owner n + 1
+# of the other class.
 PAIRS = ("16", "16 32", "16 512", "16 576", "48 640", "64", "64 80", "64 768")
 FANS = (2, 8, 64)
-CROWD = 256  # some of whose slabs meet in one entry of the outbox, which has 512
+CROWD = 256  # some slabs of this many producers share an entry of the outbox, which has 512 entries
 SIZES = (16, 64, 576, 4096)
 
 
@@ -37,7 +39,7 @@ class Bench:
 
 
 def instructions(bench: Bench, producers: int, sizes: str) -> float:
-    """A free's, behind the hit path."""
+    """Returns the instructions of one free after the hit path."""
     each = max(OBJECTS // producers, EACH)
     command = [f"{bench.folder}/bench_fanin", str(producers), str(each * producers), *sizes.split()]
     environment = {"LD_PRELOAD": f"{bench.library}:{bench.clock}", "HAKMEM_GOAL": "none"}
@@ -46,7 +48,7 @@ def instructions(bench: Bench, producers: int, sizes: str) -> float:
 
 
 def growth(bench: Bench, producers: int, size: int) -> float:
-    """RSS after all blocks were freed, in percent of that before."""
+    """Returns the RSS after all blocks were freed, in percent of the RSS before."""
     objects = max(producers * 100, min(500_000, 256 * MIB * 1024 // size))
     command = [f"{bench.folder}/bench_fanin", "--json", str(producers), str(objects), str(size)]
     ended = subprocess.run(command, env={**os.environ, "LD_PRELOAD": bench.library}, capture_output=True, text=True, check=True)
@@ -55,7 +57,7 @@ def growth(bench: Bench, producers: int, size: int) -> float:
 
 
 def lock(name: str, bench: Bench) -> str:
-    """The bound for the compiler of the library."""
+    """Returns the name of the bound for the compiler of the library."""
     return name + ("_by_clang" if compiler(bench.library).startswith("clang") else "")
 
 

@@ -1,4 +1,4 @@
-"""The bounds of locks.json, each with its reason."""
+"""Reads the bounds of locks.json, which has a reason for each."""
 import json
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def bound(name: str) -> int:
 
 
 def over(name: str, found: float, what: str) -> list[str]:
-    """What to say of a number beyond its bound: nothing if it is not."""
+    """Returns a message if the number is above its bound, and otherwise an empty list."""
     if found <= bound(name):
         return []
     return [f"{what}: {found:g}, at most {bound(name)} ({LOCKS[name]['why']})"]

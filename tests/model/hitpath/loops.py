@@ -1,4 +1,4 @@
-"""The loops whose costs are locked, and how they are counted."""
+"""Lists the loops whose costs are locked, and counts their costs."""
 import ctypes
 import json
 import re
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import callgrind
 
-# What the os room calls of libc to get into the kernel, also by the names that callgrind may show.
+# Functions of libc with which src/os enters the kernel, including other names that callgrind may show for them.
 KERNEL = re.compile(
     r"_*(mmap|munmap|mremap|mprotect|madvise|syscall|open|read|write|close|getrlimit)(64)?(@.*)?")
 ADDR_NO_RANDOMIZE, PR_SET_THP_DISABLE = 0x0040000, 41
@@ -20,7 +20,7 @@ ADDR_NO_RANDOMIZE, PR_SET_THP_DISABLE = 0x0040000, 41
 class Loop:
     name: str
     command: str
-    step_ms: int = 0  # how much later it is at each look at the clock
+    step_ms: int = 0  # milliseconds that each look at the clock adds to the time
 
     def line(self, folder: Path) -> list[str]:
         program, *arguments = self.command.split()
@@ -54,37 +54,37 @@ LOOPS = [
 
 
 def steady() -> bool:
-    """Addresses that are the same in each run, and no huge pages, for all programs that are started
-    from here on: page faults repeat then. False if the system refuses."""
+    """Gives all programs that are started from now on the same addresses in each run and no huge pages, so that their page faults are the same in
+    each run. Returns False if the system refuses this."""
     fixed = ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE) >= 0
     return huge_pages(False) and fixed
 
 
 def huge_pages(allowed: bool) -> bool:
-    """For all programs that are started from here on."""
+    """Allows or forbids huge pages for all programs that are started from now on. Returns whether it succeeded."""
     return ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, int(not allowed), 0, 0, 0) == 0
 
 
 @dataclass(frozen=True)
 class Bench:
     library: str
-    folder: Path  # of the programs
+    folder: Path  # the folder of the programs
     clock: str
     present: str = ""
 
     def environment(self, loop: Loop, library: str) -> dict[str, str]:
-        # How many files say what the control group allows is the machine's affair: they are not looked at.
+        # Without HAKMEM_GOAL=none the library would read files of the control group, and their number depends on the machine.
         return {"LD_PRELOAD": f"{library}:{self.clock}", "CLOCK_STEP_MS": str(loop.step_ms), "HAKMEM_GOAL": "none"}
 
     def counted(self, loop: Loop) -> tuple[int, int]:
-        """Instructions that the library executed, and its system calls."""
+        """Returns the instructions that the library executed, and its system calls."""
         found = callgrind.profile(loop.line(self.folder), self.environment(loop, self.library))
         calls = found.calls_out(self.library)
         system_calls = sum(times for name, times in calls if KERNEL.fullmatch(name))
         return found.instructions(self.library), system_calls
 
     def faults(self, loop: Loop, library: str) -> int:
-        """Without those of the files' pages, which are present at the start."""
+        """Returns the page faults of a run. Does not count the faults on the pages of files, because these pages are present at the start."""
         with TemporaryDirectory() as folder:
             present = Path(folder) / "faults"
             environment = self.environment(loop, library)
@@ -98,8 +98,8 @@ class Bench:
             return said["minor_faults"] - int(present.read_text())
 
     def faults_beyond_idle(self, loop: Loop) -> int:
-        """Beyond those of an idle process without the library. One run in twenty has one less: so
-        it is a median."""
+        """Returns the page faults beyond those of an idle process without the library. One run in twenty has one fault less, so this is the median of
+        three runs."""
         tries = range(3)
         return median_low(self.faults(loop, self.library) - self.faults(START, "") for _ in tries)
 

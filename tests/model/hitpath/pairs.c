@@ -1,4 +1,5 @@
-/* pairs N: N times malloc(64) and free of the same block; check_pairs.py counts its instructions. */
+/* Usage: pairs N
+ * Calls malloc(64) and free of the same block N times. check_pairs.py counts the instructions. */
 #include <stdio.h>
 #include <stdlib.h>
 

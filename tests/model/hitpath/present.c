@@ -1,6 +1,6 @@
-/* A preload, linked with initfirst: the read-only pages of all mapped files are present before the first constructor runs. The page
- * faults of that are written to the file PRESENT_FAULTS. Without it, the number of faults depends on which copies of libc's functions
- * the processor makes it choose, and on what the page cache holds of the files. */
+/* A library to preload, linked with initfirst. It makes the read-only pages of all mapped files present before the first constructor runs, and writes
+ * the number of page faults that this takes to the file PRESENT_FAULTS. Without this library, the number of faults would depend on which variants of
+ * libc's functions the processor selects, and on which parts of the files are in the page cache. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <link.h>
@@ -30,7 +30,7 @@ static int touch_file(struct dl_phdr_info *file, size_t size, void *page_size)
     return 0;
 }
 
-/* libc's own environment is not set yet. */
+/* Returns the value of a variable. getenv cannot be used, because libc's own environment is not set yet. */
 static const char *value_of(char **environment, const char *name)
 {
     size_t length = strlen(name);

@@ -1,4 +1,4 @@
-"""Controls of this folder's checks: small libraries and numbers, each wrong in one way, must be reported.    test_hitpath.py PAIRS CLOCK CC"""
+"""Tests the checks of this folder: small libraries and numbers with one mistake each must be reported.    test_hitpath.py PAIRS CLOCK CC"""
 import contextlib
 import io
 import json
@@ -30,13 +30,13 @@ void elsewhere(void);
 """
 MALLOC = "void *malloc(size_t n) { void *p = self->top[n]; self->top--; BREAK return p; }\n"
 FREE = "void free(void *p) { *self->top = p; self->top++; }\n"
-# 66 and 1 instructions, and a block that is new each time.
+# malloc has 66 instructions and free has 1. malloc returns a new block each time.
 LONG = """__asm__(".text; .globl malloc, free; .type malloc, @function; .type free, @function;"
 "malloc: .rept 60; nop; .endr; lea room(%rip), %rax; add used(%rip), %rax; add $15, %rdi; and $-16, %rdi; add %rdi, used(%rip); ret;"
 ".size malloc, .-malloc; free: ret; .size free, .-free;"
 ".bss; .balign 16; used: .skip 16; room: .skip 1 << 24; .section .note.GNU-stack,\\"\\",@progbits");
 """
-# Each malloc asks the kernel.
+# Each malloc makes a system call.
 ASKING = """#include <sys/mman.h>
 static char room[1 << 24], *next = room;
 void *malloc(size_t size) { madvise(0, 0, 0); char *p = next; next += (size + 15) & -(size_t)16; return p; }
@@ -183,7 +183,7 @@ class Loops(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """Of real programs only that version is compared which is locked."""
+    """Costs of a real program are compared only if its version is the locked one."""
 
     def answer(self, locks: str, version: str, costs: dict[str, int]) -> int:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:

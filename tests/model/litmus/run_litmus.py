@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the litmus tests of the protocols between threads, by herd7, on the memory model of C (RC11).
+"""Runs the litmus tests of the protocols between threads with herd7, on the memory model of C (RC11).
 
 run_litmus.py [FILE...]
-  Each file has a forbidden outcome and places {order|weaker order}. With the orders that the code has, no execution may show the outcome.
-  The controls: with any one of them weakened, some execution must.
-  RC11 lets no load be read behind a later store of its thread, which processors do. A file whose controls are about that names another model
-  of C ("Model c11_partialSC").
-  77: there is no herd7 here, and Debian's cannot be fetched.
+  Each file has a forbidden outcome and places of the form {order|weaker order}. With the orders of the code, no execution may show the outcome.
+  Negative controls: if any one of the orders is weakened, some execution must show the outcome.
+  In RC11, no load can be reordered after a later store of its thread, although processors do this. A file whose controls are about this reordering
+  names another model of C ("Model c11_partialSC"). The script exits with 77 if herd7 is not installed and Debian's herd7 cannot be fetched.
 """
 import platform
 import re
@@ -19,11 +18,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CHOICE = re.compile(r"\{(atomic_thread_fence\(\w+\);|memory_order_\w+)\|(atomic_thread_fence\(\w+\);|memory_order_\w+|)\}")
 ORDER = re.compile(r"memory_order_(?!seq_cst)|hk_load_acquire|hk_store_release|HK_FENCE|__ATOMIC_(?!SEQ_CST)")
-LEAST = 8  # files
+LEAST = 8  # least number of files
 
 
 def herd() -> list[str]:
-    """Debian's, from a later suite if this one has none: it runs by the loader and the libraries that it was built with."""
+    """Returns the command for herd7. If this system has none, it is Debian's from a later suite, run with the loader and libraries that it was built
+    for."""
     if shutil.which("herd7"):
         return ["herd7"]
     arch, triple, loader = {"x86_64": ("amd64", "x86_64-linux-gnu", "lib64/ld-linux-x86-64.so.2"),
@@ -35,7 +35,7 @@ def herd() -> list[str]:
     root = Path(found.stdout.strip())
     libraries = f"{root}/usr/lib/{triple}"
     command = [f"{root}/usr/{loader}", "--library-path", libraries, f"{root}/usr/bin/herd7", "-set-libdir", f"{root}/usr/share/herdtools7/herd"]
-    # The suite moves: what it has today may not run here.
+    # The suite changes, so its current version may not run here.
     tried = subprocess.run([*command, "-version"], capture_output=True, text=True)
     if tried.returncode != 0:
         print(f"litmus: Debian's herd7 does not run here: {tried.stderr.strip()}")
@@ -44,13 +44,13 @@ def herd() -> list[str]:
 
 
 def variant(text: str, weakened: int) -> str:
-    """The orders as they are; but for one, if its number is given."""
+    """Returns the text with the orders of the code. If a number is given, this one order is weakened."""
     choices = iter(range(len(CHOICE.findall(text))))
     return CHOICE.sub(lambda found: found[2 if next(choices) == weakened else 1], text)
 
 
 def observed(command: list[str], text: str) -> str:
-    """Never, Sometimes or Always."""
+    """Returns Never, Sometimes or Always."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "test.litmus")
         file.write_text(text)
@@ -77,14 +77,14 @@ def check(command: list[str], path: Path) -> list[str]:
 
 
 def names_are_there(paths: list[Path]) -> list[str]:
-    """Each function that a comment names is one of the core's."""
+    """Checks that each function that a comment names exists in the core."""
     core = "\n".join(path.read_text() for path in (HERE.parents[2] / "src").rglob("*.[ch]"))
     return [f"{path.name}: there is no {name}() in src/" for path in paths for name in re.findall(r"\b([a-z_]{5,})\(\)", path.read_text())
             if not re.search(rf"\b{name}\(", core)]
 
 
 def orders_have_reasons() -> list[str]:
-    """Each file of the core with an explicit order is named in the table of docs/PROOFS.md."""
+    """Checks that the table of docs/PROOFS.md names each file of the core that has an explicit memory order."""
     root = HERE.parents[2]
     table = (root / "docs/PROOFS.md").read_text().split("### Each order")[1].split("\n## ")[0]
     named = set(re.findall(r"\b[a-z_]+\.[ch]\b", table))

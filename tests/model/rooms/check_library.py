@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the interface of libhakmem.so: its exports, its needs, and its static TLS.
+"""Checks the interface of libhakmem.so: its exports, the libraries that it needs, and its static TLS.
 
 check_library.py LIBRARY EXPORTS... [--write]
-  EXPORTS  one symbol a line, # for comments; a difference is printed as a diff. The library exports the symbols of all lists
-  --write  rewrites the last list from the library, for an intended change
+  EXPORTS  one symbol in each line, # for comments; a difference is printed as a diff. The library must export the symbols of all lists
+  --write  rewrites the last list from the library, after an intended change
 """
 import difflib
 import re
@@ -69,7 +69,7 @@ def check_segments(library: str) -> list[str]:
 
 
 def check_undefined(library: str) -> list[str]:
-    """C++ may be called only where the program brings it."""
+    """References to C++ functions must be weak, because only some programs have a C++ library."""
     undefined = [line.split() for line in run("nm", "-D", "--undefined-only", library).splitlines()]
     return [f"needs {fields[-1]}: a reference into C++ must be weak" for fields in undefined
             if fields[-2] == "U" and re.match(r"_Z|__cxa_(?!finalize|atexit|thread_atexit_impl)|__gxx_", fields[-1])]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks src/ against the rules in rooms.json.   check_rooms.py [SRC [RULES [BUILD]]]
 
-BUILD is a build folder, whose CTest lists the tests that exist. Without BUILD, or in a build without cmocka, state_tested_by is not
-checked. Prints one line for each breach, file:line first, and exits 1; without breaches, prints one line of measures.
+BUILD is a build folder. Its CTest lists the tests that exist. Without BUILD, or in a build without cmocka, state_tested_by is not checked. The script
+prints one line for each breach, which begins with file:line, and exits with 1. Without breaches, it prints one line of measures.
 """
 import json
 import statistics
@@ -18,12 +18,12 @@ SUFFIXES = {".c", ".h", ".def"}
 
 
 def node_of(name: str) -> str:
-    """The node of the dependency graph: a .c, its header and its table share one."""
+    """Returns the node of the dependency graph. A .c file, its header and its table share one node."""
     return name.rsplit(".", 1)[0]
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
-    """The shortest circle through each node; each circle once."""
+    """Returns the shortest circle through each node, and each circle only once."""
     found, known = [], set()
     for start in sorted(arrows):
         circle = way_back(arrows, start)
@@ -64,10 +64,10 @@ class House:
         return parts[0] if len(parts) == 2 and parts[0] in self.rules["rooms"] else None
 
     def inhabitants(self):
-        """(name, source, room) of each file in a room."""
+        """Returns (name, source, room) of each file in a room."""
         return [(name, source, self.room_of(name)) for name, source in self.files.items() if self.room_of(name)]
 
-    # One method for each rule.
+    # Each of the following methods checks one rule.
 
     def check_rules_point_down(self) -> None:
         order = list(self.rules["rooms"])
@@ -136,12 +136,12 @@ class House:
                 visit(name, [name])
 
     def definitions(self) -> dict[str, str]:
-        """The functions and variables that a .c defines with external linkage -> the node that defines them."""
+        """Returns a map from the functions and variables that a .c file defines with external linkage to the node that defines them."""
         return {symbol: node_of(name) for name, source, _ in self.inhabitants() if name.endswith(".c")
                 for symbol in source.defined()}
 
     def arrows(self) -> dict[str, dict[str, str]]:
-        """node -> the nodes of its room that it includes, or whose functions and variables it names -> the place."""
+        """Returns for each node the nodes of its room that it includes, or whose functions and variables it names, with the place of the name."""
         owner, found = self.definitions(), defaultdict(dict)
         for name, source, room in self.inhabitants():
             here, seen = node_of(name), [(node_of(target), line, target) for target, line in source.includes if target in self.files]
@@ -153,7 +153,7 @@ class House:
         return found
 
     def check_circles(self) -> None:
-        """No two files of a room depend on each other, not even through others."""
+        """No two files of a room may depend on each other, not even through other files."""
         arrows = self.arrows()
         for circle in circles({node: set(to) for node, to in arrows.items()}):
             name = min(name for name in self.files if node_of(name) == circle[0])
@@ -200,12 +200,12 @@ class House:
                     self.breach(name, line, f"{door}(): only {place} reads the environment")
 
     def shared_state(self) -> dict[str, str]:
-        """The variables that a .c defines for other files -> their room."""
+        """Returns a map from the variables that a .c file defines for other files to their room."""
         return {variable: room for name, source, room in self.inhabitants() if name.endswith(".c")
                 for variable in source.state() if variable in source.defined()}
 
     def states(self) -> dict[str, list[str]]:
-        """A .c -> the variables that it defines, and those of its room that it names."""
+        """Returns for each .c file the variables that it defines, and the variables of its room that it names."""
         shared, found = self.shared_state(), {}
         for name, source, room in self.inhabitants():
             if name.endswith(".c"):
@@ -215,7 +215,7 @@ class House:
         return found
 
     def check_state_is_tested(self) -> None:
-        """A .c with state, its own or its room's, has a unit test of its name, or rooms.json names the test that covers it."""
+        """A .c file with state, its own or its room's, must have a unit test of its name, or rooms.json must name the test that covers it."""
         if self.tests is None:
             return
         covered = self.rules["state_tested_by"]
@@ -244,7 +244,7 @@ class House:
 
 
 def tests_of(build: str) -> set[str] | None:
-    """The names of a build's tests; None if the build has no unit tests."""
+    """Returns the names of a build's tests, or None if the build has no unit tests."""
     listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     names = {test["name"] for test in json.loads(listed.stdout)["tests"]}
     if any(name.startswith("unit_") for name in names):

@@ -1,9 +1,9 @@
-"""Reads C well enough for the rooms test: removes comments and strings, finds directives, functions and variables."""
+"""Reads C well enough for the test `rooms`: removes comments and strings, and finds directives, functions and variables."""
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# One pass, so that a quote inside a comment and a comment sign inside a string are read correctly.
+# Everything is matched in one pass, so that a quote inside a comment and a comment sign inside a string are read correctly.
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
 DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$', re.M)
@@ -12,7 +12,7 @@ WORD = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\b")
 MACRO = re.compile(r"\bHK_[A-Z_]+\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 ATTRIBUTE = re.compile(r"\b(?:__attribute__|_Alignas|alignas)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
-# A call that stands where a declaration may: MACRO(a, (b), c)
+# A macro call in a place where a declaration may be: MACRO(a, (b), c)
 MACRO_CALL = re.compile(r"[A-Z_][A-Z0-9_]*\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 TYPE_ONLY = re.compile(r"(?:(?:struct|union|enum)\s*\w*\s*(?:\{\})?)?")
 
@@ -31,13 +31,13 @@ def _blank(match: re.Match) -> str:
 
 
 def _without_directives(text: str, which: str = "") -> str:
-    """Directives out, with their continuation lines; the line count stays."""
+    """Removes directives with their continuation lines. The number of lines stays the same."""
     directive = r"^[ \t]*#[ \t]*" + which + r"(?:[^\n\\]|\\.|\\\n)*"
     return re.sub(directive, lambda m: "\n" * m.group().count("\n"), text, flags=re.M)
 
 
 def _shallow(text: str) -> str:
-    """What stands between braces out, but for the braces."""
+    """Removes the text between braces, but keeps the outermost braces."""
     kept, depth = [], 0
     for part in re.split(r"([{}])", text):
         depth -= part == "}"
@@ -53,7 +53,7 @@ class Source:
         self.raw = path.read_text(encoding="utf-8")
         self.code = NOISE.sub(_blank, self.raw)
         self.lines = self.raw.count("\n") + (not self.raw.endswith("\n"))
-        # Includes are read from text that has lost its comments only: the names are strings.
+        # Includes are read from text without comments but with strings, because the names are strings.
         bare = NOISE.sub(lambda m: m.group() if m.group()[0] in "\"'" else _blank(m), self.raw)
         self.includes = [(m[1], self._line(bare, m.start())) for m in INCLUDE.finditer(bare) if m[1]]
         self.system_includes = [(m[2], self._line(bare, m.start())) for m in INCLUDE.finditer(bare) if m[2]]
@@ -63,7 +63,7 @@ class Source:
         return text.count("\n", 0, offset) + 1
 
     def conditionals(self) -> list[tuple[int, str]]:
-        """(line, directive) of every conditional but the header guard's own two."""
+        """Returns (line, directive) of every conditional, except the two of the header guard."""
         found = [(self._line(self.code, m.start()), m[1], m[2].strip()) for m in DIRECTIVE.finditer(self.code)]
         guarded = (len(found) >= 3 and found[0][1] == "ifndef" and found[1][1] == "define" and found[-1][1] == "endif"
                    and found[0][2] == found[1][2] and self.name.endswith(".h"))
@@ -71,20 +71,20 @@ class Source:
         return [(line, f"#{word} {rest}".strip()) for line, word, rest in inner if word in CONDITIONALS]
 
     def uses(self, names: list[str], but_in: str = "") -> list[tuple[int, str]]:
-        """(line, name) wherever one of the names stands, but as a member of a struct, or second in the macro `but_in`."""
+        """Returns (line, name) for each use of one of the names, except as a member of a struct or as the second argument of the macro `but_in`."""
         pattern = re.compile(r"(?<![\w.])(?<!->)(" + "|".join(map(re.escape, names)) + r")\b")
-        text = _without_directives(self.code, "include")  # a macro's body counts, <sys/mman.h> is not a call
+        text = _without_directives(self.code, "include")  # the body of a macro counts, but <sys/mman.h> is not a call
         if but_in:
             text = re.sub(rf"(\b{but_in}\([\w *]+,\s*)(\w+)", lambda m: m[1] + "_" * len(m[2]), text)
         return [(self._line(text, m.start()), m[1]) for m in pattern.finditer(text)]
 
     def words(self) -> list[tuple[str, int]]:
-        """(word, line) of every identifier, except members of structs and text in directives other than #define."""
+        """Returns (word, line) of every identifier, except members of structs and text in directives other than #define."""
         text = _without_directives(self.code, "include")
         return [(m[1], self._line(text, m.start())) for m in WORD.finditer(text)]
 
     def defined(self) -> list[str]:
-        """The functions and variables of this file that others may name: defined at file scope, not static, beginning with hk_ or hak_."""
+        """Returns the functions and variables that other files may name: those at file scope that are not static and begin with hk_ or hak_."""
         text = MACRO.sub(" ", ATTRIBUTE.sub(" ", _shallow(_without_directives(self.code))))
         found = []
         for statement in re.split(r"[;}]", text):
@@ -99,12 +99,12 @@ class Source:
         return found
 
     def members(self, names: list[str]) -> list[tuple[int, str]]:
-        """(line, name) wherever one of the names is called through a struct."""
+        """Returns (line, name) for each call of one of the names through a struct."""
         pattern = re.compile(r"(?:\.|->)\s*(" + "|".join(map(re.escape, names)) + r")\s*\(")
         return [(self._line(self.code, m.start()), m[1]) for m in pattern.finditer(self.code)]
 
     def functions(self) -> list[Function]:
-        """Definitions at file scope, with their length from the first line of the declarator to the closing brace."""
+        """Returns the definitions at file scope, with their length from the first line of the declarator to the closing brace."""
         text = ATTRIBUTE.sub(lambda m: " " + "\n" * m.group().count("\n"), _without_directives(self.code))
         found, depth, start, opened = [], 0, 0, None
         for m in re.finditer(r"[{};]", text):
@@ -123,7 +123,7 @@ class Source:
         return found
 
     def state(self) -> list[str]:
-        """The variables at file scope that may change."""
+        """Returns the variables at file scope that may change."""
         text = ATTRIBUTE.sub(" ", _without_directives(self.code))
         found, depth, item = [], 0, ""
         for piece in re.split(r"([{};])", text):
@@ -145,11 +145,11 @@ class Source:
 
     @staticmethod
     def _variable(item: str) -> str | None:
-        """The name, if an item at file scope (without the contents of braces) defines a variable that is not const."""
+        """Returns the name if an item at file scope (without the contents of braces) defines a variable that is not const."""
         declared = re.split(r"(?<![=!<>])=(?!=)", item)[0].strip()
         while call := MACRO_CALL.match(declared):
             declared = declared[call.end():].strip()
-        declared = re.sub(r"\s+HK_[A-Z_]+$", "", declared)  # such as the section that it goes to
+        declared = re.sub(r"\s+HK_[A-Z_]+$", "", declared)  # for example the name of its section
         if re.match(r"(?:typedef|extern)\b", declared) or TYPE_ONLY.fullmatch(declared):
             return None
         pointer = re.search(r"\(\s*\*\s*(const\b)?\s*(\w+)[^()]*\)\s*\(", declared)
@@ -161,7 +161,7 @@ class Source:
 
     @staticmethod
     def _definition(head: str) -> str | None:
-        """The function's name, if the text before a brace at file scope is a function's head."""
+        """Returns the function's name if the text before a brace at file scope is the head of a function."""
         head = head.strip()
         if not head.endswith(")") or re.search(r"(?<![=!<>])=(?!=)", head):
             return None

@@ -1,4 +1,4 @@
-"""Controls of check_library.py: small libraries, each wrong in one way.   test_check_library.py CC"""
+"""Tests check_library.py with small libraries that have one mistake each.   test_check_library.py CC"""
 import subprocess
 import sys
 import tempfile

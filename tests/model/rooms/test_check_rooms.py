@@ -1,6 +1,6 @@
-"""Controls of check_rooms.py: a small sound tree passes, and a tree that breaks one rule is reported at the right place.
+"""Tests check_rooms.py: a small sound tree passes, and a tree that breaks one rule is reported at the right place.
 
-The tree and its rules are made up here. They need not change when src/ or rooms.json does; only their keys are those of rooms.json.
+The tree and its rules are invented. They need not change when src/ or rooms.json changes. Only their keys are those of rooms.json.
 """
 import json
 import tempfile
@@ -51,7 +51,7 @@ SOUND = {
 
 TESTS = {"unit_map", "unit_ledger", "early"}
 
-# A change of the sound tree -> the breach that must be reported; None: no breach.
+# A change of the sound tree -> the breach that must be reported, or None if there must be no breach.
 BROKEN = {
     "arrow up": ({"os/os.h": '#include "span/map.h"\n'}, "os/os.h:1: os may not include span"),
     "arrow to a sibling": ({"ledger/stats.c": '#include "tables/rows.def"\n'}, "ledger/stats.c:1: ledger may not include tables"),
@@ -190,12 +190,12 @@ class Rooms(unittest.TestCase):
                 self.assertEqual(Source(path, "a.c").state(), expected)
 
     def test_circles_between_rooms_are_arrows_up(self):
-        """Only files of one room make a circle."""
+        """Only files of one room can form a circle."""
         change = {"os/os.c": SOUND["os/os.c"] + "void hk_down(void) { hk_up(); }\n", "span/map.c": SOUND["span/map.c"] + "void hk_up(void) { hk_down(); }\n"}
         self.assertEqual(breaches(SOUND | change), [])
 
     def test_every_rule_has_a_control(self):
-        """Without any one of the rules, at least one control fails."""
+        """If any one of the rules is removed, at least one control must fail."""
         rules = [name for name in dir(House) if name.startswith("check_") and name != "check_rules_point_down"]
         for rule in rules:
             original = getattr(House, rule)

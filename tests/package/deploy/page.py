@@ -1,4 +1,5 @@
-"""The blocks of docs/DEPLOY.md that are tried, and what it takes to try them: other paths and ports, and a folder for the reports."""
+"""Reads the blocks of docs/DEPLOY.md that are tested, and provides what is needed to run them: other paths and ports, and a folder for the
+reports."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Case(unittest.TestCase):
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
 
     def command(self, name: str, **others: str) -> str:
-        """The command of a block; each of `others`, and the paths, must stand in it."""
+        """Returns the command of a block. The paths and each name in `others` must be in the command, and are replaced."""
         command = BLOCKS[name].strip()
         for old, new in {IN_PAGE: LIBRARY, REPORTS: str(self.reports), **others}.items():
             if old in (IN_PAGE, REPORTS) and not command.startswith("LD_PRELOAD="):
@@ -59,7 +60,7 @@ class Case(unittest.TestCase):
 
     @staticmethod
     def as_exec(command: str) -> str:
-        """Variables before a command are for `env` where the shell is to be replaced."""
+        """Returns the command with `env` before its variables, if it has any, because `exec` replaces the shell."""
         return f"env {command}" if re.match(r"[A-Z_]+=", command) else command
 
     def run_it(self, command: str) -> str:
@@ -78,14 +79,14 @@ class Case(unittest.TestCase):
         return result
 
     def summed(self) -> dict:
-        """As `hakmem report DIR` sums them."""
+        """Returns the sums of the reports, as `hakmem report DIR` prints them."""
         done = subprocess.run([sys.executable, "-m", "hakmem", "report", str(self.reports), "--json", "-"], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
     def served(self, least: int, command: str, processes: int = 1) -> dict:
-        """HAKMEM's own counters: each of so many processes of this name allocated so often."""
+        """Checks by HAKMEM's own counters that at least `processes` processes of this command made at least `least` allocations each."""
         found = self.summed()
         mine = [row for row in found["processes"] if row["command"].startswith(command) and row["malloc"] >= least]
         self.assertGreaterEqual(len(mine), processes, found["processes"])

@@ -1,4 +1,4 @@
-"""Checks the parts of docs/DEPLOY.md that need no server: the unit, the pod, the image, the sweep, and Python's multiprocessing; and that
+"""Checks the parts of docs/DEPLOY.md that need no server: the unit, the pod, the image, the sweep, and Python's multiprocessing. It also checks that
 each of these checks can fail."""
 
 import json
@@ -27,7 +27,7 @@ if __name__ == "__main__":
         each.join()
 """
 INSTRUCTIONS = {"FROM", "RUN", "COPY", "ENV", "CMD"}
-SYSTEM_PYTHON = "/usr/bin/python3"  # has PyYAML as a Debian package
+SYSTEM_PYTHON = "/usr/bin/python3"  # it has PyYAML as a Debian package
 
 
 class Page(Case):
@@ -111,7 +111,7 @@ class Commands(Case):
         self.assertTrue(parents & {row["process"] for row in found["processes"]})
 
     def plain(self) -> bool:
-        """False where python3 is a shell script, as pyenv's are."""
+        """Returns False if python3 is a shell script, as pyenv's is."""
         with open(self.needs("python3"), "rb") as file:
             return file.read(4) == b"\x7fELF"
 
@@ -123,7 +123,7 @@ class Commands(Case):
         self.assertEqual({file.name for file in self.reports.iterdir()}, {"1.prom", "3.json"})
 
     def test_glibc_would_be_seen(self) -> None:
-        """The control of all that are served."""
+        """Negative control of all tests that check whether HAKMEM serves a program."""
         (self.folder / "jobs.py").write_text(JOBS)
         command = self.command("multiprocessing", python3=os.sys.executable).replace("LD_PRELOAD=", "LD_PRELOAD_NOT=")
         self.run_it(command)

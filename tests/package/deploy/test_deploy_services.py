@@ -1,5 +1,5 @@
-"""Checks the servers of docs/DEPLOY.md: each is started by its line there, used, ended as it ends in service, and seen to be served by the
-counters of its reports. What is not installed is left out."""
+"""Checks the servers of docs/DEPLOY.md. Each is started by its command there, used, and ended as in production. The counters of its reports must show
+that HAKMEM served it. Servers that are not installed are left out."""
 
 import glob
 import os
@@ -119,7 +119,7 @@ class Services(Case):
         script = "/bin/ls / >/dev/null; /bin/ls / >/dev/null; exit 0"
         preload = self.command("node").split()[0].split("=", 1)[1]
         subprocess.run(["sh", "-c", script], env=self.env | {"LD_PRELOAD": preload, "HAKMEM_REPORT": f"{self.reports}/%p.prom"}, check=True)
-        holder = socket.socket()  # bound until the end, so that nobody else gets the port
+        holder = socket.socket()  # stays bound until the end, so that nobody else gets the port
         self.addCleanup(holder.close)
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

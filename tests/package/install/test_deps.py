@@ -1,4 +1,4 @@
-"""Checks that `make` installs nothing by itself: on a machine without a compiler it names what is missing and how to get it."""
+"""Checks that `make` installs nothing by itself. On a machine without a compiler it names what is missing and how to get it."""
 import os
 import shutil
 import subprocess

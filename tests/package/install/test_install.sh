@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_install.sh BUILD CMAKE GENERATOR CC CXX LIBDIR
-# Installs the build into a prefix, moves it, and uses it by pkg-config, by find_package and by hakmem-run.
+# Installs the build into a prefix, moves the prefix, and uses it with pkg-config, find_package and hakmem-run.
 set -eu
 build=$1 cmake=$2 generator=$3 cc=$4 cxx=$5 libdir=$6
 here=$(dirname -- "$(readlink -f -- "$0")")/programs
@@ -12,7 +12,7 @@ unset LD_PRELOAD LD_LIBRARY_PATH HAKMEM_REPORT HAKMEM_CONF 2>/dev/null || true
 fail() { echo "FAILED: $*" >&2; exit 1; }
 step() { echo "-- $*"; }
 
-# The second half of the life of a package: it is moved (a container, a home folder) and must still find itself.
+# An installed package may be moved (into a container, into a home folder), and must still find its files.
 step "install, then move"
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"
@@ -31,7 +31,7 @@ PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 export PKG_CONFIG_PATH
 version=$(pkg-config --modversion hakmem)
 cd "$work"
-# The words of pkg-config are options.
+# The words that pkg-config prints are options, so they are not quoted.
 # shellcheck disable=SC2046
 shared() { "$@" $(pkg-config --cflags --libs hakmem) -Wl,-rpath,"$prefix/$libdir"; }
 # shellcheck disable=SC2046
@@ -43,7 +43,7 @@ shared "$cc" -O2 -o c_shared "$here/uses.c";            check ./c_shared "$versi
 static "$cc" -O2 -o c_static "$here/uses.c";            check ./c_static "$version"
 shared "$cxx" -O2 -std=c++17 -o x_shared "$here/uses.cpp"; check ./x_shared "$version"
 static "$cxx" -O2 -std=c++17 -o x_static "$here/uses.cpp"; check ./x_static "$version"
-# --as-needed is the default on some distributions, and would drop a library that no symbol asks for.
+# --as-needed is the default on some distributions. It would remove a library of which no symbol is needed.
 shared "$cc" -Wl,--as-needed -o silent "$here/silent.c"; check ./silent libhakmem
 static "$cc" -o silent_static "$here/silent.c";          check ./silent_static silent_static
 static "$cc" -static -O2 -o c_fully "$here/uses.c";      check ./c_fully "$version"
@@ -66,13 +66,13 @@ if ./plain libhakmem >/dev/null; then fail "the control: without the launcher th
 run=$prefix/bin/hakmem-run
 check "$run" ./plain libhakmem
 check "$run" -- ./plain libhakmem
-check "$build/hakmem-run" ./plain libhakmem # where it was built, as the last lines of make say
+check "$build/hakmem-run" ./plain libhakmem # in the build folder, as the last lines of make say
 ln -s "$run" "$work/link";               check "$work/link" ./plain libhakmem
 check "$run" --report "$work/report.json" ./plain libhakmem
 [ -s "$work/report.json" ] || fail "--report wrote nothing"
 check "$run" --report="$work/report.txt" -- ./plain libhakmem
 [ -s "$work/report.txt" ] || fail "--report= wrote nothing"
-# The protections: what the user has set stays.
+# The options for protections must keep values that the user has set.
 check "$run" --hardened ./plain libhakmem-hardened
 "$run" --hardened --guard sh -c 'env | grep ^HAKMEM_ | sort' >out
 printf 'HAKMEM_GUARD_SAMPLE=1m\nHAKMEM_HARDENED=1\nHAKMEM_SAFE_FREE=1\n' | cmp - out || { cat out; fail "--hardened --guard"; }
@@ -83,12 +83,12 @@ mv "$prefix/$libdir/libhakmem-hardened.so" "$work/away"
 "$run" --hardened ./plain 2>out && fail "without its library, --hardened must be refused"
 grep -q 'no libhakmem-hardened.so' out || { cat out; fail "... with a reason"; }
 mv "$work/away" "$prefix/$libdir/libhakmem-hardened.so"
-# What was preloaded stays, behind HAKMEM.
+# Libraries that were preloaded before must stay, after HAKMEM.
 "$cc" -shared -fPIC -o other.so -x c - <<'C'
 int other_is_here(void);
 int other_is_here(void) { return 1; }
 C
-# The inner shell is to expand it.
+# The inner shell must expand the variable.
 # shellcheck disable=SC2016
 LD_PRELOAD=$work/other.so "$run" sh -c 'echo "$LD_PRELOAD"' >out
 grep -q "^$(readlink -f "$prefix/$libdir/libhakmem.so"):$work/other.so\$" out || { cat out; fail "LD_PRELOAD was not kept"; }
@@ -96,7 +96,7 @@ grep -q "^$(readlink -f "$prefix/$libdir/libhakmem.so"):$work/other.so\$" out ||
 "$run" >/dev/null 2>&1 && fail "no program is an error" || [ $? -eq 64 ] || fail "no program is an error of usage"
 "$run" --nonsense x >/dev/null 2>&1 && fail "an unknown option is an error" || [ $? -eq 64 ] || fail "an unknown option"
 "$run" --help | grep -q '^usage:' || fail "--help"
-# The loader would drop such a path with a warning, and run the program on glibc.
+# The loader would ignore a path with a space with a warning, and would run the program on glibc.
 cp -r "$prefix" "$work/a space"
 "$work/a space/bin/hakmem-run" true 2>out && fail "a path that cannot be preloaded must be refused"
 grep -q 'no space' out || fail "... with a reason"

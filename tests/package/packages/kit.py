@@ -1,4 +1,4 @@
-"""What the tests of the packages share: commands, the folders that they build in, and leaving out what this machine cannot do."""
+"""Functions that the tests of the packages share: commands, the folders that they build in, and ways to leave out what this machine cannot do."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def run(*words: object, folder: Path = ROOT, **more: str) -> str:
 
 
 def packages(kind: str, root: Path = ROOT, place: Path = FOLDER) -> dict[str, Path]:
-    """Built as `make deb` or `make rpm` does; the file of each package."""
+    """Builds the packages as `make deb` or `make rpm` does, and returns the file of each package."""
     said = run(root / "tools/dist/packages.sh", kind, folder=root, HAKDEV_PACKAGES=str(place))
     files = [Path(line.partition(": ")[2]) for line in said.splitlines() if line.startswith(f"{kind}: ")]
     must(len(files) == 3, said)

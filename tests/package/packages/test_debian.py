@@ -1,6 +1,7 @@
-"""Builds the Debian packages, asks lintian, and installs, uses, upgrades and purges them in a root of Debian's own: nothing is left then.
+"""Builds the Debian packages and checks them with lintian. Installs, uses, upgrades and purges them in a root folder with its own Debian. Nothing may
+be left after the purge.
 
-The root is made by debootstrap, once, and kept in the cache of the tests; each run works on a copy."""
+debootstrap makes the root folder once, and the cache of the tests keeps it. Each run works on a copy."""
 
 import os
 import re
@@ -13,7 +14,7 @@ from kit import FOLDER, ROOT, attempt, leave_out, must, need, packages, run, ste
 MIRROR = "http://deb.debian.org/debian"
 INSIDE = "python3,python3-typer,python3-rich,gcc,libc6-dev,pkgconf"
 NEXT_VERSION = "0.9.9"
-# What dpkg itself and ldconfig keep: lists with dates, and a cache that is written anew.
+# Files that dpkg itself and ldconfig change: lists with dates, and a cache that is written each time.
 ALTERS = re.compile(r"^(proc|sys|dev|tmp|var/log|var/cache/ldconfig|var/lib/dpkg/(status|available|lock|triggers|info/format|diversions|statoverride)|etc/ld\.so\.cache|"
                     r"var/lib/dpkg/updates)")
 PROGRAM = """#include <hakmem.h>
@@ -25,7 +26,7 @@ PRELOADED = "import os, sys; os.environ['X'] = 'y' * 100000; print(any('libhakme
 
 
 class Root:
-    """A copy of the cached root, and what runs in it."""
+    """A copy of the cached root folder, in which commands can run."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "root"
@@ -70,7 +71,7 @@ def cached_root() -> Path:
 
 
 def next_version(folder: Path) -> dict[str, Path]:
-    """The packages of a later version, built from the source tarball."""
+    """Returns the packages of a later version, which are built from the source tarball."""
     run(ROOT / "tools/dist/source.py", "--output", folder)
     run("tar", "-xf", next(folder.glob("*.tar.gz")), "-C", folder)
     tree = next(path for path in folder.iterdir() if path.is_dir() and path.name.startswith("hakmem-"))
@@ -85,7 +86,7 @@ def next_version(folder: Path) -> dict[str, Path]:
 def check_lintian(files: list[Path]) -> None:
     said = attempt("lintian", "--fail-on", "error,warning", "--tag-display-limit", "0", "--allow-root", *files)
     must(said.returncode == 0, said.stdout)
-    # The control: it sees what is wrong.
+    # Negative control: lintian must notice an error.
     broken = files[0].parent / "broken.deb"
     with tempfile.TemporaryDirectory() as work:
         run("dpkg-deb", "-R", files[0], f"{work}/tree")
@@ -106,7 +107,7 @@ def check_fields(made: dict[str, Path]) -> None:
 
 
 def check_symbols(made: dict[str, Path], folder: Path) -> None:
-    """The symbols file is that of the library in the package."""
+    """Checks that the symbols file in the package is that of the library in the package."""
     tree = folder / "debian/libhakmem0"
     tree.parent.mkdir(parents=True)
     run("dpkg-deb", "-R", made["libhakmem0"], tree)
@@ -116,7 +117,7 @@ def check_symbols(made: dict[str, Path], folder: Path) -> None:
 
 
 def use(root: Root, now: str) -> None:
-    """Programs of the root on the library, as the packages' users run them."""
+    """Runs programs of the root folder on the library, as users of the packages do."""
     library = next(path.name for path in root.path.glob("usr/lib/*-linux-gnu") if (path / "libhakmem.so.0").exists())
     preload = f"/usr/lib/{library}/libhakmem.so.0"
     must("libhakmem.so.0" in root.run("ldconfig", "-p"), "ldconfig does not know the library")

@@ -51,7 +51,8 @@ class Compiler(unittest.TestCase):
         self.assertEqual(zig_cc.for_the_linker(words), "-z now -z initfirst -soname liba.so.0 -o liba.so a.o -lz b.a".split())
 
     def test_what_is_for_musl(self) -> None:
-        """A program is linked with musl's loader, so that it can be preloaded; a library by names that zig made for musl."""
+        """A program is linked with musl's loader, so that a library can be preloaded into it. A library is linked with the names that zig made for
+        musl."""
         folder = Path("/nowhere")
         self.assertIn("-dynamic", zig_cc.command("cc", "aarch64-linux-musl", folder, ["-o", "a", "a.o"]))
         for tool, target, words in (("cc", "aarch64-linux-musl", ["-c", "a.c"]), ("cc", "aarch64-linux-gnu.2.17", ["-o", "a", "a.o"])):

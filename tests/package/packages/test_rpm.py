@@ -1,8 +1,8 @@
-"""Builds the RPM packages, and looks into them: files, what they require, what they provide, scripts."""
+"""Builds the RPM packages and checks their contents: files, requirements, provided names, and scripts."""
 
 from kit import must, need, packages, run, step, version
 
-# A file of each kind that a package must have, and what no other package may have.
+# For each package some files of each kind that it must have and that no other package may have.
 FILES = {
     "libhakmem": ["/usr/lib64/libhakmem.so.0", "/usr/lib64/libhakmem.so.{}", "/usr/lib64/hakmem/libhakmem-hardened.so"],
     "libhakmem-devel": ["/usr/include/hakmem.h", "/usr/include/hakmem.hpp", "/usr/lib64/libhakmem.a", "/usr/lib64/libhakmem.so",
@@ -13,7 +13,7 @@ FILES = {
 }
 PROVIDES = {"libhakmem": "libhakmem.so.0()(64bit)", "libhakmem-devel": "pkgconfig(hakmem) = {}", "hakmem-tools": "hakmem-tools = {}-1"}
 REQUIRES = {"libhakmem": "libc.so.6()(64bit)", "libhakmem-devel": "libhakmem = {}-1", "hakmem-tools": "python3-typer"}
-# Folders that other packages own: two packages that disagree about their rights could not be installed together.
+# Folders that other packages own. If two packages had different permissions for them, they could not be installed together.
 FOREIGN = ("/usr", "/usr/bin", "/usr/lib64", "/usr/include", "/usr/lib64/pkgconfig", "/usr/lib64/cmake", "/usr/share/man/man1", "/usr/share/bash-completion")
 
 

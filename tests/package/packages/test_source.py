@@ -1,11 +1,11 @@
-"""Writes the source tarball as `make dist` does, builds it where there is no git, and passes quick tests there; the same bytes twice."""
+"""Makes the source tarball as `make dist` does, builds it in a folder without git, and runs quick tests there. Two runs must make the same bytes."""
 
 import tempfile
 from pathlib import Path
 
 from kit import FOLDER, ROOT, attempt, must, need, run, step, version
 
-# Of the core, the tree, the documents: none needs more than the library, because a tarball's user has no hour.
+# Tests of the core, the tree and the documents. None needs more than the library, so that they take little time.
 TARGETS = ("hakmem", "hakmem_static", "test_public_c")
 TESTS = "^(public_c|rooms|docs_names|docs_generated)$"
 

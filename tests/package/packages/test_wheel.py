@@ -1,4 +1,5 @@
-"""Builds the Python wheel as `make wheel` does, asks auditwheel, and uses it in a fresh virtual environment: everything of HAKMEM there comes from it."""
+"""Builds the Python wheel as `make wheel` does, checks it with auditwheel, and uses it in a new virtual environment. All of HAKMEM there must come
+from the wheel."""
 
 import importlib.util
 import json
@@ -41,7 +42,7 @@ def check_file(wheel: Path) -> None:
 
 
 def check_versions(wheel: Path, folder: Path) -> None:
-    """What auditwheel says, and the same from readelf, which knows no rules."""
+    """Checks the versions of glibc that the wheel needs, by auditwheel, and by readelf, which applies no rules of its own."""
     said = " ".join(run(sys.executable, "-m", "auditwheel", "show", wheel).split())
     must('is consistent with the following platform tag: "manylinux_2_17_x86_64"' in said, said)
     with zipfile.ZipFile(wheel) as packed:
@@ -106,7 +107,7 @@ def use(venv: Venv) -> None:
 
 
 def check_recorder_messages(venv: Venv) -> None:
-    """On an old glibc no function names an error without allocating: the number is told."""
+    """Checks the messages of the recorder. On an old glibc no function names an error without allocating, so the message has the number."""
     said = attempt("bash", "-c", "true", LD_PRELOAD=str(next(venv.folder.glob("venv/lib/python*/site-packages/hakmem/native/libhakmem-record.so"))),
                    HAKRECORD_FOLDER=str(venv.folder / "nowhere")).stdout
     must(re.search(r"hakmem record: .*error 2\b", said), said)

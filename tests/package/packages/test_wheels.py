@@ -1,6 +1,7 @@
-"""test_wheels.py MACHINE LIBC: builds the wheel for it as `make wheel` does, asks auditwheel, installs the wheel by pip as on that system, looks into each
-file, and runs what was installed: on this system's musl, in a root that has no other C library, or under an emulator, there also the tool in Debian's
-Python for that machine."""
+"""Usage: test_wheels.py MACHINE LIBC
+Builds the wheel for this machine and C library as `make wheel` does, checks it with auditwheel, and installs it with pip as on that system. It checks
+each installed file, and runs what was installed: on this system's musl in a root folder without another C library, or under an emulator. Under an
+emulator it also runs the tool in Debian's Python for that machine."""
 
 import importlib.util
 import json
@@ -21,14 +22,14 @@ TARGET = f"{MACHINE}-linux-" + {"gnu": "gnu.2.17", "musl": "musl"}[LIBC]
 LIBRARIES = ("libhakmem.so", "libhakmem-hardened.so") + (("libhakmem-record.so",) if LIBC == "gnu" else ())
 NATIVE = (*LIBRARIES, "hakmem-play", "hakmem-replay")
 NAMES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
-# What may be needed, and no more: Alpine installs no libgcc_s.so.1 by itself.
+# The libraries that the files may need. Alpine does not install libgcc_s.so.1 by default.
 NEEDED = {"gnu": r"lib(c|pthread|dl|gcc_s|m|rt)\.so\.\d|ld-linux.*", "musl": rf"libc\.musl-{MACHINE}\.so\.1"}[LIBC]
 # The name of the C library in a file.
 CONTROL = {"gnu": b"libc.so", "musl": f"libc.musl-{MACHINE}".encode()}[LIBC]
 LEAST_PAGE = {"x86_64": 0x1000, "aarch64": 0x10000}[MACHINE]
 SYSTEM_MUSL = Path("/lib/ld-musl-x86_64.so.1")
 THREADS, ROUNDS = 2, 4000
-# The same wheel is not for these.
+# pip must refuse the wheel for these platforms.
 OTHERS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64", "musllinux_1_2_x86_64", "musllinux_1_2_aarch64")
 APP = """import sys
 kept = [bytes(1000) for _ in range(1000)]
@@ -48,12 +49,12 @@ def build() -> Path:
 
 
 def work() -> Path:
-    """wheel.py's folder, whose cache has what zig links with."""
+    """Returns the folder of wheel.py. Its cache has the files that zig links with."""
     return FOLDER / "wheel" / (MACHINE if LIBC == "gnu" else f"{MACHINE}-{LIBC}")
 
 
 def musl(machine: str) -> Path | None:
-    """The C library, which is also the loader."""
+    """Returns the path of musl's C library, which is also its loader, or None."""
     if machine == os.uname().machine:
         return SYSTEM_MUSL if SYSTEM_MUSL.exists() else None
     made = subprocess.run([ROOT / "tests/platform/everywhere/cached.sh", "musl-arm64", "trixie", "arm64", "musl"], capture_output=True, text=True)
@@ -61,7 +62,8 @@ def musl(machine: str) -> Path | None:
 
 
 def audit_paths(folder: Path) -> dict[str, str]:
-    """auditwheel looks for libraries on this system, which has none of musl's name in Alpine."""
+    """Returns variables for auditwheel, which looks for libraries on this system. This system has no library with the name that musl has in
+    Alpine."""
     if LIBC == "gnu":
         return {}
     library = musl(MACHINE)
@@ -77,7 +79,7 @@ def check_audit(wheel: Path, folder: Path) -> None:
     must(wheel.name == f"hakmem-{version()}-py3-none-{TAG}.whl", wheel.name)
     said = " ".join(run(sys.executable, "-m", "auditwheel", "show", wheel, **paths).split())
     must(f'is consistent with the following platform tag: "{TAG}"' in said, said)
-    # The control: a library that the tag does not allow is noticed.
+    # Negative control: auditwheel must notice a library that the tag does not allow.
     bad = folder / wheel.name
     with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(bad, "w") as made:
         for info in packed.infolist():
@@ -89,7 +91,8 @@ def check_audit(wheel: Path, folder: Path) -> None:
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """By pip, which looks at the tag. Its folder of native files. What the tool needs is added where the index can be reached."""
+    """Installs the wheel with pip, which checks the tag, and returns the folder of its native files. If the index can be reached, installs also the
+    packages that the tool needs."""
     def pip(tag: str, *more: object) -> subprocess.CompletedProcess[str]:
         return attempt(sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--retries", "1", "--only-binary=:all:", "--platform", tag,
                        "--target", folder / "site", *more, wheel)
@@ -104,7 +107,7 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def use_tool(site: Path, folder: Path, wheel: Path) -> None:
-    """In Debian's Python for that machine: what the tool says, and Python itself on the library of the wheel."""
+    """Runs the tool in Debian's Python for that machine and checks its output. Runs Python itself on the library of the wheel."""
     made = attempt(ROOT / "tests/platform/everywhere/cached.sh", "arm64-python", "bookworm", "arm64", "python3", "python3-pip", "python3-venv", "busybox-static")
     added = attempt(sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--retries", "1", "--only-binary=:all:", "--platform", TAG,
                     "--upgrade", "--target", site, wheel)
@@ -124,7 +127,7 @@ def use_tool(site: Path, folder: Path, wheel: Path) -> None:
 
 
 def use_root(native: Path, folder: Path, words: list[str]) -> None:
-    """In a root that has musl, busybox and what was installed, and nothing of glibc: hakmem-run as a user calls it."""
+    """Runs hakmem-run as a user would, in a root folder that has musl, busybox and the installed files, but nothing of glibc."""
     place = importlib.util.spec_from_file_location("musl_kit", ROOT / "tests/platform/musl/kit.py")
     musl_kit = importlib.util.module_from_spec(place)
     place.loader.exec_module(musl_kit)
@@ -158,7 +161,7 @@ def check_files(native: Path) -> None:
         listed = {line for line in (ROOT / "tests/api/abi/exports.txt").read_text().split("\n") if line and not line.startswith("#")}
         must(own == listed, f"exports: {sorted(own ^ listed)}")
     elif SYSTEM_MUSL.exists():
-        # Debian 12's musl is older than that which zig compiles for.
+        # Debian 12's musl is older than the musl that zig compiles for.
         there = symbols(SYSTEM_MUSL, undefined=False)
         for name in NATIVE:
             lacking = symbols(native / name, undefined=True) - there
@@ -166,14 +169,14 @@ def check_files(native: Path) -> None:
 
 
 def symbols(file: Path, undefined: bool) -> set[str]:
-    """The dynamic ones that are defined, or that must be found elsewhere."""
+    """Returns the names of the dynamic symbols that the file defines, or that it needs from elsewhere."""
     rows = (line.split() for line in run("readelf", "--dyn-syms", "-W", file).splitlines())
     found = [row for row in rows if len(row) > 7 and row[4] in ("GLOBAL", "WEAK") and (not undefined or row[4] == "GLOBAL")]
     return {row[7].partition("@")[0] for row in found if (row[6] == "UND") == undefined}
 
 
 def starts(folder: Path) -> list[str]:
-    """What is put before a program of this machine and C library."""
+    """Returns the words that start a program of this machine and C library."""
     if MACHINE == os.uname().machine:
         return []
     emulator = subprocess.run([ROOT / "tests/platform/everywhere/emulator.sh"], capture_output=True, text=True)
@@ -199,7 +202,7 @@ def use(native: Path, folder: Path) -> None:
     expected = f"{THREADS * ROUNDS} blocks\n"
     must(run(*start, *words) == expected, "the control, without HAKMEM")
     for name in LIBRARIES[:2]:
-        # An emulator is a program of this machine, which must not be served.
+        # The emulator is a program of this system, and HAKMEM must not serve it.
         given = {"LD_PRELOAD": str(native / name), "HAKMEM_REPORT": str(folder / "report.json")}
         more = [word for pair in given.items() for word in ("-E", "=".join(pair))] if start else []
         said = run(*start[:1], *more, *start[1:], *words, **({} if start else given))

@@ -1,13 +1,14 @@
-"""test_rust.py FOLDER PART: the crates of rust/, built in FOLDER, with a CARGO_HOME there.
+"""Usage: test_rust.py FOLDER PART
+Tests the crates of rust/. They are built in FOLDER, which also has CARGO_HOME. The parts are:
   crates    cargo test of each crate, without features
-  features  cargo test of hakmem with all features, and of hakmem-ctl with its own
-  plugin    a cdylib with local_dynamic_tls, opened by a program that is on the C library's malloc
-  static    static programs: override decides there too whose malloc is
-  machines  cargo test for aarch64, under an emulator; a machine that HAKMEM is not for is refused
+  features  cargo test of hakmem with all features, and of hakmem-ctl with its own features
+  plugin    a cdylib with local_dynamic_tls, opened by a program that uses the C library's malloc
+  static    static programs, in which the feature override also decides which malloc serves
+  machines  cargo test for aarch64 under an emulator; a machine that HAKMEM does not support is refused
   example   examples/rust, built and run
-  package   cargo package: the archives hold the C sources, and build by themselves
-  program   ripgrep from the registry with HAKMEM as its allocator, beside itself without
-Exits 77 with a notice if cargo is missing or its registry cannot be reached."""
+  package   cargo package: the archives have the C sources and can be built on their own
+  program   ripgrep from the registry, with HAKMEM as its allocator and without it
+Exits with 77 and a notice if cargo is missing or its registry cannot be reached."""
 import json
 import os
 import pwd
@@ -35,7 +36,7 @@ def leave_out(reason: str) -> None:
 
 
 def find(program: str) -> str:
-    """The program, also where PATH has no folder of the user's."""
+    """Returns the path of the program. Also looks in the user's .cargo/bin, which PATH may not have."""
     users = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cargo/bin"
     return shutil.which(program) or shutil.which(program, path=str(users)) or ""
 
@@ -76,7 +77,7 @@ def fetch(folder: Path, *options: str) -> None:
 
 
 def passed(said: str) -> int:
-    """How many tests passed in all."""
+    """Returns the number of tests that passed."""
     return sum(map(int, re.findall(r"test result: ok\. (\d+) passed", said)))
 
 
@@ -120,7 +121,7 @@ def test_plugin() -> None:
 
 def test_static() -> None:
     for features, word in ([], "false"), (["--features", "override"], "true"):
-        # With a target, the flags are not those of build scripts.
+        # With --target, cargo does not use the flags for build scripts.
         said = run(CARGO, "test", "--locked", "--target", "x86_64-unknown-linux-gnu", "-p", "hakmem", "--test", "served", *features,
                    RUSTFLAGS="-C target-feature=+crt-static").stdout
         must(f"override {word}" in said, said)
@@ -132,7 +133,7 @@ MACHINE = "aarch64-unknown-linux-gnu"
 
 
 def emulated() -> dict[str, str]:
-    """What cargo needs to build for MACHINE and to run there."""
+    """Returns the variables that cargo needs to build for MACHINE and to run its programs."""
     emulator = run(ROOT / "tests/platform/everywhere/emulator.sh", must=False)
     library = run("rustc", "--print", "target-libdir", "--target", MACHINE).stdout.strip()
     for there, what in ((shutil.which("aarch64-linux-gnu-gcc"), "aarch64-linux-gnu-gcc"), (emulator.returncode == 0, "emulator for aarch64"),
@@ -145,20 +146,20 @@ def emulated() -> dict[str, str]:
 
 def test_machines() -> None:
     machine = emulated()
-    # Not `served`: it counts threads, and the emulator has some.
+    # The test `served` is left out, because it counts threads, and the emulator has some of its own.
     for features in ([], ["--features", "override"]):
         said = run(CARGO, "test", "--locked", "--target", MACHINE, "-p", "hakmem", "--test", "global", *features, **machine).stdout
         must(passed(said) >= 1, said)
     program = next(path for path in (FOLDER / f"target/{MACHINE}/debug/deps").glob("global-*") if not path.suffix)
     must("AArch64" in run("readelf", "-hW", program).stdout, f"{program} is for another machine")
-    # The build script by itself, as for a machine whose compiler is not here.
+    # Runs only the build script, for a machine whose compiler is not installed here.
     script = max((FOLDER / "target/debug/build").glob("hakmem-sys-*/build-script-build"), key=lambda path: path.stat().st_mtime)
     refused = run(script, must=False, CARGO_MANIFEST_DIR=str(CRATES / "hakmem-sys"), CARGO_CFG_TARGET_OS="linux", CARGO_CFG_TARGET_ARCH="riscv64")
     must(refused.returncode != 0 and "x86-64 and aarch64, the target is linux on riscv64" in refused.stderr, refused.stderr)
 
 
 def test_example() -> None:
-    # A copy: cargo writes Cargo.lock beside the manifest.
+    # Works on a copy, because cargo writes Cargo.lock beside the manifest.
     folder = FOLDER / "example"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "examples/rust", folder, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
@@ -178,14 +179,14 @@ def packed(crate: str) -> set[str]:
 
 
 def forget_packaged() -> None:
-    """cargo keeps what it has unpacked and built of a version, and takes it for the same after a change."""
+    """Removes what cargo has unpacked and built of a version, because cargo would use it again after a change."""
     for kept in [PACKAGED, *(FOLDER / "home/registry").glob("*/*/hakmem*")]:
         shutil.rmtree(kept, ignore_errors=True)
 
 
 def test_package() -> None:
     forget_packaged()
-    # A clean clone has nothing that is not committed; elsewhere changes are there.
+    # --allow-dirty is needed because a working tree may have changes that are not committed.
     run(CARGO, "package", "--locked", "--workspace", "--allow-dirty", CARGO_TARGET_DIR=str(PACKAGED))
     sources = {f"core/{path.relative_to(ROOT / 'src')}" for path in (ROOT / "src").rglob("*") if path.suffix in (".c", ".h", ".def")}
     found = packed("hakmem-sys")
@@ -194,7 +195,7 @@ def test_package() -> None:
 
 
 def ripgrep(name: str, features: str) -> Path:
-    """A copy of ripgrep's source, with HAKMEM as its allocator if features are given."""
+    """Makes a copy of ripgrep's source. If features are given, HAKMEM is its allocator."""
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     source = next((FOLDER / "home/registry/src").glob(f"*/ripgrep-{RIPGREP}"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks .github/workflows/*.yml.   check_workflows.py ROOT
 
-Each `make TARGET` names a target of the Makefile, each PRESETS=... presets of CMakePresets.json, and the presets of `make test` are all tested by
-ci.yml. Where actionlint is installed (`go install github.com/rhysd/actionlint/cmd/actionlint@latest`), it must find nothing."""
+Each `make TARGET` must name a target of the Makefile, and each PRESETS=... must name presets of CMakePresets.json. ci.yml must test all presets of
+`make test`. If actionlint is installed (`go install github.com/rhysd/actionlint/cmd/actionlint@latest`), it must report nothing."""
 import json
 import re
 import shutil
@@ -15,7 +15,7 @@ VARIABLE = re.compile(r"([A-Z]+)=\"?([\w ]+)\"?")
 
 
 def commands(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Target and variables of each make that a line of run: or command: ends with."""
+    """Returns target and variables of each make command at the end of a line with run: or command:."""
     lines = [line for line in text.splitlines() if re.match(r"\s*(?:- )?(?:run|command): ", line)]
     return [(target, dict(VARIABLE.findall(more))) for target, more in COMMAND.findall("\n".join(lines))]
 
@@ -25,12 +25,12 @@ def presets(root: Path) -> set[str]:
 
 
 def weekly(root: Path) -> set[str]:
-    """What tools/test_all.sh --weekly adds."""
+    """Returns the presets that tools/test_all.sh --weekly adds."""
     return set(re.search(r"\$presets ([\w ]+)\"", (root / "tools/test_all.sh").read_text())[1].split())
 
 
 def tested(root: Path) -> set[str]:
-    """What tools/test_all.sh builds if it is told nothing."""
+    """Returns the presets that tools/test_all.sh builds by default."""
     return set(re.search(r"\$\{\*:-([\w ]+)\}", (root / "tools/test_all.sh").read_text())[1].split())
 
 

@@ -1,4 +1,4 @@
-"""Controls of check_workflows.py: the tree passes, and each change of one place is reported."""
+"""Tests check_workflows.py: it accepts the tree, and it reports each change of one place."""
 import shutil
 import tempfile
 import unittest
@@ -9,7 +9,7 @@ from check_workflows import check
 ROOT = Path(__file__).resolve().parents[3]
 CI = ".github/workflows/ci.yml"
 
-# File, old text, new text -> the report it must cause.
+# File, old text, new text, and the report that the change must cause.
 CHANGES = [
     (CI, "make check", "make chek", "ci.yml: the Makefile has no target chek"),
     (CI, "PRESETS=clang", "PRESETS=klang", "ci.yml: there is no preset klang"),

@@ -1,6 +1,7 @@
 #!/bin/sh
-# cached.sh NAME SUITE ARCH PACKAGE...: prints the folder of the cache that holds these packages of Debian, extracted by from_suite.sh the
-# first time. 77: they cannot be had.
+# cached.sh NAME SUITE ARCH PACKAGE...
+# Prints the folder of the cache that has these Debian packages. The first call extracts them with from_suite.sh. Exits with 77 if they cannot be
+# fetched.
 set -eu
 here=$(dirname -- "$(readlink -f -- "$0")")
 folder=${HAKDEV_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}/$1

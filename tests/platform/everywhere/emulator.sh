@@ -1,12 +1,12 @@
 #!/bin/sh
-# emulator.sh: prints the path of an emulator that runs programs for aarch64: qemu-aarch64 of version 8 or later, for version 7 (Debian 12's)
-# faults at addresses that are mapped. $HAKDEV_EMULATOR names one; else one on the path; else Debian 13's, which is kept in the cache.
-# 77: there is none.
+# Prints the path of an emulator that runs programs for aarch64: qemu-aarch64 of version 8 or later, because version 7 (Debian 12's) faults at
+# addresses that are mapped. It tries the emulator that $HAKDEV_EMULATOR names, then one in PATH, then Debian 13's, which is kept in the cache. Exits
+# with 77 if there is none.
 set -eu
 here=$(dirname -- "$(readlink -f -- "$0")")
 cache=${HAKDEV_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}
 
-# serves PROGRAM: it runs, and is not too old.
+# serves PROGRAM: succeeds if the program runs and is new enough.
 serves() {
   version=$("$1" --version 2>/dev/null | sed -n 's/^qemu-aarch64 version \([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 8 ]

@@ -1,7 +1,7 @@
 #!/bin/sh
-# from_suite.sh SUITE ARCH FOLDER PACKAGE...: extracts Debian packages of a suite and an architecture, and all that they depend on, into
-# FOLDER, and nothing into this system. By apt, with lists of its own below FOLDER.apt; the mirror is the one that this system uses.
-# 77: they cannot be had here.
+# from_suite.sh SUITE ARCH FOLDER PACKAGE...
+# Extracts Debian packages of a suite and an architecture, and all packages that they depend on, into FOLDER. It installs nothing on this system. It
+# uses apt with its own package lists below FOLDER.apt, and the mirror that this system uses. Exits with 77 if the packages cannot be fetched.
 set -eu
 suite=$1 arch=$2 folder=$3
 shift 3
@@ -12,7 +12,7 @@ command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || can
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -r "$keys" ] || cannot "no $keys: no packages of Debian $suite"
 
-# The first mirror of Debian's in the configured sources.
+# The first Debian mirror in the configured sources.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
   grep -v '^#' | grep -o 'https\{0,1\}://[^ ]*/debian/\{0,1\}\( \|$\)' | head -n 1 | tr -d ' ')
 mirror=${mirror:-http://deb.debian.org/debian}

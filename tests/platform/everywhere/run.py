@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs tests on systems that this one is not.
+"""Runs tests for systems other than this one.
 
-run.py aarch64 [--quick] [--clang]   built by a cross compiler, run under an emulator; --quick: a part of it, which takes minutes
-run.py programs                real programs of Debian's for aarch64, with the library preloaded
-run.py pages                   all quick tests on a core whose system has pages of 16 and 64 KiB
-run.py litmus                  the memory orders, by herd7
-run.py all                     each of these
-  not_emulated.txt   tests that cannot run so, each with its reason: they are left out
-  fine_pages.txt     cases of unit tests that must fail on larger pages, each with its reason
-  77: this machine has no cross compiler or no emulator, and cannot fetch it
+run.py aarch64 [--quick] [--clang]   builds with a cross compiler and runs under an emulator; --quick runs a part of it, which takes minutes
+run.py programs                runs real Debian programs for aarch64, with the library preloaded
+run.py pages                   runs all quick tests on a core whose system has pages of 16 and 64 KiB
+run.py litmus                  checks the memory orders with herd7
+run.py all                     does all of these
+  not_emulated.txt   lists tests that cannot run under an emulator, with the reasons; they are left out
+  fine_pages.txt     lists cases of unit tests that must fail on larger pages, with the reasons
+The script exits with 77 if this machine has no cross compiler or no emulator, and cannot fetch it.
 """
 import os
 import re
@@ -22,12 +22,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 JOBS = os.environ.get("JOBS", str(os.cpu_count()))
 CANNOT_RUN = 77
-# Threads, remote frees, fork, the address space, tags: what another processor may do otherwise.
+# Tests of behavior that may differ on another processor: threads, remote frees, fork, the address space, and tags.
 QUICK = ["stress_emulated", "fork_storm_emulated", "tagged_pointers", "address_window", "address_window_39", "address_window_46"]
 
 
 def left_out(name: str) -> list[str]:
-    """The tests of a list: `name  reason` in each line. `unit/case  reason` is one that must fail (TEST_MUST_FAIL in tests/unit/unit.c)."""
+    """Returns the tests of a list whose lines are `name reason`. `unit/case reason` is a case that must fail (TEST_MUST_FAIL in
+    tests/unit/unit.c)."""
     lines = [line.split(maxsplit=1) for line in (HERE / name).read_text().splitlines() if line and not line.startswith("#")]
     wrong = [line for line in lines if len(line) != 2]
     if wrong:
@@ -85,7 +86,7 @@ print(len(set(out.values())), len(out))
 
 
 def programs() -> int:
-    """Each beside itself without the library: the same output. The report says that HAKMEM served it."""
+    """Runs each program with and without the library. The output must be the same, and the report must say that HAKMEM served the program."""
     emulator = subprocess.run([HERE / "emulator.sh"], capture_output=True, text=True).stdout.strip()
     made = subprocess.run([HERE / "cached.sh", "arm64-root", "bookworm", "arm64", "bash", "coreutils", "python3", "gcc", "git", "sqlite3", "libc6-dev"],
                           capture_output=True, text=True)
@@ -107,7 +108,7 @@ def programs() -> int:
 
 
 def one_program(emulator: str, root: Path, command: list[str], folder: Path, library) -> tuple[int, str, int]:
-    """Exit code, output, allocations that HAKMEM served."""
+    """Returns exit code, output, and the number of allocations that HAKMEM served."""
     (folder / "repository").mkdir(parents=True)
     (folder / "many.c").write_text("int abs(int);\n" + "".join(f"int f{i}(int x) {{ return x * {i} + abs(x); }}\n" for i in range(400)))
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONMALLOC": "malloc", "PYTHONHOME": str(root / "usr"), "GIT_CONFIG_NOSYSTEM": "1",

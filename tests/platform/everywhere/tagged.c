@@ -1,5 +1,5 @@
-/* Pointers whose top byte holds a tag, as a program on aarch64 may make them (top byte ignore, memory tagging): each function that takes a
- * block takes them. 77 on other processors. */
+/* Tests pointers whose top byte has a tag, as programs on aarch64 may make them (top byte ignore, memory tagging). Each function that takes a block
+ * must accept them. Exits with 77 on other processors. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
-"""test_libcs.py old-headers|static-musl: HAKMEM on C libraries that this system does not have.
+"""Usage: test_libcs.py old-headers|static-musl
+Tests HAKMEM on C libraries that this system does not have.
 
 old-headers  all sources of the libraries and of the recorder compile with the headers of Debian 11 (glibc 2.31)
-static-musl  the library inside a static program on musl, for x86-64 and for aarch64, compiled by zig: what sigaction() says and does"""
+static-musl  zig compiles the library into a static program on musl, for x86-64 and for aarch64, which tests sigaction()"""
 import importlib.util
 import os
 import subprocess
@@ -16,7 +17,7 @@ CANNOT_RUN = 77
 CACHE = Path(os.environ.get("HAKDEV_EVERYWHERE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem/everywhere")
 FLAGS = ["-std=gnu11", "-O2", "-fexceptions", "-fno-builtin", "-fvisibility=hidden", "-ftls-model=initial-exec", "-D_GNU_SOURCE", "-DHK_DEBUG=0",
          "-DHK_OVERRIDE=1", '-DHK_VERSION="0"', f"-I{ROOT}/src", f"-I{ROOT}/include", f"-I{ROOT}/tools/record"]
-# What only newer headers declare: the control.
+# Negative control: only newer headers declare this.
 NEWER = "#include <malloc.h>\nsize_t arena(struct mallinfo2 *info) { return info->arena; }\n"
 
 

@@ -1,4 +1,4 @@
-/* Where the heap lies: in a window that was chosen by the size of the address space, which the emulator makes as small as on systems with
+/* Tests the window of the heap, which depends on the size of the address space. The emulator makes the address space as small as on systems with
  * addresses of 39 bits. */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Usage: crowd THREADS ROUNDS
- * Threads that allocate, keep, free, and pass blocks to each other: what a malloc with one lock is slow at. Prints the number of blocks. */
+ * Threads allocate, keep and free blocks, and pass blocks to each other. A malloc with only one lock is slow at this. Prints the number of blocks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

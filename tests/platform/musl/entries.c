@@ -1,6 +1,6 @@
 /* Usage: test_entries LEAST
- * Preloaded or linked, on musl: every entry point that musl has is HAKMEM's, with musl's results and errno; so are the blocks that musl
- * allocates for itself and the program frees. glibc's entry points answer and change nothing. At least LEAST calls were served. */
+ * Tests HAKMEM on musl, preloaded or linked. Every entry point of musl must be HAKMEM's, with musl's results and errno. Blocks that musl allocates
+ * and the program frees must be HAKMEM's too. Entry points that only glibc has must return without an effect. At least LEAST calls must be served. */
 #include "hakmem.h"
 #include "support/check.h"
 
@@ -32,7 +32,7 @@ static uint64_t served(void)
     return stats.mallocs;
 }
 
-/* A block of HAKMEM's has the same usable bytes by both names; one of musl's would end the program. */
+/* Checks that the block is HAKMEM's: both functions give the same usable size. With a block of musl, hak_usable_size would end the program. */
 static void ours(void *block, size_t size, size_t align, const char *what)
 {
     CHECK(block != NULL && (uintptr_t)block % align == 0, "%s: %p", what, block);
@@ -75,7 +75,7 @@ static void test_refusals(void)
     CHECK(errno == 7, "free changes errno to %d", errno);
 }
 
-/* What musl allocates itself, for the program to free. */
+/* Tests blocks that musl allocates and the program must free. */
 static void test_libc(void)
 {
     uint64_t before = served();
@@ -94,7 +94,7 @@ static void test_libc(void)
     CHECK(served() >= before + 6, "served %lu of musl's own calls", (unsigned long)(served() - before));
 }
 
-/* Only glibc has them. */
+/* Tests functions that only glibc has. */
 static void test_others(void)
 {
     CHECK(mallopt(1, 64) == 1 && malloc_trim(0) >= 0, "mallopt, malloc_trim");

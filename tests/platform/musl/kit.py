@@ -1,4 +1,4 @@
-"""What the tests of musl share: a root as of a container with musl, which a command enters."""
+"""Functions that the tests of musl share: they make a root folder like that of a container with musl, and run commands in it."""
 import os
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from typing import NoReturn
 LOADER = Path("/lib/ld-musl-x86_64.so.1")
 LIBRARIES = ("libhakmem.so.0", "libhakmem-hardened.so.0")
 CANNOT_RUN = 77
-# Beside what tests/platform/everywhere fetches.
+# This folder is beside the files that tests/platform/everywhere fetches.
 CACHE = Path(os.environ.get("HAKDEV_EVERYWHERE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem/everywhere")
 
 
@@ -19,7 +19,7 @@ def leave_out(why: str) -> NoReturn:
 
 
 def make_root(root: Path, loader: Path, build: Path, tools: str) -> None:
-    """With musl's loader, HAKMEM's libraries, and busybox under the names of TOOLS; nothing of glibc."""
+    """Makes a root folder with musl's loader, HAKMEM's libraries, and busybox under the names in `tools`. It has nothing of glibc."""
     busybox = shutil.which("busybox")
     if not busybox or not loader.exists():
         leave_out("no busybox (busybox-static) or no musl (musl-tools)")
@@ -35,7 +35,7 @@ def make_root(root: Path, loader: Path, build: Path, tools: str) -> None:
 
 
 def enter(root: Path, *words: str, seen: dict[str, Path] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs WORDS in it, in a mount namespace of its own, with /proc and what else is SEEN there."""
+    """Runs `words` in the root folder, in a new mount namespace. /proc and the folders in `seen` are mounted there."""
     mounts = [f"mount --bind /proc {root}/proc 2>/dev/null || mount --rbind /proc {root}/proc || exit {CANNOT_RUN}"]
     for place, outside in (seen or {}).items():
         (root / place).mkdir(parents=True, exist_ok=True)

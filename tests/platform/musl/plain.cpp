@@ -1,6 +1,6 @@
 // Usage: plain
-// C++ that knows nothing of HAKMEM: threads whose containers and strings pass from one to another, exceptions that leave them, a resource of
-// the standard library's. Ends with 1 if a sum is not what it must be.
+// A C++ program that does not use HAKMEM's header: threads pass containers and strings to each other, exceptions leave them, and a memory resource of
+// the standard library is used. Exits with 1 if a sum is wrong.
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -62,7 +62,7 @@ void produce(queue &to, int thread)
     }
 }
 
-// Each order of an odd number of lines is refused by an exception, which carries text of its own.
+// Refuses each order with an odd number of lines by an exception with its own text.
 std::size_t lines_of(const order &one)
 {
     if (one.lines.size() % 2 == 1)

@@ -1,5 +1,6 @@
-// real.mjs [FOLDER]: node's own work, in threads too; with FOLDER, that of modules for musl that lie below it. Prints what does not depend on
-// time or place.
+// Usage: real.mjs [FOLDER]
+// Uses functions of node itself, also in threads. With FOLDER, it uses modules for musl in this folder. Prints only what does not depend on time or
+// place.
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';

@@ -1,6 +1,6 @@
 /* Usage: signals  (static, with HAKMEM's sources; for each processor)
- * What sigaction() says and does is what the kernel did: the mask, the flags and the handler come back as they were given, a handler
- * returns, the mask blocks while it runs, and nothing is written beside the caller's structures. */
+ * Tests that sigaction() returns and does what the kernel does: the mask, the flags and the handler come back as they were given, a handler returns,
+ * the mask blocks signals while the handler runs, and nothing is written beyond the caller's structures. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void must(int line, int good, const char *what)
 }
 #define MUST(condition) must(__LINE__, (condition), #condition)
 
-/* The mask blocks SIGUSR2 here: its handler runs after this one. */
+/* The mask blocks SIGUSR2 while this handler runs, so the handler of SIGUSR2 runs after it. */
 static void on_first(int number, siginfo_t *info, void *context)
 {
     (void)context;

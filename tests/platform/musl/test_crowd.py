@@ -1,7 +1,8 @@
-"""test_crowd.py LIBRARY PROGRAM: threads that pass blocks to each other do not wait for each other's malloc: few futex calls in all.
+"""Usage: test_crowd.py LIBRARY PROGRAM
+Tests that threads that pass blocks to each other do not wait for each other's malloc: they make few futex calls in total.
 
-Musl's own malloc, for comparison, has one lock, and a thread that finds it taken sleeps: how often and at what cost depends on the machine,
-so that its numbers are printed and not judged."""
+Musl's own malloc is measured for comparison. It has one lock, and a thread that finds the lock taken sleeps. The number and the cost of its futex
+calls depend on the machine, so they are only printed."""
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 LIBRARY, PROGRAM = sys.argv[1:3]
 CANNOT_RUN = 77
 THREADS, ROUNDS, TURNS = 16, 20_000, 3
-MOST_A_THREAD = 25  # 4 are those of its start and its end; musl has some 500
+MOST_A_THREAD = 25  # 4 of them are for start and end; musl has about 500
 
 
 def seconds(library: str | None) -> float:
@@ -26,7 +27,7 @@ def seconds(library: str | None) -> float:
 
 
 def futex_calls(library: str | None) -> int:
-    """Of threads that wait or wake others."""
+    """Returns the number of futex calls that wait or wake."""
     with tempfile.TemporaryDirectory() as place:
         log = Path(place) / "log"
         setting = ["-E", f"LD_PRELOAD={library}"] if library else []

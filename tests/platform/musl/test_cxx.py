@@ -1,5 +1,6 @@
-"""test_cxx.py BUILD [NAME...]: C++ on musl, by zig's clang with its libc++: include/hakmem.hpp, containers, std::pmr, exceptions, threads, heaps, refusals.
-Linked with libhakmem.so, and static with hakmem.o; preloaded too. HAKMEM's reports say that it served."""
+"""Usage: test_cxx.py BUILD [NAME...]
+Tests C++ on musl, compiled by zig's clang with its libc++: include/hakmem.hpp, containers, std::pmr, exceptions, threads, heaps, and refusals. The
+programs are linked with libhakmem.so, linked statically with hakmem.o, and preloaded. HAKMEM's reports must say that it served them."""
 import importlib.util
 import os
 import re
@@ -15,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(sys.argv[1]).resolve()
 TARGET = ["-target", "x86_64-linux-musl"]
 OPTIONS = ["-std=c++17", "-O1", "-pthread", "-fno-builtin", "-fno-sanitize=undefined", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"-I{ROOT}/tests"]
-# The least number of allocations that each makes, by the exit report or as it says itself of its heaps; those that take HAKMEM's own names
-# cannot be preloaded.
+# The smallest number of allocations that each program makes, according to the exit report or to what the program prints about its heaps. Programs
+# that call hak_ functions cannot be preloaded.
 PROGRAMS = {
     "cxx/containers": (1_000, {}),
     "cxx/heaps": (1_000, {}),
@@ -24,12 +25,12 @@ PROGRAMS = {
     "cxx/refused_new": (1, {"HAKMEM_OOM_REPORT": "0"}),
     "process/linked_cxx": (10_000, {}),
 }
-# zig's libc++ is hidden inside the program: HAKMEM finds what throws std::bad_alloc in the program's table of symbols.
+# zig's libc++ is hidden inside the program. HAKMEM finds the function that throws std::bad_alloc in the symbol table of the program.
 WAYS = {"shared": ["-dynamic", BUILD / "libhakmem.so", f"-Wl,-rpath,{BUILD}"], "static": ["-static", BUILD / "hakmem.o"]}
 
 
 def zig(folder: Path, *words: object) -> None:
-    """What zig builds for a target, its C++ library above all, is kept; what it builds for a program is not."""
+    """Runs zig. The cache keeps what zig builds for a target, mainly its C++ library, but not what it builds for a program."""
     kept = {"ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig-musl"), "ZIG_LOCAL_CACHE_DIR": str(folder / "cache")}
     command = [sys.executable, "-m", "ziglang", "c++", *TARGET, *(str(word) for word in words)]
     ended = subprocess.run(command, env=os.environ | kept, capture_output=True, text=True)
@@ -64,7 +65,7 @@ def check(folder: Path, name: str) -> None:
 
 
 def check_preloaded(folder: Path) -> None:
-    """A program that knows nothing of HAKMEM; alone, as the control, and with either library."""
+    """Runs a program that does not use HAKMEM's header: alone, as the negative control, and with each of the two libraries."""
     source = ROOT / "tests/platform/musl/plain.cpp"
     program = folder / "plain"
     zig(folder, *OPTIONS, source, "-dynamic", "-o", program)

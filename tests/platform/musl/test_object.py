@@ -1,5 +1,6 @@
-"""test_object.py BUILD glibc|musl: hakmem.o simply links: `cc program.c hakmem.o`, dynamic and static, beside everything else that libc.a has.
-CC and CXX name the compilers."""
+"""Usage: test_object.py BUILD glibc|musl
+Tests that hakmem.o can be linked with `cc program.c hakmem.o`, dynamically and statically, together with everything else in libc.a. CC and CXX name
+the compilers."""
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ GLIBC = sys.argv[2] == "glibc"
 CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
 PROGRAM = ROOT / "tests/process"
 INCLUDES = [f"-I{ROOT}/include", f"-I{ROOT}/tests", "-O1", "-fno-builtin", "-D_GNU_SOURCE", "-pthread"]
-# Each takes other parts of the C library into a static program, which allocate, fork, begin threads, or end the process.
+# Each function takes other parts of the C library into a static program. These parts allocate, fork, start threads, or end the process.
 OTHERS = """fopen getline opendir scandir qsort fork posix_spawn popen system pthread_create pthread_atfork setlocale atexit regcomp glob
   strdup asprintf open_memstream fmemopen timer_create sem_open tmpfile ftw wordexp iconv_open tsearch hcreate lio_listio abort exit
   quick_exit raise signal sigaction longjmp realpath getcwd setenv putenv clearenv on_exit_ mq_notify aio_read""".split()
@@ -32,7 +33,7 @@ def exported() -> list[str]:
 
 
 def all_names(folder: Path) -> Path:
-    """A program with the address of each name of hakmem.o, and of functions that bring other parts of the C library along."""
+    """Writes a program with the address of each name of hakmem.o, and of functions that take other parts of the C library into the program."""
     names = exported()
     hidden = {"operator new", "hk_"} & set(names)
     if "malloc" not in names or "hak_malloc" not in names or hidden or any(name.startswith("hk_") for name in names):
@@ -57,7 +58,7 @@ def check_linked(folder: Path) -> None:
             program = folder / f"{source.stem}{len(way)}{'_'.join(way)}"
             run(CC, *INCLUDES, *way, source, OBJECT, "-o", program)
             run(program)
-        # Counted by HAKMEM itself: it serves.
+        # HAKMEM's own count shows that it serves the program.
         said = run(folder / f"linked{len(way)}{'_'.join(way)}", HAKMEM_REPORT="-")
         served = int(said.split("served ")[1].split()[0])
         if served < 1_500:
@@ -69,7 +70,7 @@ def check_linked(folder: Path) -> None:
 
 
 def check_own_names(folder: Path) -> None:
-    """A program may use HAKMEM's inner names; with the archive it may not: the control. So is a name that is defined twice."""
+    """Checks that a program may use HAKMEM's internal names. Negative controls: with the archive it may not, and a name may not be defined twice."""
     source = folder / "own.c"
     source.write_text("#include <stdlib.h>\nint hk_malloc_slow(int x); int hk_malloc_slow(int x) { return x; }\n"
                       "int main(void) { free(malloc(10)); return hk_malloc_slow(0); }\n")

@@ -1,6 +1,7 @@
-"""test_real.py BUILD [NAME...]: real programs for musl that others built, from the Python package index and npm, in a root as of a container: musl's
-loader of Debian 13, which has the version that they expect, and no glibc. Each runs with HAKMEM and without, and does the same; the
-reports say that HAKMEM served its calls. Without a NAME, all but node_modules, which npm fetches and which takes half of the time."""
+"""Usage: test_real.py BUILD [NAME...]
+Runs real programs that others have built for musl, from the Python package index and npm. They run in a root folder like that of a container. It has
+the loader of Debian 13's musl, which is the version that they need, and no glibc. Each program runs with HAKMEM and without it, and must do the same.
+The reports must say that HAKMEM served its calls. Without a NAME, all run except node_modules, which npm fetches and which takes half of the time."""
 import json
 import os
 import re
@@ -39,7 +40,7 @@ endforeach()
 list(LENGTH all length)
 message(STATUS "${length} lines")
 """
-# What runs in the root, and the least number of allocations that HAKMEM must have served, all its processes together.
+# The commands that run in the root folder, and the smallest number of allocations that HAKMEM must have served in all processes together.
 CASES = {
     "ninja": ("""{ echo 'rule add'; echo '  command = cat $in $in > $out; echo $out >> $out'; i=1
 while [ $i -le 300 ]; do echo "build n$i.txt: add n$((i / 8)).txt"; i=$((i + 1)); done; } > build.ninja
@@ -74,7 +75,7 @@ def wheels() -> list[list[str]]:
 
 
 def programs() -> Path:
-    """The folder with a folder for each wheel, unpacked once."""
+    """Returns the folder that has a folder for each wheel. Unpacks the wheels the first time."""
     folder = CACHE / "musl-programs"
     for name, version, commands in wheels():
         place = folder / f"{name}-{version}"
@@ -97,7 +98,7 @@ def programs() -> Path:
 
 
 def modules(loader: Path, folder: Path) -> Path:
-    """Modules of node for musl, by npm of the wheel."""
+    """Returns the folder of node's modules for musl. Fetches them the first time with the npm of the wheel."""
     made = CACHE / "musl-modules"
     if (made / ".made").exists() and (made / ".made").read_text() == " ".join(MODULES):
         return made
@@ -119,7 +120,7 @@ class Root:
         for name, version, commands in wheels():
             for program in (folder / f"{name}-{version}" / commands).iterdir():
                 (root / "usr/bin" / program.name).symlink_to(f"/real/{name}-{version}/{commands}/{program.name}")
-        # Modules find the C++ library of the system: the one that node brings.
+        # The modules need a C++ library of the system, so they get the one of node's wheel.
         for library in folder.glob("nodejs*/*.libs/*.so*"):
             name = re.match(r"(.*)-[0-9a-f]{8}(\.so\.\d+)", library.name)
             (root / "usr/lib" / "".join(name.groups())).symlink_to(f"/real/{library.relative_to(folder)}")
@@ -132,7 +133,7 @@ class Root:
             self.seen["modules"] = modules(loader, folder)
 
     def run(self, name: str, library: str) -> tuple[str, int]:
-        """What was printed, and the number of allocations served."""
+        """Returns the output and the number of allocations that HAKMEM served."""
         work, served = self.root / "tmp/work", self.root / "tmp/served"
         setting = f"export LD_PRELOAD={library} HAKMEM_REPORT=/tmp/served/%p.json; " if library else ""
         ended = enter(self.root, "/bin/sh", "-c", f"rm -rf /tmp/work /tmp/served; mkdir /tmp/work /tmp/served; {BEGIN}{setting}{CASES[name][0]}", seen=self.seen)

@@ -1,5 +1,6 @@
-"""test_root.py BUILD PROGRAMS: a root as of a container with musl: musl's loader, busybox, HAKMEM, programs. A script runs in it: the library
-is preloaded by LD_PRELOAD and by the loader's own option, into programs and what these start, and each report says what was served."""
+"""Usage: test_root.py BUILD PROGRAMS
+Makes a root folder like that of a container with musl: musl's loader, busybox, HAKMEM, and programs. A script runs in it. It preloads the library
+with LD_PRELOAD and with the loader's own option, into programs and their children. Each report must say how many calls were served."""
 import json
 import shutil
 import sys

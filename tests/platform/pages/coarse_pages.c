@@ -1,11 +1,10 @@
-/* A system with larger pages, on one with pages of 4 KiB: the core's calls come here (coarse_pages.cmake). The system then has pages of
- * COARSE_PAGE bytes, as far as the core can see, and ends the program where a larger page would not do what the core asked for:
+/* Simulates a system with larger pages on a system with pages of 4 KiB. The core's system calls come here (HakmemPages.cmake). For the core, the
+ * system has pages of COARSE_PAGE bytes. The program ends if a larger page would not do what the core asked for:
  *
- *   mmap, munmap, mremap, madvise, mprotect, mincore of an address or a length that is no multiple of COARSE_PAGE
+ *   mmap, munmap, mremap, madvise, mprotect or mincore with an address or a length that is not a multiple of COARSE_PAGE
  *
- * A real kernel rounds many such lengths up: a purge would take what lies behind the range. What the program itself asks of the system
- * passes: only the core's memory is watched, by a bit for each page.
- * Threads  any. */
+ * A real kernel rounds many of these lengths up, so a purge would remove the memory behind the range. Calls of the program itself are not checked,
+ * because only the core's memory is watched, by a bit for each page. Any thread may call these functions. */
 #undef mmap
 #undef munmap
 #undef mremap
@@ -100,7 +99,7 @@ void *coarse_mmap(void *p, size_t size, int protection, int flags, int fd, off_t
 
 int coarse_munmap(void *p, size_t size)
 {
-    if (!is_watched(p)) /* another address than the one that was asked for */
+    if (!is_watched(p)) /* the kernel gave another address than the requested one */
         return munmap(p, size);
     expect_whole("munmap", p, size);
     watch(p, size, false);
@@ -123,7 +122,8 @@ void *coarse_mremap(void *p, size_t before, size_t size, int flags, ...)
     return got;
 }
 
-/* A mapping of the program's may end within a coarse page. False if none of it is mapped. */
+/* Returns whether a part of the coarse page is mapped, and stores whether a part is resident. A mapping of the program may end within a coarse page.
+ * */
 static bool coarse_resident(char *p, unsigned char *resident)
 {
     bool mapped = false;
@@ -138,7 +138,7 @@ static bool coarse_resident(char *p, unsigned char *resident)
 
 static int coarse_mincore(void *p, size_t size, unsigned char *pages)
 {
-    if (is_watched(p)) /* reports look at the whole process, whose other mappings end where the real pages end */
+    if (is_watched(p)) /* reports look at the whole process, and other mappings end at real pages */
         expect_whole("mincore", p, size);
     for (size_t at = 0; at < size; at += COARSE_PAGE)
         if (!coarse_resident((char *)p + at, &pages[at / COARSE_PAGE]))
@@ -146,7 +146,7 @@ static int coarse_mincore(void *p, size_t size, unsigned char *pages)
     return 0;
 }
 
-/* Calls that name a range of memory first. */
+/* Returns the name of a call whose first argument is a range of memory, or NULL. */
 static const char *call_of(long number)
 {
     switch (number) {
@@ -177,7 +177,8 @@ long coarse_syscall(long number, ...)
     return result;
 }
 
-/* COARSE_SAYS_FINE: the control. The C library's copy of the environment may not be there yet. */
+/* Returns whether COARSE_SAYS_FINE is set, which is for the negative control. It reads /proc, because the C library's copy of the environment may not
+ * exist yet. */
 static bool says_fine(void)
 {
     static char text[16384];

@@ -1,4 +1,4 @@
-/* What the core calls in place of the C library's functions of these names, where a build has larger pages. */
+/* The functions that the core calls in place of the C library's functions of these names, in a build with larger pages. */
 #ifndef TEST_COARSE_PAGES_H
 #define TEST_COARSE_PAGES_H
 

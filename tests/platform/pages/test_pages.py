@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Programs on a core whose system has larger pages.
+"""Runs programs on a core whose system has larger pages.
 
 test_pages.py LIBRARY BYTES STRESS CC
-  LIBRARY serves on a system with pages of BYTES, and ends the program at a system call that is not aligned to them.
-  The control: told of pages of 4 KiB, the same library comes to such a call.
+  LIBRARY must serve the programs on a system with pages of BYTES. It ends the program at a system call that is not aligned to these pages.
+  Negative control: if the same library is told that pages have 4 KiB, it must make a call that is not aligned.
 """
 import json
 import os

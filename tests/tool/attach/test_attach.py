@@ -1,4 +1,4 @@
-"""`hakmem attach`, `profile` and `leaks` of running processes."""
+"""Tests `hakmem attach`, `profile` and `leaks` on running processes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from hakmem.trouble import Trouble
 
 SAMPLE = 16384
 WINDOWS = 40
-PART = 0.3  # of the error: some thousand samples, in some 40 windows
+PART = 0.3  # allowed error, relative to the value, because there are only some thousand samples in some 40 windows
 PYTHON_PROGRAM = """
 import itertools, json
 kept = [None] * 20000
@@ -37,7 +37,7 @@ def sums_by_function(found: profiles.Profile) -> dict:
 
 class Attach(worker.WorkerTest):
     def go_on(self, process: subprocess.Popen, watched: attached.Attached, rounds: int) -> dict:
-        """Until some windows have been open."""
+        """Lets the process run until some windows have been open, and returns its sums."""
         until = watched.windows() + WINDOWS
         sums: dict = {}
 
@@ -126,7 +126,7 @@ class Attach(worker.WorkerTest):
         self.assertEqual((watched.state, watched.hits), (attached.ENDED, True))
 
     def test_a_request_withdrawn(self) -> None:
-        """The process slept for as long as the tool waited: it goes on as if nothing had been."""
+        """The tool gives up while the process sleeps. After that the process continues as if the tool had not asked."""
         process = self.worker("churn")
         done = self.tool("profile", str(process.pid), "--seconds", "0.2")
         self.assertIn("called no malloc meanwhile", done.stderr)
@@ -136,7 +136,7 @@ class Attach(worker.WorkerTest):
         self.assertTrue(watched.hits)
 
     def test_hits_alone(self) -> None:
-        """No call misses: the tool opens the windows."""
+        """No call of this process misses, so the tool must open the windows."""
         process = self.worker("hits")
         process.stdin.write("go 20000000000\n")
         process.stdin.flush()

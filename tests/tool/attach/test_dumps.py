@@ -1,4 +1,4 @@
-"""Heap profiles and reports of a process that goes on, or that SIGTERM ends."""
+"""Tests heap profiles and reports of a process that keeps running, or that SIGTERM ends."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ class Dumps(worker.WorkerTest):
         return Path(self.folder, "out.heap")
 
     def held(self) -> float:
-        """A profile is complete as soon as it has its name."""
+        """Returns the live bytes of the profile. A profile must be complete as soon as its file has its name."""
         self.assertIn("[vdso]", self.path.read_text().partition("MAPPED_LIBRARIES")[2])
         return profiles.read(self.path).live_bytes
 
@@ -43,7 +43,8 @@ class Dumps(worker.WorkerTest):
         self.assertEqual(list(Path(self.folder).glob("*.tmp")), [])
 
     def test_the_end_amid_a_profile(self) -> None:
-        """Profiles follow each other without a pause: the end waits for the one that is being written, and has the last word."""
+        """Profiles follow each other without a pause. The end of the process waits for the profile that is being written, and then writes the last
+        one."""
         for _ in range(20):
             process = self.profiled("grow", HAKMEM_HEAP_PROFILE_EVERY="1")
             self.ask(process, "go 10")
@@ -98,7 +99,7 @@ class Dumps(worker.WorkerTest):
         self.assertGreater(report["served"]["malloc"], 20000)
 
     def test_sigterm_in_the_middle(self) -> None:
-        """Threads hold locks, or are in the middle of a call: the process ends, and its profile is there."""
+        """SIGTERM arrives while threads hold locks or are in a call. The process must end and write its profile."""
         for _ in range(TERMS):
             self.path.unlink(missing_ok=True)
             process = self.profiled("churn", 8, HAKMEM_REPORT=f"{self.folder}/report.json")
@@ -123,7 +124,7 @@ class Dumps(worker.WorkerTest):
         self.assertTrue(self.caught(self.worker("churn", HAKMEM_REPORT=f"{self.folder}/report.json")))
 
     def test_the_default_action_is_what_a_program_sees(self) -> None:
-        """Python restores what it finds: a handler that it does not know would be None, which it refuses to set."""
+        """Python restores the action that it finds. A handler that Python does not know would be None, which Python refuses to set."""
         program = ("import ctypes, os, signal\n"
                    "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
                    "assert signal.signal(signal.SIGTERM, lambda *_: None) is signal.SIG_DFL\n"

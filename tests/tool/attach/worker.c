@@ -1,12 +1,12 @@
 /* Usage: test_attach_worker MODE [THREADS]
- * Does what lines on standard input ask for, until its end; says what it did.
- *   churn    "go N": each thread makes N rounds: keeps a block of 1 000 bytes, allocates and frees nine of 200, and sometimes one of 60 000.
- *            Says "kept BYTES churned BYTES large BYTES", the sums since the start
- *   hits     "go N": N blocks, each freed at once: after the first, each call is a hit
- *   longest  as churn; says the longest time that any thread spent in a call of malloc or free, in ns of its CPU time
- *   handler  as churn, with a handler of SIGTERM that exits with 3
- *   grow     "go N": holds N MiB in blocks of 1 000 bytes, in place of what it held before
- * "fork": the child goes on with the lines that follow, the parent waits for its end. */
+ * Executes the commands in the lines of standard input until its end, and prints the results. The modes are:
+ *   churn    "go N": each thread makes N rounds. In each round it keeps a block of 1000 bytes, allocates and frees nine blocks of 200 bytes, and
+ *            sometimes one of 60000 bytes. Prints "kept BYTES churned BYTES large BYTES", the sums since the start
+ *   hits     "go N": allocates N blocks and frees each at once, so that each call after the first is a hit
+ *   longest  the same as churn; also prints the longest time that a thread spent in a call of malloc or free, in ns of its CPU time
+ *   handler  the same as churn, with a handler of SIGTERM that exits with 3
+ *   grow     "go N": holds N MiB in blocks of 1000 bytes, in place of the blocks that it held before
+ * "fork" creates a child that executes the lines that follow. The parent waits for the end of the child. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ struct worker {
     struct kept *kept;
     unsigned long rounds;
     uint64_t longest_ns;
-    void *volatile sink; /* no call before it is a tail call */
+    void *volatile sink; /* prevents tail calls */
 };
 
 static struct worker workers[MOST_THREADS];
@@ -183,7 +183,7 @@ static void fork_once(void)
     printf("child %d\n", getpid());
 }
 
-/* By read(): stdio would allocate. False at the end. */
+/* Reads a line with read(), because stdio would allocate. Returns false at the end of the input. */
 static bool next_line(char *line)
 {
     for (unsigned at = 0; at < LINE - 1; at++) {

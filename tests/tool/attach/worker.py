@@ -1,4 +1,4 @@
-"""test_attach_worker, served by HAKMEM."""
+"""Starts test_attach_worker with HAKMEM preloaded and talks to it. The tests of this folder share this code."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
-/* Preloaded: takes the stack of every 31st malloc twice, by HAKMEM's capture and by the C library's backtrace(), and compares the frames.
- * At the end it appends "stacks frames different longer" to the file of BOTH_STACKS: pairs, frames in them, pairs that differ, and pairs
- * of which HAKMEM has all of backtrace()'s frames and more (by frame pointers, where a module has no unwind table). With
- * BOTH_STACKS_SPOIL, HAKMEM's stacks are pending_unmap first. */
+/* A library to preload. It takes the stack of every 31st malloc twice, with HAKMEM's capture and with the C library's backtrace(), and compares the
+ * frames. At the end it appends "stacks frames different longer" to the file BOTH_STACKS: the number of pairs, the frames in them, the pairs that
+ * differ, and the pairs in which HAKMEM has all frames of backtrace() and more. HAKMEM has more if a module has no unwind table but has frame
+ * pointers. With BOTH_STACKS_SPOIL, the first frame of HAKMEM's stacks is made wrong, as a negative control. */
 #include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 enum { EVERY = 31, ROOM = 128, SHOWN = 3 };
 
-void *__libc_malloc(size_t size); /* NOLINT: glibc's name */
+void *__libc_malloc(size_t size); /* NOLINT because it is glibc's name */
 
 static atomic_ulong calls, stacks, frames, different, longer;
 static __thread int busy __attribute__((tls_model("initial-exec")));
@@ -66,7 +66,7 @@ __attribute__((visibility("default"))) void *malloc(size_t size)
     return __libc_malloc(size);
 }
 
-/* The first backtrace() loads its unwinder. */
+/* Calls backtrace() once, because its first call loads the unwinder. */
 __attribute__((constructor)) static void begin(void)
 {
     void *frame;

@@ -1,14 +1,14 @@
 /* Usage: test_crashes HOW
- * Allocates a little and then ends in the given way. Prints what the debug ring must show: "last ADDRESS", the block allocated last, and
- * for some ways "address ADDRESS", the place of the fault.
- *   wait       for SIGUSR2, which has to come and go: then ends by itself
+ * Allocates a little and then ends in the given way. Prints what the debug ring must show: "last ADDRESS" with the block that was allocated last, and
+ * in some modes "address ADDRESS" with the address of the fault. The modes are:
+ *   wait       ends by itself at the end of standard input; it must survive SIGUSR2 before that
  *   double     frees a block twice
- *   fault      writes to an unmapped address; `fault_stack` on an alternate stack, after the stack is used up
- *   divide     by zero
+ *   fault      writes to an unmapped address; `fault_stack` uses up the stack and handles the fault on an alternate stack
+ *   divide     divides by zero
  *   abort      calls abort()
  *   sent       sends SIGSEGV to itself
  *   own        has its own handler for SIGSEGV, which exits with status 42
- *   threads    several fault at once */
+ *   threads    several threads fault at the same time */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ static void wait_for_signal(void)
 {
     char byte;
     (void)write(STDOUT_FILENO, "ready\n", 6);
-    (void)read(STDIN_FILENO, &byte, 1); /* goes on when standard input ends, not by the signal */
+    (void)read(STDIN_FILENO, &byte, 1); /* waits for the end of standard input, which the signal does not cause */
     (void)write(STDOUT_FILENO, "went on\n", 8);
 }
 
@@ -51,7 +51,7 @@ static void twice(void)
     free(last);
     free(last);
     for (int i = 0; i < 1000; i++)
-        free(malloc(SIZE)); /* a bin that overflows finds out */
+        free(malloc(SIZE)); /* an overflow of the bin finds the mistake */
     malloc_trim(0);
 }
 

@@ -1,11 +1,11 @@
 /* Usage: test_leaks MODE [FILE]
- * Allocates in functions whose names a profile must contain, and ends. Prints the live bytes, "live FUNCTION BYTES", and the total,
- * "allocated FUNCTION BYTES". FILE: hak_heap_profile() writes a profile there.
- *   plain    two functions leak, one frees all; errno is kept
- *   kinds    calloc, realloc that moves, grows in place and shrinks, aligned memory
- *   threads  each thread leaks, another one frees half; the threads end
- *   fork     the child leaks on its own; both write their profile at exit
- *   many     enough small blocks to fill the profile's tables */
+ * Allocates in functions whose names the profile must contain, and ends. Prints the live bytes as "live FUNCTION BYTES", and all allocated bytes as
+ * "allocated FUNCTION BYTES". If FILE is given, hak_heap_profile() writes a profile to it. The modes are:
+ *   plain    two functions leak, and one frees everything; errno must be kept
+ *   kinds    calloc, realloc that moves, that grows in place and that shrinks, and aligned memory
+ *   threads  each thread leaks, another thread frees half of it, and the threads end
+ *   fork     the child leaks too; both processes write their profile at exit
+ *   many     enough small blocks to fill the tables of the profile */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ enum { LARGE = 1 << 20, SMALL = 100, SMALL_BLOCKS = 200000, LARGE_BLOCKS = 60, T
 #define SAMPLED_HEAP __attribute__((noinline))
 
 static void *kept[SMALL_BLOCKS + LARGE_BLOCKS];
-static void *volatile sink; /* no call before it is a tail call */
+static void *volatile sink; /* prevents tail calls */
 
 static SAMPLED_HEAP void *leaks_large(void)
 {

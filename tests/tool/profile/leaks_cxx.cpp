@@ -1,4 +1,4 @@
-// Operators new: the profile names who said new, not the operator.
+// Leaks blocks of operator new. The profile must name the function that called new, not the operator.
 #include <cstdio>
 #include <initializer_list>
 #include <new>

@@ -1,4 +1,4 @@
-"""Runs the programs that read heap profiles, each in its own way, and asks for bytes by function."""
+"""Runs the programs that read heap profiles, and returns the bytes by function that each reports."""
 import os
 import re
 import shutil
@@ -31,7 +31,7 @@ def perl_pprof(command: str) -> Callable[[str, str, str], dict[str, float]]:
 @dataclass(frozen=True)
 class Reader:
     name: str
-    read: Callable[[str, str, str], dict[str, float]]  # (program, profile, "inuse" or "alloc") -> bytes by function
+    read: Callable[[str, str, str], dict[str, float]]  # takes (program, profile, "inuse" or "alloc") and returns bytes by function
 
 
 def present() -> list[Reader]:

@@ -1,8 +1,8 @@
 /* Usage: test_small_samples DEEPEST [first]
- * Takes samples where there is little stack: in coroutines, in a signal handler, in the smallest thread. Then while another thread holds
- * the loader's lock, and in children that are forked meanwhile. The options of the environment say what a sample is: HAKMEM_HEAP_SAMPLE
- * (samples in the profile), HAKMEM_GUARD_SAMPLE (blocks at guard pages), HAKMEM_TRACE_REMOTE (stacks of remote frees). DEEPEST is the
- * most stack, in bytes, that malloc or free may take in all. No module may be loaded by a sample. */
+ * Takes samples on small stacks: in coroutines, in a signal handler, and in the smallest thread. It also takes samples while another thread holds the
+ * loader's lock, and in children that are forked during that time. The environment decides what a sample is: HAKMEM_HEAP_SAMPLE (samples in the
+ * profile), HAKMEM_GUARD_SAMPLE (blocks at guard pages), or HAKMEM_TRACE_REMOTE (stacks of remote frees). DEEPEST is the largest stack in bytes that
+ * malloc or free may use in total. A sample must not load a module. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -43,7 +43,7 @@ static void *volatile remote_blocks[BLOCKS];
 static int guarded;
 static sem_t locked, released;
 
-/* Blocks at guard pages are picked where a bin is refilled: many live at a time. */
+/* Allocates many blocks that live at the same time, because blocks at guard pages are chosen when a bin is refilled. */
 static void allocate(void)
 {
     static void *volatile blocks[BLOCKS];
@@ -68,7 +68,7 @@ static void free_remote(void)
 
 static void do_nothing(void) {}
 
-/* A thread that ended would leave its blocks to whoever comes. */
+/* Allocates the blocks for remote frees. The thread waits, because if it ended, another thread could adopt its slabs. */
 static void *make_remote(void *done)
 {
     for (int i = 0; i < BLOCKS; i++) {
@@ -87,7 +87,7 @@ static void painted_work(void)
     work();
 }
 
-/* Returns how far below a frame of its own the work reaches. */
+/* Returns the stack depth in bytes that the work reaches below its first frame. */
 static size_t depth_of(void (*what)(void))
 {
     size_t untouched = 0;
@@ -110,7 +110,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* A run or two may do other work too, by the clock: purge, or map memory. */
+/* Tests the stack depth of several runs. One or two runs may do other work too, depending on the time: they may purge or map memory. */
 static void test_depths(size_t deepest)
 {
     pthread_t thread;
@@ -130,7 +130,7 @@ static void test_depths(size_t deepest)
     CHECK(remote - nothing <= deepest, "%zu bytes", remote - nothing);
 }
 
-/* Returns memory of a size, rounded up, that lies upon pages without access. */
+/* Returns memory of a size that is rounded up. It lies directly above pages without access. */
 static void *stack_of(size_t size)
 {
     char *stack = mmap(NULL, PAGE + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -147,7 +147,7 @@ static void coroutine(int number)
     }
 }
 
-/* Stacks of the size that a sample may take, and of a frame of swapcontext's. */
+/* Takes samples in coroutines whose stacks have room only for a sample and a frame of swapcontext. */
 static void test_coroutines(size_t deepest)
 {
     for (int i = 0; i < COROUTINES; i++) {
@@ -169,7 +169,7 @@ static void on_signal(int number)
     allocate();
 }
 
-/* The system asks for a size that its own frame of a handler fits into. */
+/* Takes samples in a signal handler. Its stack has room for a sample and for the frame of a handler, whose size the system tells. */
 static void test_handler(size_t deepest)
 {
     size_t size = (size_t)sysconf(_SC_MINSIGSTKSZ) + deepest + 512;
@@ -213,7 +213,7 @@ static unsigned long long modules_added(void)
     return added;
 }
 
-/* The loader holds its lock meanwhile. */
+/* The loader calls this function while it holds its lock. */
 static int hold(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)info;
@@ -257,7 +257,7 @@ static int is_on(const char *option)
     return value != NULL && *value != 0;
 }
 
-/* Some of the allocations were sampled: the test is about something. */
+/* Checks that some of the allocations were sampled. Without samples, the test would test nothing. */
 static void check_samples(void)
 {
     static const char path[] = "/tmp/hakmem_small_samples.heap";
@@ -283,11 +283,11 @@ int main(int argc, char **argv)
     sem_init(&released, 0, 0);
     painted = mmap(NULL, PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned long long added = modules_added();
-    if (argc > 2) { /* the first sample is taken on a small stack */
+    if (argc > 2) { /* the first sample must be on a small stack */
         test_coroutines(deepest);
         return check_report("small samples");
     }
-    test_loader_locked(); /* the first sample is taken while the loader's lock is held */
+    test_loader_locked(); /* the first sample must be taken while the loader's lock is held */
     test_depths(deepest);
     test_coroutines(deepest);
     test_handler(deepest);

@@ -34,7 +34,7 @@ LEAST_FRAMES = 50
 
 class Stacks(unittest.TestCase):
     def counts(self, command: list[str], **environment: str) -> list[int]:
-        """stacks, frames, different, longer: of all processes of the command."""
+        """Returns the sums of "stacks, frames, different, longer" over all processes of the command."""
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "out")
             names = {"LD_PRELOAD": arguments.library, "BOTH_STACKS": str(out), **environment}
@@ -64,7 +64,7 @@ class Stacks(unittest.TestCase):
         self.assertEqual(different, 0, self.said)
 
     def test_notices(self):
-        """Negative control: stacks with a wrong frame are found different."""
+        """Negative control: stacks with a wrong frame must be found different."""
         stacks, _, different, _ = self.counts(["/bin/bash", "-c", "true"], BOTH_STACKS_SPOIL="1")
         self.assertEqual(different, stacks)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks heap profiles of programs with known leaks, read by the real readers.
+"""Checks heap profiles of programs with known leaks. The readers that users have read them.
 
 test_heap_profile.py --library libhakmem.so --leaks PROGRAM --leaks-cxx PROGRAM [unittest's own arguments]
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 import readers
 
 CANNOT_RUN = 77
-MEAN = 16384  # a block of 1 MiB is then always picked, and stands for itself
+MEAN = 16384  # at this distance a block of 1 MiB is always sampled, and counts only for itself
 arguments = argparse.Namespace()
 
 
@@ -42,7 +42,7 @@ class Run:
 
 class Profiles(unittest.TestCase):
     def read(self, run: Run, path: Path, index: str):
-        """(reader's name, bytes by function) of every reader that there is."""
+        """Yields (name of the reader, bytes by function) for every reader that is installed."""
         for reader in readers.present():
             yield reader.name, reader.read(run.program, str(path), index)
 
@@ -65,7 +65,7 @@ class Profiles(unittest.TestCase):
         live = run.stated("live")
         exact = {"leaks_large": live["leaks_large"], "frees_all": 0}
         self.assert_bytes(run, path, "inuse", exact, 0.001)
-        # some 1 200 samples: 5 standard deviations
+        # There are about 1200 samples, so this allows 5 standard deviations.
         self.assert_bytes(run, path, "inuse", {"leaks_small": live["leaks_small"]}, 0.15)
         self.assert_bytes(run, path, "alloc", run.stated("allocated"), 0.15)
 
@@ -125,7 +125,7 @@ class Profiles(unittest.TestCase):
                          (0, 'hakmem: option heap_profile: "/no/such/folder/p" cannot be written: no such file or folder\n'))
 
     def test_readers_notice(self):
-        """Negative control: a profile whose numbers were doubled is found wrong."""
+        """Negative control: a profile with doubled numbers must be found wrong."""
         run = Run(arguments.leaks, "plain")
         path = self.own(run)
         text = path.read_text()

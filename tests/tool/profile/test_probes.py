@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the probes: in the library's notes, with their arguments, and only on the path of samples.
+"""Checks that the probes are in the notes of the library, have their arguments, and are only on the path of samples.
 
 test_probes.py --library libhakmem.so --leaks PROGRAM [unittest's own arguments]
 """
@@ -15,7 +15,7 @@ arguments = argparse.Namespace()
 
 
 def notes() -> list[tuple[str, str, int, int]]:
-    """(provider, name, semaphore, number of arguments) of every probe in the library."""
+    """Returns (provider, name, semaphore, number of arguments) of every probe in the library."""
     text = subprocess.run(["readelf", "-nW", arguments.library], check=True, capture_output=True, text=True).stdout
     found = re.findall(r"Provider: (\S+)\s+Name: (\S+)\s+Location: 0x[0-9a-f]+, Base: 0x[0-9a-f]+, Semaphore: 0x([0-9a-f]+)\s+"
                        r"Arguments: (.*)", text)
@@ -30,7 +30,7 @@ class Probes(unittest.TestCase):
                 self.assertEqual((count, semaphore), (PROBES[name], 0), "no semaphore: tracers need not find one")
 
     def hits(self, name: str, mean: int) -> int:
-        """How often gdb, a tracer that is everywhere, comes by."""
+        """Returns how often gdb, which is a tracer that most systems have, hits the probe."""
         with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
             script.write(f"set confirm off\nset startup-with-shell off\nset breakpoint pending on\n"
                          f"set environment LD_PRELOAD {arguments.library}\nset environment HAKMEM_HEAP_SAMPLE {mean}\n"
@@ -43,7 +43,7 @@ class Probes(unittest.TestCase):
         return sum(map(int, re.findall(r"breakpoint already hit (\d+) time", done.stdout)))
 
     def test_hits(self):
-        """Four threads leak 60 blocks of 1 MiB each, and half of these are freed: all picked at this distance."""
+        """Four threads leak 60 blocks of 1 MiB each, and half of them are freed. At this distance all of them are sampled."""
         try:
             allocs, frees = self.hits("alloc", 65536), self.hits("free", 65536)
         except FileNotFoundError:

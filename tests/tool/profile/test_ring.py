@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the debug ring, on SIGUSR2 and in programs that crash: these end as they would without it.
+"""Checks the debug ring on SIGUSR2 and in programs that crash. A program must end in the same way as without the ring.
 
 test_ring.py --library libhakmem.so --crashes PROGRAM [unittest's own arguments]
 """
@@ -28,7 +28,7 @@ class Event:
 
 
 class Dump:
-    """What was written to stderr: threads' events by their titles, and the lines that are no part of it."""
+    """Reads what was written to stderr: the events of each thread by its title, and the lines that do not belong to the ring."""
 
     def __init__(self, text: str) -> None:
         self.threads: dict[str, list[Event]] = {}
@@ -73,7 +73,7 @@ class Ring(unittest.TestCase):
         return re.search(r"^last (0x[0-9a-f]+)$", output, re.MULTILINE)[1]
 
     def assert_tells(self, done: subprocess.CompletedProcess, dump: Dump) -> None:
-        """The events end with the program's last calls, in order."""
+        """Checks that the events end with the program's last calls, in order."""
         last = Event(0, "alloc", SIZE, self.last_block(done.stdout))
         own = dump.own()
         self.assertIn((last.name, last.amount, last.address), [(e.name, e.amount, e.address) for e in own])
@@ -149,7 +149,7 @@ class Ring(unittest.TestCase):
             self.assertEqual(program.wait(timeout=60), -signal.SIGUSR2)
 
     def test_particulars_are_kept(self):
-        """The address and the kind of a fault, as a tracer sees them at the program's end."""
+        """Checks that a tracer sees the address and the kind of a fault at the end of the program."""
         with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
             script.write("set confirm off\nset startup-with-shell off\nhandle SIGSEGV nostop noprint pass\n"
                          f"set environment LD_PRELOAD {arguments.library}\nset environment HAKMEM_TRACE_RING 16\n"

@@ -14,7 +14,7 @@ void made_begin(uint32_t sample)
         .magic = REC_MAGIC, .head_bytes = REC_HEAD_BYTES, .chunk_bytes = REC_CHUNK_BYTES, .sample = sample};
 }
 
-/* The thread goes on in a new chunk. */
+/* Begins a new chunk for the thread. Returns false if there is no room. */
 static bool begin_chunk(uint32_t thread, uint64_t from)
 {
     if (made.chunks == MADE_CHUNKS)

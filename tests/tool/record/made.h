@@ -1,4 +1,4 @@
-/* Made: a recording in memory, written event by event as the recorder writes it; for tests of what reads it. */
+/* Made: builds a recording in memory event by event, as the recorder writes it. Tests of the reader and the player use it. */
 #ifndef TEST_RECORD_MADE_H
 #define TEST_RECORD_MADE_H
 
@@ -15,9 +15,9 @@ struct made {
 };
 extern struct made made;
 
-/* An empty one; `sample` as in the head. */
+/* Begins an empty recording. `sample` has the same meaning as in the head. */
 void made_begin(uint32_t sample);
-/* Of a thread below MADE_THREADS; false: it is full. */
+/* Adds an event of a thread below MADE_THREADS. Returns false if the recording is full. */
 bool made_add(const struct rec_event *event);
 size_t made_size(void);
 struct rec_head *made_head(void);

@@ -1,5 +1,5 @@
-/* The player: recordings of made-up threads, which free each other's blocks, are planned and played; every block keeps its bytes, and all
- * are freed. The sanitizers watch it. */
+/* Tests the player. Recordings of invented threads, which free each other's blocks, are planned and played. Every block must keep its bytes, and all
+ * blocks must be freed. The sanitizers check the player. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void step(struct rng *rng, uint32_t threads, uint64_t largest)
     }
 }
 
-/* New threads come as the run goes on. */
+/* Makes a recording in which more threads start during the run. */
 static void make_program(uint64_t seed, uint32_t threads, uint32_t sample, uint64_t largest)
 {
     struct rng rng = rng_seeded(seed);
@@ -98,7 +98,7 @@ static struct player_result played(FILE *plan, uint64_t window, bool dry)
     return result;
 }
 
-/* The player's state is of the process: each run has one of its own. */
+/* Runs a test in a child, because the state of the player belongs to the process. */
 static void in_child(void (*run)(void))
 {
     pid_t child = fork();

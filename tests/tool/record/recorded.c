@@ -1,9 +1,10 @@
-/* A program whose calls of the malloc family are known: what it did, it prints as one line of JSON by write(2), which takes no memory.
+/* A program whose calls of the malloc family are known. It prints the numbers of its calls as one line of JSON with write(2), which allocates
+ * nothing.
  *
  *   recorded MODE [FILE]   FILE becomes descriptor 2
  *   MODE               family, realloc, aligned, large, threads, churn, remote, fork, vfork, exec, leave, killed, full, early
  *
- * Counts are of blocks; live and peak are bytes as asked for. stdio is not used: it takes blocks of its own. */
+ * Counts are numbers of blocks. live and peak are requested bytes. The program does not use stdio, because stdio allocates blocks of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -91,7 +92,7 @@ static void family(void)
         did.calloc++;
         took((int64_t)sizes[slot]);
     }
-    free(NULL); /* not a call that anything comes of */
+    free(NULL); /* has no effect, so it is not counted */
 }
 
 static void reallocs(void)
@@ -108,7 +109,7 @@ static void reallocs(void)
         size = to;
         memset(block, 2, size);
     }
-    void *volatile huge = realloc(block, PTRDIFF_MAX); /* refused: the block stays */
+    void *volatile huge = realloc(block, PTRDIFF_MAX); /* is refused, so the block stays */
     need(huge == NULL, 12);
     block = reallocarray(block, 10, 10);
     did.reallocs++;
@@ -117,7 +118,7 @@ static void reallocs(void)
     block = realloc(NULL, 64);
     did.malloc++;
     took(64);
-    need(realloc(block, 0) == NULL, 13); /* glibc's free */
+    need(realloc(block, 0) == NULL, 13); /* frees the block, as in glibc */
     did.frees++;
     took(-64);
 }
@@ -149,7 +150,7 @@ static void aligned(void)
     }
 }
 
-/* Of 64 MiB, one MiB is written. */
+/* Allocates a block of 64 MiB, and writes only to the first MiB. */
 static void large(void)
 {
     size_t size = (size_t)64 << 20;
@@ -178,7 +179,7 @@ static void *work(void *seed)
     return NULL;
 }
 
-/* Every block is freed by the thread that took it. */
+/* The thread that allocates a block also frees it. */
 static void threads(void)
 {
     pthread_t thread[THREADS];
@@ -224,7 +225,7 @@ static void *give(void *unused)
     return unused;
 }
 
-/* One thread takes blocks, another one frees them. */
+/* One thread allocates blocks, and another thread frees them. */
 static void remote(void)
 {
     pthread_t giver;
@@ -252,7 +253,7 @@ static void fork_with_threads(void)
         pid_t child = fork();
         if (child == 0) {
             memset(&did, 0, sizeof did);
-            free(before); /* the parent's: not in the child's recording */
+            free(before); /* a block of the parent, which the child's recording does not have */
             family();
             say();
             _exit(0);

@@ -1,4 +1,4 @@
-// Every form of new and delete, new that throws, and containers; prints how many blocks each form took.
+// Uses every form of new and delete, new that throws, and containers. Prints how many blocks each form allocated.
 #include <cstdio>
 #include <cstdlib>
 #include <list>
@@ -40,7 +40,7 @@ int main()
     try {
         static_cast<void>(::operator new(huge));
     } catch (const std::bad_alloc &) {
-        refused = 1; // the exception's own memory is malloc's
+        refused = 1; // malloc allocates the memory of the exception
     }
     refused += ::operator new(huge, std::nothrow) == nullptr;
     std::map<int, std::string> names;

@@ -1,5 +1,5 @@
-/* The format of recordings: what is encoded is read back in the order of all threads; what is damaged is refused; the book's sums are
- * those of a plain model; the overview gives lanes and touched pages. */
+/* Tests the format of recordings: events that are encoded are read back in the order of all threads, and damaged recordings are refused. Also tests
+ * that the sums of the book equal those of a simple model, and that the overview gives the right lanes and touched pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void damage_is_refused(void **state)
     made.bytes[REC_HEAD_BYTES + 60] ^= 1;
     refused("altered: the sum of the chunk at byte 4096");
     chunk->closed = 0;
-    memset(made.at[0], 0xff, 2); /* kinds end before 15 */
+    memset(made.at[0], 0xff, 2); /* no kind of event is as large as 15 */
     refused("no event at byte");
     chunk->magic = 7;
     refused("no chunk at byte 4096");
@@ -107,7 +107,7 @@ static void damage_is_refused(void **state)
     refused("not a recording of this version");
 }
 
-/* A chunk that its process never used is zero, and holds nothing. */
+/* A chunk that its process never used contains only zeros, and has no events. */
 static void an_unused_chunk_is_passed_over(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void enter(struct rec_book *book, unsigned kind, uint32_t thread, uint64_
     assert_true(rec_book_enter(book, &event, check_op, NULL));
 }
 
-/* An address is a number of the model; blocks move to one that is free. */
+/* Makes a random event in the book and in the model. An address is a number of the model. A block moves to a number that is free. */
 static void play_model(struct rec_book *book, struct rng *rng)
 {
     uint64_t i = rng_below(rng, LIVE), to = rng_below(rng, LIVE), size = 1 + rng_below(rng, 5000);
@@ -172,7 +172,7 @@ static void play_model(struct rec_book *book, struct rng *rng)
         model.size[to] = size;
     } else {
         enter(book, REC_REALLOC, thread, 16 * (i + 1), size);
-        enter(book, REC_MOVED, thread, 0, 0); /* refused */
+        enter(book, REC_MOVED, thread, 0, 0); /* the realloc is refused */
     }
 }
 
@@ -212,13 +212,13 @@ static void what_does_not_fit_is_counted(void **state)
     enter(book, REC_MALLOC, 0, 16, 20);
     assert_int_equal(totals->implied, 1);
     assert_int_equal(totals->live_bytes, 20);
-    enter(book, REC_MOVED, 0, 32, 0); /* no realloc is under way */
+    enter(book, REC_MOVED, 0, 32, 0); /* no realloc is active */
     enter(book, REC_REALLOC, 0, 48, 5);
-    enter(book, REC_MOVED, 0, 64, 0); /* of a block from before */
+    enter(book, REC_MOVED, 0, 64, 0); /* the block is older than the recording */
     assert_int_equal(totals->live_bytes, 25);
     enter(book, REC_REALLOC, 0, 16, 0);
-    enter(book, REC_MOVED, 0, 0, 0);    /* realloc(p, 0) freed it */
-    enter(book, REC_MALLOC, 0, 0, 100); /* no address */
+    enter(book, REC_MOVED, 0, 0, 0);    /* realloc(p, 0) has freed it */
+    enter(book, REC_MALLOC, 0, 0, 100); /* an event without an address */
     assert_int_equal(totals->live_bytes, 5);
     rec_book_close(book);
 }
@@ -236,7 +236,7 @@ static void a_sample_counts_for_all(void **state)
     rec_book_close(book);
 }
 
-/* Many addresses, some in one bucket: what is put is taken, once. */
+/* One address in ten must be sampled. With a distance of 1, every address must be. */
 static void a_sample_takes_its_share(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void lanes_and_touched_pages(void **state)
     assert_false(overview_touched(overview, 1, &pages));
     assert_int_equal(overview_lane(overview, 0, 0), 0);
     assert_int_equal(overview_lane(overview, 1, 1), 1);
-    assert_int_equal(overview_lane(overview, 2, 4), 1); /* the second thread has ended; the first starts this one */
+    assert_int_equal(overview_lane(overview, 2, 4), 1); /* the second thread has ended, and the first starts this one */
     assert_int_equal(overview_lanes(overview), 2);
     overview_close(overview);
     rec_reader_close(&reader);

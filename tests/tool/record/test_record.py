@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks libhakmem-record.so and hakmem-play: what a program does is what its recording says, and what is played.
+"""Checks libhakmem-record.so and hakmem-play: a recording must have what the program did, and the player must play what the recording has.
 
 test_record.py RECORDER PLAYER PROGRAM PROGRAM_CXX HAKMEM [BENCH_TRACES]
 """
@@ -16,13 +16,13 @@ RECORDER, PLAYER, PROGRAM, PROGRAM_CXX, HAKMEM = sys.argv[1:6]
 BENCH_TRACES = sys.argv[6] if len(sys.argv) > 6 else None
 HEAD_BYTES, CHUNK_BYTES, CHUNK_HEAD_BYTES = 4096, 65536, 32
 WRONG, REFUSED, SIGKILL = 1, 2, 9
-KERNEL_LAG_KIB = 256  # the kernel counts a thread's pages 64 at a time
-# A thread's first call may bring a block of the C library's (its table of thread-local storage), which the program does not count.
+KERNEL_LAG_KIB = 256  # the kernel counts a thread's pages in steps of 64
+# The first call of a thread may make the C library allocate a table of thread-local storage, which the program does not count.
 BLOCKS_OF_A_THREAD, BYTES_OF_A_THREAD = 2, 4096
 
 
 class Recorded:
-    """A run under the recorder: what the program said, and its files."""
+    """A run under the recorder: the output of the program, and the recordings."""
 
     def __init__(self, folder: Path, *command: str, sample: int = 1, below: str = "", code: int = 0):
         env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
@@ -64,7 +64,7 @@ class RecordTest(unittest.TestCase):
         return json.loads(done.stderr)
 
     def same(self, shown: dict, said: dict) -> None:
-        """Exactly what the program said it did."""
+        """Checks that the recording has exactly what the program says that it did."""
         allocs = shown["allocs"]
         found = {"malloc": allocs["malloc"], "calloc": allocs["calloc"], "aligned": allocs["aligned"], "frees": shown["frees"],
                  "reallocs": shown["reallocs"], "live": shown["live_bytes"], "peak": shown["peak_bytes"]}
@@ -72,7 +72,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual((shown["implied"], shown["cut"]), (0, False))
 
     def near(self, shown: dict, said: dict, threads: int) -> None:
-        """What the program said, and what the C library took for each thread."""
+        """Checks that the recording has what the program says, and at most what the C library allocates for each thread in addition."""
         allocs = sum(shown["allocs"].values()) - said["malloc"] - said["calloc"] - said["aligned"]
         self.assertTrue(0 <= allocs <= BLOCKS_OF_A_THREAD * threads, (shown, said))
         self.assertTrue(0 <= shown["frees"] - said["frees"] <= BLOCKS_OF_A_THREAD * threads, (shown, said))
@@ -80,7 +80,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual((shown["implied"], shown["unknown"]), (0, 0))
 
     def played(self, recording: Path, **more: object) -> dict:
-        """Plays all of it, without a mistake."""
+        """Plays the whole recording and checks that there was no mistake."""
         shown, done = show(recording), self.play(recording, **more)
         self.assertEqual(done["allocs"], sum(shown["allocs"].values()))
         self.assertEqual((done["frees"], done["reallocs"], done["left"]), (shown["frees"], shown["reallocs"], shown["live_blocks"]))
@@ -133,9 +133,9 @@ class Cxx(RecordTest):
         shown, said = show(run.files[0]), run.said[0]
         self.assertEqual(said["refused"], 2)
         self.assertEqual(shown["allocs"]["new_aligned"], said["aligned"])
-        self.assertGreater(shown["allocs"]["new"], said["plain"] + 1500)  # and the containers
+        self.assertGreater(shown["allocs"]["new"], said["plain"] + 1500)  # the containers allocate too
         self.assertEqual(shown["live_blocks"], sum(shown["allocs"].values()) - shown["frees"])
-        self.assertLess(shown["live_blocks"], 3)  # the C++ library's own
+        self.assertLess(shown["live_blocks"], 3)  # blocks of the C++ library
         self.assertEqual(shown["implied"], 0)
         for library in ("", HAKMEM):
             self.played(run.files[0], library=library)
@@ -168,7 +168,7 @@ class Processes(RecordTest):
                 self.assertEqual((said["threads"], said["implied"], said["unknown"]), (1, 0, 1))
                 self.assertEqual(sum(said["allocs"].values()), run.said[0]["malloc"] + run.said[0]["calloc"])
                 self.assertEqual(said["peak_bytes"], run.said[0]["peak"])
-                self.assertTrue(said["ended"])  # by _exit
+                self.assertTrue(said["ended"])  # they end by _exit
         self.near(parent, run.said[-1], 4)
 
     def test_exec_begins_another_file(self) -> None:
@@ -243,7 +243,7 @@ class Refused(RecordTest):
             self.refused(bytes(changed), f"at byte {HEAD_BYTES}")
 
     def test_an_open_chunk_with_the_events_of_another_place(self) -> None:
-        """The second chunk holds the first one's events: two events have one place."""
+        """The second chunk has a copy of the first chunk's events, so two events have the same place."""
         first = bytearray(self.bytes[HEAD_BYTES : HEAD_BYTES + CHUNK_BYTES])
         self.refused(self.bytes[: HEAD_BYTES + CHUNK_BYTES] + first + self.bytes[HEAD_BYTES + 2 * CHUNK_BYTES :], "two events have the place")
 
@@ -273,7 +273,7 @@ class Traces(RecordTest):
             with self.subTest(trace):
                 run = self.record(BENCH_TRACES, "--json", trace, "3")
                 said, shown = run.said[0], show(run.files[0])
-                extra = shown["threads"] - 1  # the table of the thread's storage
+                extra = shown["threads"] - 1  # the table of each thread's storage
                 self.assertEqual(sum(shown["allocs"].values()), said["calls_malloc"] + extra)
                 self.assertEqual((shown["frees"], shown["reallocs"]), (said["calls_free"], said["calls_realloc"]))
                 self.assertTrue(0 <= shown["peak_bytes"] // 1024 - said["peak_live_kib"] <= extra, (shown, said))

@@ -1,4 +1,4 @@
-"""The common parts of the report's tests: programs with HAKMEM preloaded, and the checks that hold for each report."""
+"""The common parts of the tests of the report: they run programs with HAKMEM preloaded, and check what holds for each report."""
 import json
 import os
 import subprocess
@@ -13,12 +13,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).resolve().parents[3]
 VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/report.schema.json").read_text()))
-PATIENCE_S = 100  # for each event, on a busy machine too
+PATIENCE_S = 100  # seconds for each event, also on a busy machine
 LIBRARY, WORKER = sys.argv[1:3]
 
 
 def read(path: Path) -> dict:
-    """A report that is as its schema says and whose sums hold."""
+    """Returns the report. It must match its schema, and the mapped total must not be negative."""
     report = json.loads(path.read_text())
     VALIDATOR.validate(report)
     assert report["mapped"]["total"] >= 0
@@ -26,7 +26,7 @@ def read(path: Path) -> dict:
 
 
 def parts_sum_to_resident(report: dict) -> bool:
-    """Within 2 %, and no part has more in memory than is mapped."""
+    """Returns whether the sum is right within 2 %, and whether no part has more resident bytes than mapped bytes."""
     total = sum(report["resident_parts"].values())
     mapped = report["mapped"]["parts"]
     fits = all(report["resident_parts"][part] <= mapped[part] for part in mapped)
@@ -34,7 +34,7 @@ def parts_sum_to_resident(report: dict) -> bool:
 
 
 def read_metrics(text: str) -> dict[tuple[str, tuple], float]:
-    """Each sample by name and labels, as a strict parser reads them; families must have a type."""
+    """Returns each sample by name and labels, as a strict parser reads them. Families must have a type."""
     samples = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation and family.type in ("counter", "gauge", "info"), family
@@ -55,7 +55,7 @@ class Case(unittest.TestCase):
         return {**plain, "LD_PRELOAD": LIBRARY, **{f"HAKMEM_{name.upper()}": value for name, value in options.items()}}
 
     def start(self, *arguments: str, **options: str) -> subprocess.Popen:
-        """The worker, when it has said its first line."""
+        """Starts the worker and returns it after it has printed its first line."""
         worker = subprocess.Popen([WORKER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   text=True, env=self.environment(**options))
         self.addCleanup(worker.communicate)
@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
         return worker
 
     def end(self, worker: subprocess.Popen) -> str:
-        """Ends its input, and returns its stderr."""
+        """Ends the input of the worker, and returns its stderr."""
         errors = worker.communicate(timeout=PATIENCE_S)[1]
         self.assertEqual(worker.returncode, 0, errors)
         return errors

@@ -1,4 +1,4 @@
-"""Checks the forms of the report: JSON against its schema, OpenMetrics with a strict parser, equal numbers in both; and that each of
+"""Checks the formats of the report: JSON against its schema, OpenMetrics with a strict parser, and equal numbers in both. Also checks that each of
 these checks can fail.
 
 test_forms.py LIBRARY WORKER"""
@@ -15,7 +15,7 @@ import jsonschema
 import reports
 
 
-# One heap that its limit has refused, one of a single block and a strange name, one that has ended.
+# Three heaps: one whose limit has refused a call, one with a single block and a strange name, and one that has ended.
 HEAPS = """
 import ctypes
 hakmem = ctypes.CDLL(None)
@@ -33,7 +33,7 @@ print(blocks)
 
 class Forms(reports.Case):
     def heaps_in(self, form: str) -> tuple[int, str]:
-        """How many blocks of 5000 bytes its limit allowed the full heap, and the report."""
+        """Returns how many blocks of 5000 bytes the limit of the full heap allowed, and the report."""
         path = self.folder / f"heaps.{form}"
         said = subprocess.run([sys.executable, "-c", HEAPS], capture_output=True, check=True, timeout=reports.PATIENCE_S,
                               env=self.environment(report=str(path)), text=True).stdout
@@ -80,7 +80,7 @@ class Forms(reports.Case):
         self.assertEqual([tier["tier"] for tier in report["tiers"]], ["tiny", "small", "medium", "large"])
 
     def test_any_text_and_limits(self) -> None:
-        """Quotes and control characters of an option; the limits that the process was given."""
+        """Tests quotes and control characters in an option, and the limits of the process."""
         path, goal, limit = self.folder / "report.json", 'much \t"\\\x01\x1f', 1 << 33
         subprocess.run([reports.WORKER, "idle"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
                        timeout=reports.PATIENCE_S, env=self.environment(report=str(path), goal=goal),

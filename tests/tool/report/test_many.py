@@ -1,7 +1,7 @@
-"""Checks the reports of a tree of processes: one for each, also for children that end by _exit; no child overwrites its parent's; and that
-of two copies of HAKMEM in one process only the one that serves it reports.
+"""Checks the reports of a tree of processes. Each process writes one, even a child that ends by _exit, and no child overwrites the report of its
+parent. If a process has two copies of HAKMEM, only the copy that serves it writes a report.
 
-test_many.py LIBRARY WORKER STATIC SHARED HARDENED    the worker, linked with libhakmem.a and with libhakmem.so"""
+test_many.py LIBRARY WORKER STATIC SHARED HARDENED    STATIC and SHARED are the worker linked with libhakmem.a and with libhakmem.so"""
 import os
 import subprocess
 import sys
@@ -24,7 +24,7 @@ class Many(reports.Case):
         return {file.name: reports.read(file) for file in folder.iterdir()}
 
     def check_tree(self, found: dict[str, dict]) -> None:
-        """A parent and its children, each with its own counts."""
+        """Checks a parent and its children. Each must have its own counts."""
         parent = next(report for report in found.values() if report["served"]["malloc"] < BLOCKS)
         children = [report for report in found.values() if report is not parent]
         self.assertEqual(len(children), CHILDREN)
@@ -60,7 +60,7 @@ class Many(reports.Case):
         self.assertEqual(len([name for name in names if name.startswith("p.") and name.endswith(".heap")]), 2)
 
     def test_programs_that_a_process_starts(self) -> None:
-        """The shell reports to the file that the option names; without the same option, a program is no child."""
+        """The shell writes its report to the file that the option names. A program that has another value of the option does not count as a child."""
         inner, other = self.folder / "inner.json", self.folder / "r.json"
         script = f"{reports.WORKER} idle; HAKMEM_REPORT={inner} {reports.WORKER} idle; exit 0"
         self.run_it("/bin/sh", "-c", script, report=str(other))
@@ -80,7 +80,7 @@ class Many(reports.Case):
         self.assertEqual(len(self.found(self.folder)), 1)
 
     def test_exit_in_a_signal_handler(self) -> None:
-        """The thread that it interrupted may hold a lock: then no report is written, and the process ends."""
+        """The interrupted thread may hold a lock. Then no report is written, but the process must end."""
         self.run_it(reports.WORKER, "interrupted", report=f"{self.folder}/")
         self.assertGreater(len(self.found(self.folder)), 1)
 
@@ -96,7 +96,7 @@ class Many(reports.Case):
         self.assertEqual(len([value for value in served if value >= BLOCKS]), CHILDREN)
 
     def test_linked_and_preloaded(self) -> None:
-        """The copy that the process's malloc belongs to reports; the other one reads no option."""
+        """The copy of HAKMEM whose malloc the process uses writes the report. The other copy reads no options."""
         for program, preload in ((STATIC, reports.LIBRARY), (STATIC, HARDENED), (SHARED, HARDENED), (SHARED, reports.LIBRARY)):
             with self.subTest(program=program, preload=preload):
                 folder = self.folder / f"{Path(program).name}-{Path(preload).name}"

@@ -1,5 +1,5 @@
-"""Compares mallinfo2, mallinfo, malloc_info and malloc_stats with the report, and the report with /proc/self/smaps, in a process
-without activity between them.
+"""Compares mallinfo2, mallinfo, malloc_info and malloc_stats with the report, and the report with /proc/self/smaps. The process is idle between these
+calls.
 
 test_numbers.py LIBRARY WORKER"""
 import re
@@ -10,7 +10,7 @@ import reports
 
 FIELDS = ["arena", "ordblks", "hblks", "hblkhd", "fsmblks", "uordblks", "fordblks", "keepcost"]
 INT_MAX = 2**31 - 1
-LOADERS_OWN = 256 * 1024  # anonymous memory of the C library and the loader
+LOADERS_OWN = 256 * 1024  # bytes of anonymous memory of the C library and the loader
 
 
 class Numbers(reports.Case):

@@ -7,7 +7,7 @@ import sys
 
 import reports
 
-ENOUGH = 3  # programs, of those below
+ENOUGH = 3  # least number of the programs below that must be installed
 
 PYTHON = "import json\nx = [{'a': str(i), 'b': [i] * 5} for i in range(60000)]\ny = json.loads(json.dumps(x))\ndel x[::2]"
 PERL = "my %h; $h{$_} = [($_) x 4] for 1..100000; delete $h{2 * $_} for 1..40000; my $s = 'x' x 20000000; $s .= 'y'"

@@ -1,4 +1,4 @@
-"""Checks reports while a program runs: repeated, on a signal, in fork children, of idle programs; never a partial one.
+"""Checks reports while a program runs: repeated, on a signal, in fork children, and of idle programs. No report may be incomplete.
 
 test_running.py LIBRARY WORKER"""
 import json
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import reports
 
-SEEN = 10  # reports, while threads allocate
+SEEN = 10  # reports that are read while threads allocate
 
 
 class Running(reports.Case):
     def time_of(self, path: Path, after: int = -1) -> int:
-        """When a whole report was written there, in ms from 1 on, if later than `after`; else 0."""
+        """Returns the time of the complete report in this file, in ms from 1 on, if it is later than `after`, and otherwise 0."""
         if not path.exists():
             return 0
         time_ms = reports.read(path)["time_ms"] + 1
@@ -52,7 +52,7 @@ class Running(reports.Case):
 
     @staticmethod
     def another_file(path: Path, last: int) -> int:
-        """Two reports may be of the same millisecond: each is a file of its own."""
+        """Returns the inode of a new report, or 0. It compares inodes because two reports may have the same millisecond."""
         return path.stat().st_ino if path.exists() and path.stat().st_ino != last else 0
 
     def test_on_a_signal(self) -> None:
@@ -99,7 +99,7 @@ class Running(reports.Case):
         self.assertEqual(self.end(self.start("idle", report="/dev/null", report_every="20")), "")
 
     def test_a_thread_for_them(self) -> None:
-        """The control of the test above."""
+        """Negative control of the test above."""
         worker = self.start("idle", report=str(self.folder / "report.json"), report_every="20")
         self.wait_for("two threads", lambda: len(os.listdir(f"/proc/{worker.pid}/task")) == 2)
         self.end(worker)

@@ -1,5 +1,5 @@
-"""Checks that each form of the report tells whether the window is there in which frees may be hits. Nothing else would show a window
-that was lost: every call is served all the same, by the slow path.
+"""Checks that each format of the report says whether the window exists in which frees may be hits. Nothing else would show that the window is
+missing, because the slow path serves every call in any case.
 
 test_window.py LIBRARY WORKER"""
 import re
@@ -10,7 +10,7 @@ import reports
 
 class Window(reports.Case):
     def told(self, *arguments: str, **options: str) -> tuple[int, int]:
-        """The bytes of the window, and those of the heap outside it, as all forms of the report say."""
+        """Returns the bytes of the window, and the bytes of the heap outside it. All formats of the report must agree."""
         said = set()
         for form in ("json", "prom", "txt"):
             path = self.folder / f"report.{form}"

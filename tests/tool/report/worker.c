@@ -1,13 +1,13 @@
 /* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | outside | handler | child | children COUNT | vforks | interrupted
- * The program that the report's tests run; HAKMEM is preloaded.
- *   numbers  all figures about the heap, one after the other, without a call of malloc between them
- *   churn    threads that allocate and free, until stdin ends
- *   idle     one malloc, then no call until stdin ends
- *   outside  other mappings lie around the heap, which therefore grows elsewhere
- *   handler  idle in a program that handles SIGUSR1 itself, and prints "handled"
- *   child    the same in a fork child, whose number it prints
- *   children     children that allocate and end by _exit, as those of Python's multiprocessing do
- *   vforks       a vfork child that ends by _exit
+ * The program that the tests of the report run with HAKMEM preloaded. The modes are:
+ *   numbers  writes all figures about the heap, without a call of malloc between them
+ *   churn    threads allocate and free until stdin ends
+ *   idle     calls malloc once, and then nothing until stdin ends
+ *   outside  maps memory around the heap, so that the heap grows elsewhere
+ *   handler  does the same as idle, but handles SIGUSR1 itself and prints "handled"
+ *   child    does the same in a fork child, whose number it prints
+ *   children     starts children that allocate and end by _exit, as those of Python's multiprocessing do
+ *   vforks       starts a vfork child that ends by _exit
  *   interrupted  a signal handler ends the process by _exit, at any moment of a thread that allocates; prints nothing */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,10 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is what is tested */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is tested here */
 
 enum { MOST_THREADS = 16, SLOTS = 512, KEPT = 3000 };
-#define BESIDE ((size_t)256 << 30) /* of address space */
+#define BESIDE ((size_t)256 << 30) /* bytes of address space */
 
 static void say(const char *word)
 {
@@ -73,7 +73,7 @@ static void work(void)
     free(malloc(3 << 20));
 }
 
-/* Streams have their buffers, and stdio its first allocations, before the first number is taken. */
+/* Writes all figures. Streams get their buffers, and stdio makes its first allocations, before the first figure is taken. */
 static int numbers(const char *prefix)
 {
     static char xml_buffer[65536], info_buffer[4096], json[4096];
@@ -139,7 +139,7 @@ static int churn(int count)
     return 0;
 }
 
-/* The end of the mappings that lie side by side from the one of `p` on. */
+/* Returns the end of the adjacent mappings that begin with the mapping of `p`. */
 static uintptr_t end_of_mappings(const void *p)
 {
     static char buffer[65536];
@@ -189,7 +189,7 @@ static int child(void)
     pid_t pid = fork();
     if (pid == 0) {
         char number[32];
-        free(malloc(5000)); /* of a class that was not used before: a slow call */
+        free(malloc(5000)); /* a class that was not used before makes a slow call */
         snprintf(number, sizeof number, "%d", (int)getpid());
         say(number);
         wait_for_end_of_input();

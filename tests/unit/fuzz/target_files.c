@@ -10,7 +10,7 @@
 #include "os/maps.h"
 #include "runtime/named_file.h"
 #include "span/bootstrap.h"
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 #include "unit/fake_os.h"
 
 enum { MAPPINGS = 512 };

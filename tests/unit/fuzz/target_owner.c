@@ -6,7 +6,6 @@
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/slab_heap.h"
-#include "slab/idle.h"
 #include "slab/slab_life.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"

@@ -7,8 +7,6 @@
 #include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
-#include "span/heap_growth.h"
 #include "support/knobs.h"
 #include "support/pattern.h"
 #include "unit/fake_os.h"

@@ -6,7 +6,7 @@
 #include "runtime/lifecycle.h"
 #include "support/knobs.h"
 #include "tcache/bins.h"
-#include "tcache/depot.h"
+#include "tcache/layout.h"
 #include "tcache/tcache.h"
 #include "unit/fake_os.h"
 #include "unit/invariants.h"

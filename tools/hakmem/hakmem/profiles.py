@@ -153,7 +153,7 @@ def parse(text: str, name: str) -> Profile:
 
 
 class Reader:
-    """Parses the lines of the library's format, which prof/heap_profile.h describes."""
+    """Parses the lines of the library's format, which prof/hooks.h describes."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []

@@ -1,5 +1,5 @@
-/* Names no function of HAKMEM and of malloc: only libc allocates here. Exits 0 if it did so from libhakmem. */
-#define _GNU_SOURCE /* dladdr */
+/* Calls no function of HAKMEM or malloc, so that only libc allocates. Exits with 0 if malloc comes from libhakmem. */
+#define _GNU_SOURCE /* declares dladdr */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

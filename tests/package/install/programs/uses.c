@@ -1,4 +1,4 @@
-/* Exits 0 if malloc is HAKMEM's: both names serve the same block, and the version is that of the package. */
+/* Exits with 0 if malloc is HAKMEM's: hak_ functions and malloc serve the same block, and the version is that of the package. */
 #include <hakmem.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Exits 0 if operator new and the containers are served by HAKMEM, exceptions included.
+// Exits with 0 if HAKMEM serves operator new and the containers, even when they throw exceptions.
 #include <hakmem.hpp>
 #include <cstdint>
 #include <cstdio>
