@@ -82,7 +82,7 @@ def run(
         [], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."
     ),
 ) -> None:
-    """Runs a program on HAKMEM; exits with its exit code."""
+    """Runs a program on HAKMEM, and exits with the program's exit code."""
     from hakmem import run as runs
     from hakmem.options import check
 
@@ -116,7 +116,7 @@ def top(
     threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
     heaps: bool = typer.Option(False, "--heaps", help="Begin with the heaps of the program's own."),
 ) -> None:
-    """Shows a live view of a process on HAKMEM; h: keys."""
+    """Shows a live view of a process on HAKMEM. The key h lists the keys."""
     from hakmem import top as tops
 
     tops.top(pid, once, save, console(), tops.view_of(sort, threads, heaps))
@@ -135,7 +135,7 @@ def report(
         None, "--json", metavar="OUT.json", help="Also write the sums of all processes as JSON; -: JSON alone, to stdout."
     ),
 ) -> None:
-    """Shows where the memory is and was, and the decisions; of several processes, their sums and what each has."""
+    """Shows where the memory is and was, and the decisions. For several processes, it shows their sums and what each of them has."""
     from hakmem import explain, page, report_text, reports, tree
 
     each = reports.read_each(files)
@@ -215,7 +215,7 @@ def record(
     ),
     sample: int = typer.Option(1, metavar="N", help="Record one block in N; 1: all."),
 ) -> None:
-    """Records a program's calls of malloc and its kin, without contents, for `hakmem replay`."""
+    """Records a program's calls of the malloc family, without contents, for `hakmem replay`."""
     from hakmem import record as records
 
     records.record(command, records.Request(output, sample))
@@ -231,7 +231,7 @@ def replay(
     cut: bool = typer.Option(False, "--cut", help="Accept a recording that stops where its disk was full."),
     output: Optional[Path] = typer.Option(None, "--json", metavar="FILE", help="Also write all figures."),
 ) -> None:
-    """Plays a recording on each allocator, in turns: which is best for this program."""
+    """Plays a recording on each allocator in turns, and shows which one is best for this program."""
     from hakmem import replay as replays
 
     replays.replay(replays.Plan(recording, allocator, rounds, cut, output), console())

@@ -27,7 +27,7 @@ def attach(
     sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples; default: 512k, more for a large process."),
     off: bool = typer.Option(False, "--off", help="Switch sampling off again."),
 ) -> None:
-    """Switches sampling on in a running process, for `profile` and `leaks`; it goes on without the tool."""
+    """Switches sampling on in a running process, for `profile` and `leaks`. Sampling continues after the tool has ended."""
     from hakmem.attached import ENDED, ON, Attached
 
     process = Attached(pid)
@@ -52,7 +52,7 @@ def profile(
     allocated: bool = typer.Option(False, "--allocated", help="In .folded and in the table: bytes allocated, not bytes live."),
     sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples."),
 ) -> None:
-    """Samples a running process: what is live, and what was allocated meanwhile, by stack."""
+    """Samples a running process. Shows by stack what is live, and what was allocated during sampling."""
     from hakmem.sources import Sources
 
     for path in output:
