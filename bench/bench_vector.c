@@ -1,11 +1,11 @@
 /* Measures buffers that grow by realloc, as vectors and strings do.
- *   double   one vector grows from 16 B to 4 MiB, to twice its size at each step
- *   half     the same, but it grows to one and a half times its size
- *   step_16  one vector grows from 16 B to 1 KiB, in steps of 16 B
- *   step_16k one vector grows from 16 KiB to 4 MiB, in steps of 16 KiB
- *   many     a random one of 4096 vectors doubles at each step, from 16 B to 4 KiB
- *   large    a random one of 8 vectors grows by half at each step, from 64 KiB to 4 MiB
- *   string   a random one of 64 strings grows by 1 to 32 bytes at each step, up to 512 B
+ *   double    one vector grows from 16 B to 4 MiB, and doubles at each step
+ *   half      one vector grows from 16 B to 4 MiB, by half of its size at each step
+ *   step_16   one vector grows from 16 B to 1 KiB, in steps of 16 B
+ *   step_16k  one vector grows from 16 KiB to 4 MiB, in steps of 16 KiB
+ *   many      a random one of 4096 vectors doubles at each step, from 16 B to 4 KiB
+ *   large     a random one of 8 vectors grows by half at each step, from 64 KiB to 4 MiB
+ *   string    a random one of 64 strings grows by 1 to 32 bytes at each step, up to 512 B
  * A vector that reaches its limit is freed, and starts again with its first size. Each page and the last byte of the new part are written. One
  * operation is one malloc or realloc. */
 #include "bench_patterns.h"

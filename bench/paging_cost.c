@@ -19,7 +19,7 @@
 #define HUGE ((size_t)2 << 20)
 #define ROOM ((size_t)128 << 20) /* is as large as a program's heap, whose page tables fit into the L2 cache */
 #define LINE ((size_t)64)
-#define LINES (ROOM / SMALL) /* are 2 MiB of lines, and ten times the entries of a TLB */
+#define LINES (ROOM / SMALL) /* 2 MiB of lines, in ten times as many pages as a TLB has entries */
 #define TRIES 7
 #define LAPS 10
 
