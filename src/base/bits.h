@@ -2,8 +2,8 @@
 #ifndef HK_BITS_H
 #define HK_BITS_H
 
-#include <string.h>
 #include "base/base.h"
+#include <string.h>
 
 /* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the register. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
