@@ -1,11 +1,10 @@
-/* B10: malloc N blocks, free them all, in order or in random order; repeat.
- * The pointers are permuted between the two timed phases: only the
- * allocator's accesses are random, not those of the harness. */
+/* B10: allocates N blocks, and frees them all in order or in random order. This is repeated. The pointers are permuted between the two timed
+ * phases, so that only the allocator's accesses are random, not those of the harness. */
 #include "bench_common.h"
 
 typedef struct burst {
     void **block, **freeing;
-    uint32_t *order; /* NULL: free in the order of allocation */
+    uint32_t *order; /* is NULL if blocks are freed in the order of allocation */
     uint64_t count;
     size_t size;
 } burst;
@@ -22,7 +21,7 @@ static uint32_t *random_order(uint64_t count, uint64_t seed)
     return order;
 }
 
-/* One burst; returns the times of its two phases. */
+/* Runs one burst, and returns the sum of the times of its two phases. */
 static bench_span run_burst(burst *b)
 {
     bench_span start = bench_start();
@@ -55,7 +54,7 @@ int main(int argc, char **argv)
     b.freeing = random ? bench_map(count * sizeof(void *)) : b.block;
     b.order = random ? random_order(count, bench_arg_u64(&args, 4, 1)) : NULL;
 
-    run_burst(&b); /* warm-up: the heap grows once */
+    run_burst(&b); /* warm-up, in which the heap grows */
     bench_span span = {0, 0, 0};
     for (uint64_t i = 0; i < reps; i++)
         span = bench_add(span, run_burst(&b));

@@ -1,8 +1,7 @@
-/* Zeroed blocks of 64 B to 1 MiB, used in part or in full. The block of sixteen
- * calls before is freed before each calloc: the allocator has used memory at
- * hand, and must zero it or know that it is zero.
- *   sparse_S  the first byte is written      full_S  each cache line is
- * One operation is a calloc and a free; calls_malloc counts callocs. */
+/* Measures calloc with blocks of 64 B to 1 MiB, which are used in part or in full. Each calloc comes after the free of the block that was
+ * allocated sixteen calls before. So the allocator has used memory to serve the call, and must zero it or know that it is zero.
+ *   sparse_S  only the first byte is written      full_S  each cache line is written
+ * One operation is a calloc and a free. calls_malloc counts the callocs. */
 #include "bench_patterns.h"
 
 #define NEAR 16u

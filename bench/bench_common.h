@@ -1,9 +1,8 @@
-/* The common parts of all benchmarks: arguments, a clock, a random generator,
- * the process's memory figures, and one report as text or as a JSON object.
+/* Has the common parts of all benchmarks: arguments, a clock, a random generator, the process's memory figures, and a report as text or as a
+ * JSON object.
  *
- * Rule   the harness never calls malloc: its arrays come from mmap and its
- *        report is formatted in a static buffer, so each call that a preloaded
- *        allocator sees belongs to the work being measured.
+ * Rule   the harness never calls malloc. Its arrays come from mmap, and its report is formatted in a static buffer. So each call that a
+ *        preloaded allocator sees belongs to the work that is measured.
  * Rule   the figures are taken before the report is written. */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
@@ -65,7 +64,7 @@ static inline bench_args bench_args_read(int argc, char **argv, const char *usag
     return args;
 }
 
-/* A count such as 400, 200k or 1M (decimal multiples). */
+/* Returns the value of a count, for example of 400, 200k or 1M (decimal multiples). */
 static inline uint64_t bench_parse_u64(const char *text)
 {
     char *end;
@@ -84,7 +83,7 @@ static inline uint64_t bench_arg_u64(const bench_args *args, int i, uint64_t fal
     return i < args->count ? bench_parse_u64(args->value[i]) : fallback;
 }
 
-/* As above, refuses values outside [low, high]: for sizes and thread counts. */
+/* Returns the argument as bench_arg_u64() does, but ends the program if the value is not in [low, high]. */
 static inline uint64_t bench_arg_in(const bench_args *args, int i, uint64_t fallback, uint64_t low, uint64_t high)
 {
     uint64_t n = bench_arg_u64(args, i, fallback);
@@ -152,14 +151,14 @@ static inline double bench_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* xorshift64*: a nanosecond a number, and the same sequence everywhere. */
+/* A xorshift64* generator, which needs a nanosecond for a number, and gives the same sequence on all machines. */
 typedef struct bench_rng {
     uint64_t state;
 } bench_rng;
 
 static inline bench_rng bench_rng_seed(uint64_t seed)
 {
-    /* splitmix64's finaliser: near seeds must not give near sequences */
+    /* splitmix64's finaliser is used because similar seeds must not give similar sequences */
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -177,13 +176,13 @@ static inline uint64_t bench_rng_next(bench_rng *rng)
     return x * 0x2545F4914F6CDD1Du;
 }
 
-/* Two independent draws from one number: no division on the measured path. */
+/* Two independent random choices from one number. They need no division, because they are on the measured path. */
 static inline uint64_t bench_pick_high(uint64_t r, uint64_t n) { return ((r >> 32) * n) >> 32; }
 static inline uint64_t bench_pick_low(uint64_t r, uint64_t n) { return ((r & 0xFFFFFFFFu) * n) >> 32; }
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Memory of the harness itself, never of the allocator under test. */
+/* Returns memory for the harness itself, which does not come from the allocator under test. */
 static inline void *bench_map(size_t bytes)
 {
     void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -192,7 +191,7 @@ static inline void *bench_map(size_t bytes)
     return p;
 }
 
-/* malloc, and the block's first byte written, as any program would. */
+/* Allocates a block, and writes its first byte, because any program writes to its blocks. */
 static inline void *bench_alloc(size_t size)
 {
     char *p = malloc(size);
@@ -223,7 +222,7 @@ static inline void bench_read_file(const char *path, char *text, size_t capacity
     close(fd);
 }
 
-/* The number after "\nFIELD:" in a /proc file, in KiB; 0 where it is absent. */
+/* Returns the number, in KiB, on the line "FIELD: number" of a /proc file, or 0 if there is none. */
 static inline uint64_t bench_proc_kib(const char *path, const char *field)
 {
     char text[8192];
@@ -237,15 +236,15 @@ static inline uint64_t bench_proc_kib(const char *path, const char *field)
     return 0;
 }
 
-/* smaps_rollup walks the page tables, so it is exact; VmRSS lags by up to 64
- * pages a thread, too much for a process of 1.5 MiB. */
+/* Returns the RSS. smaps_rollup is exact, because it walks the page tables. VmRSS lags by up to 64 pages for each thread, which is too much for
+ * a process of 1.5 MiB. */
 static inline uint64_t bench_rss_kib(void)
 {
     uint64_t exact = bench_proc_kib("/proc/self/smaps_rollup", "Rss");
     return exact ? exact : bench_proc_kib("/proc/self/status", "VmRSS");
 }
 
-/* Cheap enough to be sampled while others run. */
+/* Returns the RSS less exactly, but at so low a cost that it can be sampled while other threads run. */
 static inline uint64_t bench_rss_now_kib(void)
 {
     char text[128];
@@ -263,8 +262,7 @@ static inline uint64_t bench_faults(void)
 
 /* ---- the measured interval ------------------------------------------- */
 
-/* Wall time is the figure; processor time (of all threads) stands beside it,
- * because on a busy machine only that one repeats. */
+/* Wall time is the main figure. The processor time of all threads is also reported, because only that is repeatable on a busy machine. */
 typedef struct bench_span {
     double seconds, cpu_seconds;
     uint64_t faults;
@@ -282,7 +280,7 @@ static inline bench_span bench_read_clocks(void)
 
 static inline bench_span bench_start(void)
 {
-    bench_read_clocks(); /* its own code and stack are faulted in before */
+    bench_read_clocks(); /* this first call takes the page faults of its own code and stack */
     return bench_read_clocks();
 }
 
@@ -299,8 +297,8 @@ static inline bench_span bench_add(bench_span a, bench_span b)
 
 /* ---- the report ------------------------------------------------------- */
 
-/* Calls that the program made to the allocator, all of it, warm-up included:
- * the runner compares them with what HAKMEM says it served. */
+/* All calls that the program made to the allocator, including those of the warm-up. The runner compares them with the number of calls that
+ * HAKMEM reports. */
 typedef struct bench_calls {
     uint64_t mallocs, frees, reallocs;
 } bench_calls;
@@ -383,7 +381,7 @@ static inline void bench_put_calls(bench_report *r, bench_calls calls)
     bench_put_u64(r, "calls_realloc", calls.reallocs);
 }
 
-/* The figures of a timed loop; none of a program without one. */
+/* Writes the figures of a timed loop. Writes nothing if the program has none. */
 static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops)
 {
     if (span.seconds == 0)
@@ -398,8 +396,8 @@ static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops
     bench_put_f64(r, "steady_faults_per_op", (double)span.faults / n);
 }
 
-/* Ends the report with the object that malloc was bound to, because a preload that failed in silence must be seen. Returns the
- * program's exit status. */
+/* Completes and prints the report. It names the library that malloc comes from, so that a preload that failed without a message is noticed.
+ * Returns the program's exit status. */
 static inline int bench_report_end(bench_report *r, bench_span span, uint64_t ops, bench_calls calls)
 {
     bench_put_span(r, span, ops);

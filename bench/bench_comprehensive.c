@@ -1,22 +1,18 @@
-/* B8: 24 short patterns on small blocks.
- *   lifo_S fifo_S random_S  a batch of 100 blocks of S bytes, freed in that
- *                           order; S is 16, 32, 64, 128, 256, 512 or 1024
- *   interleaved             mallocs of 32, 128 and 512 B by turns, each with
- *                           the free of the block eight calls before
- *   lived                   of 16 blocks, 15 are short-lived; one replaces the
- *                           oldest of 4096
- *   mixed                   a batch of 100 blocks, each of a random one of the
- *                           seven sizes, freed in random order
+/* B8: runs 24 short patterns on small blocks.
+ *   lifo_S fifo_S random_S  allocates a batch of 100 blocks of S bytes, and frees them in that order; S is 16, 32, 64, 128, 256, 512 or 1024
+ *   interleaved             allocates blocks of 32, 128 and 512 B in turns, and frees the block of eight calls before at each call
+ *   lived                   of each 16 blocks, frees 15 at once, and replaces the oldest of 4096 blocks with the other one
+ *   mixed                   allocates a batch of 100 blocks, each of a random one of the seven sizes, and frees them in random order
  * One operation is a malloc and a free. */
 #include "bench_patterns.h"
 
 #define BATCH 100u
-#define ORDERS 64u /* random orders, made beforehand */
+#define ORDERS 64u /* random orders, which are made before the measurement */
 #define NEAR 8u
 #define FLOCK 16u
 #define OLD 4096u
 
-/* The orders in which a batch can be freed, turn by turn. */
+/* The orders in which batches are freed. Each batch uses the next one. */
 typedef struct orders {
     uint64_t count; /* a power of two */
     uint8_t turn[ORDERS][BATCH];

@@ -1,13 +1,13 @@
-/* B15: PRODUCERS threads allocate and then sleep; one collector frees all their blocks, one of each producer by turns. The
- * producers use the SIZEs by turns. The cost of a free must not depend on the number of producers or on the order of blocks, and
- * frees must not make the process larger. */
+/* B15: PRODUCERS threads allocate blocks and then sleep. One collector frees all blocks: one of each producer, then the next one of each. The
+ * SIZEs are distributed over the producers. The cost of a free must not depend on the number of producers or on the order of blocks, and frees
+ * must not make the process larger. */
 #include "bench_common.h"
 
 enum { MAX_SIZES = 4, MAX_PRODUCERS = 4096, STACK = 65536 };
 
 static struct {
     unsigned producers, sizes;
-    uint64_t each; /* blocks of a producer */
+    uint64_t each; /* blocks of each producer */
     size_t size[MAX_SIZES];
     void **block; /* [producer][each] */
     pthread_barrier_t built, over;

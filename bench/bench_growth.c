@@ -1,10 +1,8 @@
-/* A heap that grows once: COUNT objects of SIZE bytes, each linked to the one
- * before, then all freed, the oldest first. The list lies in the objects: the
- * harness has no memory of its own, so RSS and faults are the allocator's.
- * Growth and freeing are timed apart.
+/* Measures a heap that grows once: allocates COUNT objects of SIZE bytes, and then frees all of them, the oldest first. The objects are a linked
+ * list, so the harness needs no memory of its own, and RSS and faults are those of the allocator. Growth and freeing are timed separately.
  *
- * rss_per_asked is the memory that growth took, divided by the bytes requested
- * in steps of 16: each address that malloc returns is a multiple of 16. */
+ * rss_per_asked is the memory that growth took, divided by the requested bytes. Each request is rounded up to a multiple of 16, because malloc
+ * returns multiples of 16. */
 #include "bench_common.h"
 
 #define ALIGNMENT 16u
@@ -43,7 +41,7 @@ int main(int argc, char **argv)
     size_t size = bench_arg_in(&args, 1, 100, sizeof(object), UINT32_MAX);
     double asked = (double)count * (double)((size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 
-    free(bench_alloc(size)); /* the allocator has started */
+    free(bench_alloc(size)); /* starts the allocator */
     uint64_t before_kib = bench_rss_kib();
     bench_span growth = bench_start();
     object *list = grow_list(count, size);

@@ -2,7 +2,7 @@
 
 #define MAX_MOMENTS 256u
 #define MAX_PHASES 8u
-#define FREE_VMAS 64u /* M11: this number, and one for each resident 2 MiB */
+#define FREE_VMAS 64u /* M11 allows this number of mappings, and one more for each resident 2 MiB */
 
 typedef struct moment {
     uint64_t at, live_kib, rss_kib;
@@ -25,7 +25,7 @@ static struct {
     bool begun;
     pthread_t thread;
     sem_t asked, done;
-    void (*work)(void *what); /* NULL: end */
+    void (*work)(void *what); /* NULL ends the thread */
     void *what;
 } elsewhere;
 
@@ -41,7 +41,7 @@ static void count_operation(uint64_t taken, uint64_t given)
     heap.next_sample = heap.ops + heap.interval;
 }
 
-/* One byte of each page from `from` on, and the last. */
+/* Writes one byte of each page from offset `from` on, the last byte, and the size at the start of the block. */
 static void write_pages(char *block, size_t from, size_t size)
 {
     for (size_t i = from; i < size; i += BENCH_PAGE)

@@ -1,12 +1,10 @@
-/* A watched heap: counts its live bytes exactly and compares them with resident
- * memory.
+/* Watched heap: counts the live bytes of a benchmark exactly, and compares them with resident memory.
  *
- * Counted  live: the bytes requested and not freed, including the trace's own
- *          tables of pointers. RSS: the whole process, code and stacks included.
- *          Nothing is subtracted.
- * Rule     each block begins with its size (heap_block), as in many programs,
- *          and each page of it is written: else RSS could be below live.
- * Rule     one thread at a time: a second one works while the first waits. */
+ * Counted  live bytes are those that were requested and not freed, including the trace's own tables of pointers. RSS is that of the whole
+ *          process, with its code and stacks. Nothing is subtracted.
+ * Rule     each block begins with its size (heap_block), as in many programs. Each page of a block is written, because RSS could otherwise be
+ *          less than the live bytes.
+ * Rule     only one thread works at a time. The other one waits. */
 #ifndef BENCH_HEAP_H
 #define BENCH_HEAP_H
 
@@ -17,14 +15,14 @@ typedef struct heap_block {
     uint32_t size;
 } heap_block;
 
-/* Pointers, packed; all NULL at first. */
+/* A table of pointers, which are all NULL at first. The first `count` of them are in use. */
 typedef struct heap_table {
     heap_block block;
     uint32_t count;
     void *at[];
 } heap_table;
 
-/* Blocks in a chain: of a page, of a function, of a ring. */
+/* A block in a chain, for example one of the blocks of a web page or of a ring. */
 typedef struct heap_link {
     heap_block block;
     struct heap_link *next;
@@ -36,8 +34,8 @@ typedef struct heap_ring {
 } heap_ring;
 
 void *heap_alloc(size_t size);
-void *heap_resize(void *block, size_t size); /* NULL: a new one */
-void heap_free(void *block);                 /* NULL: nothing */
+void *heap_resize(void *block, size_t size); /* block may be NULL */
+void heap_free(void *block);                 /* block may be NULL */
 heap_table *heap_new_table(uint32_t slots);
 heap_link *heap_chain(heap_link *next, size_t size);
 void heap_free_chain(heap_link *first);
@@ -46,22 +44,21 @@ void heap_trim(heap_ring *ring, uint64_t bytes); /* the oldest go until so many 
 uint64_t heap_live(void);                        /* bytes */
 bench_calls heap_calls(void);
 
-/* A sample each time so many operations are done; from then on. */
+/* Takes a sample at the next operation, and then after each `interval` operations. */
 void heap_watch_operations(uint64_t interval);
-/* A sample now, at this place of the series (milliseconds, for one). Where the
- * series is full, every second one goes: of RSS they are samples, not peaks. */
+/* Takes a sample at this place of the series, for example a time in milliseconds. If the series is full, every second sample is removed. So the
+ * series does not contain all peaks of RSS. */
 void heap_sample(uint64_t at);
 void heap_sample_of(uint64_t at, uint64_t live); /* for a caller that counts the bytes itself */
-/* A part of the run ends here, with live blocks: RSS to live, and the number of
- * mappings. Returns RSS to live. */
+/* Ends a part of the run while blocks are live. Notes the ratio of RSS to live bytes, and the number of mappings. Returns the ratio. */
 double heap_phase(const char *name);
-/* Runs work(what) on a thread of its own, and waits for its end. */
+/* Runs work(what) on a second thread, and waits until it has returned. */
 void heap_elsewhere(void (*work)(void *what), void *what);
 
-/* Dies unless all blocks are free, and ends the other thread. */
+/* Ends the second thread. Ends the program with an error if blocks are still live. */
 void heap_finish(void);
 void heap_put_figures(bench_report *r);
-/* [place, KiB live, KiB resident], for a picture: in the JSON alone. */
+/* Writes the samples as [place, KiB live, KiB resident], for a plot. The text report does not have them. */
 void heap_put_series(bench_report *r);
 
 #endif

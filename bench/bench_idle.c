@@ -1,4 +1,4 @@
-/* The cost of a process that never allocates: RSS and faults. */
+/* Measures the RSS and the page faults of a process that never allocates. */
 #include "bench_common.h"
 
 int main(int argc, char **argv)

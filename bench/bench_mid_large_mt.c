@@ -1,5 +1,4 @@
-/* B4: the work of bench_random_mixed with middle-sized blocks, in each of
- * THREADS threads, on slots of its own. */
+/* B4: does the work of bench_random_mixed with middle-sized blocks in THREADS threads. Each thread has its own slots. */
 #include "bench_common.h"
 
 #define MAX_THREADS 1024u
@@ -42,7 +41,7 @@ static void *work(void *arg)
     run_steps(slot, &rng, plan.steps);
     w->end = bench_now();
     pthread_barrier_wait(&plan.done);
-    pthread_barrier_wait(&plan.leave); /* the figures are read in between */
+    pthread_barrier_wait(&plan.leave); /* main reads the figures between these two barriers */
     for (uint64_t i = 0; i < plan.slots; i++) {
         if (slot[i] != NULL) {
             w->live++;

@@ -1,6 +1,5 @@
-/* A program of several patterns of work: one of them by name, or all in one run,
- * each with its own warm-up and time. Figures of one pattern carry its name
- * (ns_fifo_64); those without a name are of all patterns. */
+/* Has the main function of a benchmark that consists of several patterns of work. It runs one pattern by name, or all of them, each with its own
+ * warm-up and time. The keys of a pattern's figures contain its name (ns_fifo_64); the other figures are those of all patterns. */
 #ifndef BENCH_PATTERNS_H
 #define BENCH_PATTERNS_H
 
@@ -8,20 +7,20 @@
 
 typedef struct bench_pattern {
     const char *name;
-    /* At least n operations; returns how many, and adds its calls. */
+    /* Does at least n operations, adds its calls to *calls, and returns the number of operations. */
     uint64_t (*run)(const struct bench_pattern *p, uint64_t n, bench_calls *calls);
-    uint64_t weight; /* one operation counts as so many */
+    uint64_t weight; /* the number of iterations is divided by this */
     size_t size;
-    const void *detail; /* for run() only */
+    const void *detail; /* used by run() only */
 } bench_pattern;
 
 typedef struct bench_patterns {
     const bench_pattern *all;
     size_t count;
-    uint64_t iterations; /* of a pattern of weight 1, if none are given */
+    uint64_t iterations; /* the default for a pattern of weight 1 */
 } bench_patterns;
 
-/* What is chosen: all of them, or one. */
+/* Returns all patterns if the name is "all", otherwise the one with this name. */
 static inline bench_patterns bench_choose(bench_patterns from, const char *name)
 {
     if (strcmp(name, "all") == 0)
@@ -53,7 +52,7 @@ static inline void bench_put_pattern(bench_report *r, const char *name, bench_ti
     bench_put_part(r, "faults", name, (double)timed.span.faults / ops);
 }
 
-/* The program's main: [all|PATTERN [ITER]]. */
+/* Runs the patterns that the arguments [all|PATTERN [ITER]] choose, and prints the report. Returns the exit status. */
 static inline int bench_patterns_main(int argc, char **argv, bench_patterns patterns)
 {
     bench_args args = bench_args_read(argc, argv, "[all|PATTERN [ITER]]");

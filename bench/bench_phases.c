@@ -1,15 +1,13 @@
-/* B7: the work shifts every few seconds, and settings that suited the last kind
- * of work are wrong for the next.
- *   tiny     100 blocks of 16 to 128 B, freed last in, first out, repeated
- *   remote   16 to 512 B, freed by a second thread
- *   large    buffers of 64 KiB to 4 MiB, every page written, 32 kept
- *   idle     no calls
- *   spike    MIB of blocks of 16 to 1024 B, then all are freed, then a pause as
- *            long as that took; repeated
- * All five, ROUNDS times; with SECONDS of 0.1 the flips are too fast for a learner.
- * One operation is a block allocated and freed. cpu_mops counts operations by processor time, for a busy machine. The series has
- * steps of milliseconds; live is the bytes in use. A phase has settled from the first window of 150 ms on in which its rate is
- * 95 % of that of its last third; the report shows the worst round, of phases of a second and more. */
+/* B7: changes its kind of work every few seconds, so that settings that suited the last phase are wrong for the next one.
+ *   tiny     allocates 100 blocks of 16 to 128 B, and frees them last in, first out; this is repeated
+ *   remote   allocates blocks of 16 to 512 B, which a second thread frees
+ *   large    uses buffers of 64 KiB to 4 MiB, writes each page of them, and keeps 32
+ *   idle     makes no calls
+ *   spike    allocates MIB of blocks of 16 to 1024 B, frees all of them, and pauses for as long as this took; this is repeated
+ * All five phases run ROUNDS times, for SECONDS each. With SECONDS of 0.1, the work changes too fast for a learner.
+ * One operation is one block that is allocated and freed. cpu_mops is the number of operations by processor time, which is useful on a busy
+ * machine. The places of the series are milliseconds. A phase is settled from the first window of 150 ms in which its rate is at least 95 % of
+ * the rate of its last third. The report shows the worst round, for phases of a second or more. */
 #include "bench_heap.h"
 
 #include <stdatomic.h>
@@ -18,7 +16,7 @@
 #define BATCHES 64u
 #define BUFFERS 32u
 #define SAMPLE_MS 20u
-#define WINDOW_LOOKS 7u /* some 150 ms */
+#define WINDOW_LOOKS 7u /* about 150 ms */
 #define MAX_LOOKS 4096u
 
 typedef struct spike_block {
@@ -35,23 +33,23 @@ typedef struct figures {
     double seconds, cpu_seconds, settled_ms;
 } figures;
 
-/* The progress of the phase over time. */
+/* Samples of the progress of the current phase. */
 static struct {
     double ms[MAX_LOOKS];
     uint64_t pairs[MAX_LOOKS];
     unsigned count;
 } looks;
 
-/* Of the whole run: resident memory over time. */
+/* The integral of resident memory over the time of the whole run. */
 static struct {
     double kib_seconds, seconds, last;
 } held;
 
 static struct {
-    uint64_t ops; /* of the phase, by the worker */
+    uint64_t ops; /* of the current phase; only the worker writes it */
     bench_rng rng;
     uint64_t spike_bytes, spike_live;
-    double spike_began; /* 0: not yet */
+    double spike_began; /* is 0 between two spikes */
     spike_block *spike;
     struct {
         void *block;
@@ -61,7 +59,7 @@ static struct {
     uint64_t sent, received;
     sem_t room, ready;
     sem_t begin, ended;
-    void (*step)(void); /* NULL: end */
+    void (*step)(void); /* NULL ends the worker */
     _Atomic bool stop;
     _Atomic uint64_t xlive, xpairs;
 } plan;
@@ -106,7 +104,7 @@ static void step_remote(void)
     sem_post(&plan.ready);
 }
 
-/* The second thread; an empty batch ends it. */
+/* Frees the batches of the worker, on the second thread. An empty batch ends it. */
 static void *receive(void *unused)
 {
     for (;;) {
@@ -187,7 +185,7 @@ static void step_spike(void)
         end_spike();
 }
 
-/* What a phase has left is freed in it. */
+/* Frees the blocks that the phase has left, as part of the phase. */
 static void clean_up(void)
 {
     free_spike();
@@ -236,12 +234,12 @@ static double rate(unsigned from, unsigned to)
     return (double)(looks.pairs[to] - looks.pairs[from]) / (looks.ms[to] - looks.ms[from]);
 }
 
-/* 0 for a phase too short to tell. */
+/* Returns how long the phase took to settle, or 0 if it was too short. */
 static double settled_ms(void)
 {
     if (looks.count < 6 * WINDOW_LOOKS)
         return 0;
-    unsigned last = looks.count - 2, at = 0; /* the last look is at a heap that is empty again */
+    unsigned last = looks.count - 2, at = 0; /* leaves out the last sample */
     double final = rate(last - last / 3, last);
     while (at + WINDOW_LOOKS < last - last / 3 && rate(at, at + WINDOW_LOOKS) < 0.95 * final)
         at++;

@@ -1,5 +1,5 @@
-/* B1: a working set of WS slots. Each step picks a random slot: it fills an
- * empty one with a block of random size, and frees a full one. */
+/* B1: uses a working set of WS slots. Each step picks a random slot. If the slot is empty, it allocates a block of random size; otherwise it
+ * frees the block of the slot. */
 #include "bench_common.h"
 
 #define WARMUP_STEPS 100000u
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     span = bench_stop(span);
 
     bench_report *report = bench_report_begin(&args);
-    /* Every step is a malloc or a free, and live blocks are their difference. */
+    /* Each step is a malloc or a free, and the live blocks are freed after the last step, so both counts are half of the sum. */
     uint64_t live = count_live(&w);
     uint64_t all = steps + WARMUP_STEPS + live;
     free_rest(&w);

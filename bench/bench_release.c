@@ -1,17 +1,14 @@
-/* M5, M6: the memory that comes back after blocks were freed long ago, or by
- * another thread.
- *   spike   MIB of small blocks are built, and 19 of 20 freed, at random; the
- *           process sleeps, then makes OPS more calls
- *   remote  another thread frees the blocks of this one, the oldest first, and
- *           allocates nothing; this one sleeps meanwhile, and returns with
- *           blocks of another size every eight bursts
- * A live block keeps its page: pinned_per_live is the memory that the survivors
- * of a spike pin in place. Only moving them would free it.
- * The series has steps of milliseconds. */
+/* M5, M6: measures how much memory the allocator returns after blocks were freed long ago, or by another thread.
+ *   spike   allocates MIB of small blocks, and frees 19 of 20 at random. The process then sleeps, and makes OPS more calls.
+ *   remote  a second thread frees the blocks of the first one, the oldest first, and allocates nothing. The first thread waits for it, and then
+ *           allocates again. The size of the blocks changes every eight bursts.
+ * A live block keeps its pages resident. pinned_per_live is the ratio of the pages that the survivors of a spike keep to the survivors' bytes.
+ * An allocator could only free these pages by moving blocks.
+ * The places of the series are milliseconds. */
 #include "bench_heap.h"
 
 #define CHAINS 4096u
-#define KEPT_OF 20u /* one of so many survives the spike */
+#define KEPT_OF 20u /* one block in this number survives the spike */
 #define WINDOW 1000u
 #define STEP_MS 100u
 #define BURSTS 112u
@@ -33,8 +30,7 @@ static void sleep_ms(unsigned ms) { nanosleep(&(struct timespec){ms / 1000, ms %
 
 static heap_link *chains[CHAINS];
 
-/* Each block joins a chain at random: what is freed chain by chain lies
- * anywhere. */
+/* Allocates the blocks. Each one joins a random chain, so the blocks of one chain lie at random places. */
 static void build(void)
 {
     for (unsigned n = 0; heap_live() < plan.bytes; n++) {
@@ -88,7 +84,7 @@ static void go_on(uint64_t ops)
     heap_free(window);
 }
 
-/* Pages in which a survivor lies; a set with room for four times as many. */
+/* Returns the number of pages that contain a part of a survivor. It collects them in a hash set with at least four times as many slots. */
 static uint64_t count_pages(void)
 {
     size_t slots = 1024;
@@ -111,7 +107,7 @@ static uint64_t count_pages(void)
     return found;
 }
 
-/* Returns the ratio of pinned bytes to the survivors' bytes. */
+/* Returns the ratio of the bytes of the kept pages to the survivors' bytes. */
 static double run_spike(double seconds, uint64_t ops)
 {
     build();
@@ -142,14 +138,14 @@ static void burst(heap_ring *r, size_t size)
         heap_append(r, size / 2 + pick(size / 2 + 1));
 }
 
-/* The ratio of RSS to the bound of M6: 1.25 times live, and 4 MiB. */
+/* Returns the ratio of RSS to the bound of M6, which is 1.25 times the live bytes plus 4 MiB. */
 static double to_bound(void)
 {
     sample_now();
     return (double)bench_rss_kib() / (1.25 * (double)heap_live() / 1024 + 4096);
 }
 
-/* Returns the worst RSS to its bound, after bursts and after sleeps. */
+/* Returns the worst ratio of RSS to its bound, of all bursts and all waits. */
 static double run_remote(void)
 {
     heap_ring r = {NULL, NULL};

@@ -1,12 +1,12 @@
-/* B6: blocks freed by another thread than the one that allocated them.
- *   1to1   one thread allocates, one frees          ring   each allocates for
- *   Nto1   N allocate, one frees                           the next and frees
- *   1toN   one allocates, N free                           the previous one's
+/* B6: measures blocks that are freed by another thread than the one that allocated them.
+ *   1to1   one thread allocates, and one frees
+ *   Nto1   N threads allocate, and one frees
+ *   1toN   one thread allocates, and N free
+ *   ring   each thread allocates for the next one, and frees the blocks of the previous one
  *
- * Each pair of threads has a queue of its own (one writer, one reader), and
- * indices are published once a batch: the queue costs a nanosecond or two a
- * block, so the time measured is the allocator's. The reader knows a block's
- * size by running the writer's random generator, not by reading the block. */
+ * Each pair of threads has its own queue with one writer and one reader, which publish their indices once for each batch. So the queue costs
+ * only one or two nanoseconds for each block, and the measured time is that of the allocator. The reader gets the size of a block from its
+ * own copy of the writer's random generator, because it must not read the block. */
 #include "bench_common.h"
 
 #include <sched.h>
@@ -17,13 +17,13 @@
 #define MAX_WORKERS 64u
 
 typedef struct queue {
-    /* writer's */
+    /* used by the writer only */
     _Alignas(64) uint64_t head, tail_seen, bytes_in;
     bench_rng write_rng;
-    /* reader's */
+    /* used by the reader only */
     _Alignas(64) uint64_t tail, bytes_out;
     bench_rng read_rng;
-    /* shared */
+    /* used by both */
     _Alignas(64) _Atomic uint64_t xhead;
     _Atomic uint64_t xbytes_in;
     _Alignas(64) _Atomic uint64_t xtail;
@@ -38,7 +38,7 @@ typedef struct worker {
 } worker;
 
 static struct {
-    uint64_t per_queue; /* blocks that pass each queue */
+    uint64_t per_queue; /* blocks that pass through each queue */
     uint64_t min, range;
     unsigned workers, queues;
     worker *worker;
@@ -49,7 +49,7 @@ static struct {
 
 static size_t next_size(bench_rng *rng) { return plan.min + bench_pick_low(bench_rng_next(rng), plan.range); }
 
-/* Sends up to a batch; false when the queue is full or all has been sent. */
+/* Sends up to one batch of blocks. Returns false if the queue is full or if all blocks have been sent. */
 static bool produce(queue *q)
 {
     uint64_t left = plan.per_queue - q->head;
@@ -70,7 +70,7 @@ static bool produce(queue *q)
     return n != 0;
 }
 
-/* Frees the blocks that have arrived, up to a batch; false if none had. */
+/* Frees up to one batch of the blocks that have arrived. Returns false if there was none. */
 static bool consume(queue *q)
 {
     uint64_t n = atomic_load_explicit(&q->xhead, memory_order_acquire) - q->tail;
@@ -109,7 +109,7 @@ static void *work(void *arg)
         for (unsigned i = 0; i < w->ins; i++)
             moved |= consume(w->in[i]);
         if (!moved)
-            sched_yield(); /* more threads than processors must not spin */
+            sched_yield(); /* does not spin, because there may be more threads than processors */
     }
     atomic_fetch_sub(&plan.xrunning, 1);
     return NULL;
@@ -156,7 +156,7 @@ static void sample(peak *p)
 {
     uint64_t in = 0, out = 0;
     for (unsigned i = 0; i < plan.queues; i++) {
-        /* out before in: the difference cannot become negative */
+        /* out is read before in, so that the difference cannot become negative */
         out += atomic_load(&plan.queue[i].xbytes_out);
         in += atomic_load(&plan.queue[i].xbytes_in);
     }

@@ -1,9 +1,10 @@
-/* B5: parts of real programs: allocate, touch, free.
- *   string-builder  a string that doubles from 8 to 64 bytes by realloc
- *   json            a 64 KiB buffer          mir   a 256 KiB buffer
- *   vm              a 2 MiB buffer           mixed all four, mostly strings
- * Each page of a buffer is written once; one operation is one string built
- * or one buffer used. */
+/* B5: does what parts of real programs do: it allocates memory, writes to it, and frees it.
+ *   string-builder  grows a string from 8 to 64 bytes by realloc, which doubles it
+ *   json            uses a buffer of 64 KiB
+ *   mir             uses a buffer of 256 KiB
+ *   vm              uses a buffer of 2 MiB
+ *   mixed           does all four, mostly strings
+ * Each page of a buffer is written once. One operation is one string or one buffer. */
 #include "bench_common.h"
 
 static bench_calls calls;

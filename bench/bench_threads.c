@@ -1,9 +1,7 @@
-/* B9: the memory that threads hold, and leave behind.
- *   churn N   N threads one after the other; each fills a few blocks of many
- *             sizes and frees them. RSS before and after: none may stay.
- *   idle N    N threads alive at once that have used the allocator and wait:
- *             bytes of RSS a thread, including touched pages of its stack.
- * BLOCKS 0 gives the cost of a thread without the allocator, to be subtracted. */
+/* B9: measures the memory that threads hold, and that they leave behind.
+ *   churn N   starts N threads one after the other. Each one allocates and frees blocks of many sizes. The RSS must be the same before and after.
+ *   idle N    starts N threads, which use the allocator and then wait. It reports the RSS of each thread, including touched pages of its stack.
+ * With BLOCKS 0, it reports the cost of a thread that does not use the allocator, which can be subtracted. */
 #include "bench_common.h"
 
 #define STACK_BYTES (128u << 10)
@@ -18,7 +16,7 @@ static struct {
     bool leave;
 } plan = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Sizes from 16 bytes to 8 KiB, so that many classes are warmed. */
+/* Uses sizes from 16 bytes to 8 KiB, so that the thread uses many size classes. */
 static void use_allocator(void)
 {
     void *block[MAX_BLOCKS];
@@ -52,7 +50,7 @@ static void churn(uint64_t n)
         pthread_join(bench_start_thread(live_short, NULL, STACK_BYTES), NULL);
 }
 
-/* RSS while all are alive and asleep. */
+/* Returns the RSS while all threads exist and wait. */
 static uint64_t hold(uint64_t n)
 {
     pthread_t *thread = bench_map(n * sizeof *thread);
@@ -82,8 +80,8 @@ int main(int argc, char **argv)
     uint64_t n = bench_arg_in(&args, 1, idle ? 1000 : 100000, 1, idle ? MAX_IDLE : UINT32_MAX);
     plan.blocks = bench_arg_in(&args, 2, 64, 0, MAX_BLOCKS);
 
-    churn(16);       /* the C library's stack cache and the allocator's first heap */
-    bench_rss_kib(); /* the pages that measuring needs count, too */
+    churn(16);       /* fills the C library's stack cache, and starts the allocator */
+    bench_rss_kib(); /* touches the pages that this measurement needs */
     bench_span span = bench_start();
     uint64_t before = bench_rss_kib();
     uint64_t during = before;

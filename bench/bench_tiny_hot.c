@@ -1,5 +1,5 @@
-/* B2: BATCH mallocs of SIZE bytes, freed last in, first out, ITER times.
- * With BATCH 1 it is the shortest path: malloc, free, again. */
+/* B2: allocates BATCH blocks of SIZE bytes, frees them last in, first out, and repeats this ITER times. With BATCH 1, it frees each block at
+ * once, which measures the shortest path. */
 #include "bench_common.h"
 
 #define MAX_BATCH 65536u

@@ -1,7 +1,6 @@
-/* M7, M11: fragmentation. Twelve long runs use memory as programs do: a cache, a
- * browser, a compiler ... Resident bytes are compared with live bytes during the
- * run, at the end of each part, and at the peak. Each run makes the same calls
- * every time: its random numbers have a fixed seed. */
+/* M7, M11: measures fragmentation. Twelve traces use memory as real programs do, for example a cache, a browser or a compiler. Resident bytes
+ * are compared with live bytes during the run, at the end of each part, and at the peak. A trace makes the same calls in each run, because its
+ * random numbers have a fixed seed. */
 #include "traces.h"
 
 static struct {

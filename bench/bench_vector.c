@@ -1,14 +1,13 @@
-/* Buffers that grow by realloc, as vectors and strings do.
- *   double  half   one vector at a time, from 16 B to 4 MiB, each growth to
- *                  twice, or to one and a half times its size
- *   step_16        from 16 B to 1 KiB in steps of 16 B
- *   step_16k       from 16 KiB to 4 MiB in steps of 16 KiB
- *   many           4096 vectors; a random one doubles, from 16 B to 4 KiB
- *   large          8 vectors; a random one grows by half, from 64 KiB to 4 MiB
- *   string         64 strings; 1 to 32 bytes are appended to a random one, and
- *                  it grows by exactly as many, up to 512 B
- * A vector at its limit is freed and begins anew. Each page and the last byte of
- * a growth are written. One operation is one malloc or realloc. */
+/* Measures buffers that grow by realloc, as vectors and strings do.
+ *   double    one vector grows from 16 B to 4 MiB, and doubles at each step
+ *   half      one vector grows from 16 B to 4 MiB, by half of its size at each step
+ *   step_16   one vector grows from 16 B to 1 KiB, in steps of 16 B
+ *   step_16k  one vector grows from 16 KiB to 4 MiB, in steps of 16 KiB
+ *   many      a random one of 4096 vectors doubles at each step, from 16 B to 4 KiB
+ *   large     a random one of 8 vectors grows by half at each step, from 64 KiB to 4 MiB
+ *   string    a random one of 64 strings grows by 1 to 32 bytes at each step, up to 512 B
+ * A vector that reaches its limit is freed, and starts again with its first size. Each page and the last byte of the new part are written. One
+ * operation is one malloc or realloc. */
 #include "bench_patterns.h"
 
 #define MOST 4096u
@@ -18,7 +17,7 @@ typedef struct vector {
     size_t size;
 } vector;
 
-/* How vectors of a pattern grow, and how far. */
+/* The number of vectors of a pattern, their first and last size, and the function that returns the next size. */
 typedef struct plan {
     uint32_t vectors;
     size_t first, last;

@@ -1,9 +1,11 @@
-/* Large zeroed blocks of which a share is used: one block at a time, of the
- * size of the one before, so that the allocator has used memory at hand.
- *   start_S  the first 16 KiB are written   tenth_S  the first tenth
- *   full_S   all of it                      turns_S  all of it once, then the first 16 KiB seven times
- *   pages_X  pattern X on mmap and munmap: what fresh pages cost
- * The last word is read each time. One operation is a calloc and a free. */
+/* Measures calloc with large blocks of which only a part is used. There is one block at a time, and each has the same size, so that the allocator
+ * has used memory to serve the call.
+ *   start_S  writes the first 16 KiB of the block
+ *   tenth_S  writes the first tenth
+ *   full_S   writes the whole block
+ *   turns_S  writes one whole block, then the first 16 KiB of the next seven
+ *   pages_X  does the same as X with mmap and munmap, which shows the cost of new pages
+ * The first and the last byte are read each time. One operation is a calloc and a free. */
 #include "bench_patterns.h"
 
 #define LINE 64u
@@ -12,8 +14,8 @@
 
 typedef struct use {
     bool mapped;
-    unsigned part;     /* of the block is written: a whole divided by this; 0: the first 16 KiB */
-    unsigned again_in; /* in between, the first 16 KiB are; 0: always the same */
+    unsigned part;     /* the written bytes are the block's size divided by this; 0 means 16 KiB */
+    unsigned again_in; /* if not 0, only one block in this number is written so, and the others get 16 KiB */
 } use;
 
 static char *take(const bench_pattern *p)

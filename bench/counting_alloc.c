@@ -1,8 +1,7 @@
-/* The C library's allocator with its calls counted. The test of the benchmarks
- * compares these counts with those that a program prints. The report has the
- * form of HAKMEM's, so that it can stand in for it.
- *   HAKMEM_REPORT=FILE.json  the file of the report
- *   COUNTING_LOSE=N          leaves out every N-th call: the test must notice */
+/* Counts the calls, and passes them to the C library's allocator. The test of the benchmarks compares these counts with those that a program
+ * prints. The report has the format of HAKMEM's report, so that the test can use it in its place.
+ *   HAKMEM_REPORT=FILE.json  is the file of the report
+ *   COUNTING_LOSE=N          leaves every N-th call out of the counts, which the test must notice */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,17 +1,13 @@
-/* B3: a server whose threads come and go and leave their blocks to an heir.
+/* B3: models a server whose threads end and leave their blocks to another thread.
  *
- * A lane is an array of CHUNKS blocks and one thread at a time. The thread
- * replaces a random block of its lane ROUNDS x CHUNKS times, then starts the
- * lane's next thread and ends; the heir joins it. So most blocks are freed by
- * another thread than their owner, which may have ended.
- *   ROUNDS 1    measures thread birth and death
- *   ROUNDS 100  measures the rest
- * One operation is one block freed and one allocated in its place.
+ * A lane has an array of CHUNKS blocks, and one thread at a time. The thread replaces a random block of its lane ROUNDS x CHUNKS times. Then it
+ * starts the next thread of the lane, which joins it, and ends. So most blocks are freed by another thread than their owner, which may have ended.
+ *   ROUNDS 1    measures mainly the start and the end of threads
+ *   ROUNDS 100  measures mainly malloc and free
+ * One operation is one block that is freed and replaced.
  *
- * Trap: the copy of this benchmark in common use never detaches its threads.
- * With ROUNDS 1, pthread_create soon fails unseen, and every good allocator
- * scores the same. Here each thread is joined, each creation is checked, and
- * counters have 64 bits. */
+ * The usual version of this benchmark never detaches its threads. With ROUNDS 1, pthread_create then soon fails, nobody checks its result, and
+ * all good allocators get the same figures. Here, each thread is joined, each creation is checked, and counters have 64 bits. */
 #include "bench_common.h"
 
 #include <stdatomic.h>
@@ -20,7 +16,7 @@
 
 typedef struct lane {
     _Alignas(64) void **block;
-    pthread_t previous; /* joined by the heir; the last one by main */
+    pthread_t previous; /* is joined by the next thread of the lane, and the last one by main */
     bool has_previous;
     sem_t ended;
     bench_rng rng;
@@ -34,7 +30,7 @@ static struct {
 
 static void start_thread(lane *l);
 
-/* Replaces random blocks until the lifetime is over or all must stop. */
+/* Replaces random blocks until the thread has made its number of replacements, or until the run ends. */
 static void replace_blocks(lane *l)
 {
     bench_rng rng = l->rng;
@@ -65,8 +61,8 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The caller has done with the lane: creation orders its writes before the
- * heir's reads, and the semaphore those of the last thread before main's. */
+/* Starts the next thread of the lane. The caller no longer uses the lane. No other synchronization is needed: pthread_create orders the
+ * caller's writes before the reads of the new thread, and the semaphore orders the last thread's writes before the reads of main. */
 static void start_thread(lane *l)
 {
     l->threads++;

@@ -1,19 +1,15 @@
-/* Starts one program from a small parent and prints its resource usage, as
- * JSON on the last line of standard output.
+/* Starts one program from a small parent, and prints its resource usage as JSON on the last line of standard output.
  *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
- * Its reason: the kernel starts a child's peak RSS at the size of the parent
- * that forked it, and a Python interpreter is a large one.
- *   --env       is set for the program only (a preload must not reach launch)
- *   --warm      a child of its own touches MIB of huge pages first and ends: in
- *               a virtual machine, the first touch of memory that was free for
- *               long is slow, and the first program would pay for all
- *   --fixed     disables address randomization: its effects repeat
- *   --syscalls  counts the system calls of all threads (ptrace; slow)
- *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs,
- *               and the part of it on huge pages at the peak
- *   --own-time  counts these milliseconds by the program's processor time: on a
- *               busy machine, too, a sample is at the same point of its work */
+ * It exists because the kernel starts the peak RSS of a child at the size of the parent that forked it, and a Python interpreter is large.
+ *   --env       sets a variable for the program only, because launch itself must not be preloaded
+ *   --warm      starts a child that touches MIB of huge pages and ends before the program starts. In a virtual machine, the first touch of
+ *               memory that was free for a long time is slow, and the first program would bear this cost for all.
+ *   --fixed     disables address randomization, so that its effects are the same in each run
+ *   --syscalls  counts the system calls of all threads with ptrace, which is slow
+ *   --trace     samples the resident memory every MS milliseconds, and prints [ms, KiB] pairs, and the part on huge pages at the peak
+ *   --own-time  counts these milliseconds by the program's processor time, so that a sample shows the same point of its work even if the
+ *               machine is busy */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +27,7 @@
 #include <unistd.h>
 
 #define MAX_MOMENTS 512
-#define NEW_PEAK 1.02 /* looking at huge pages takes time: not at each KiB more */
+#define NEW_PEAK 1.02 /* growth at which huge pages are counted again, because counting takes time */
 
 typedef struct request {
     size_t warm_mib;
@@ -55,7 +51,7 @@ typedef struct outcome {
     moment moments[MAX_MOMENTS];
     int moment_count;
     long peak_kib;
-    long huge_kib; /* of it, when it was largest */
+    long huge_kib; /* part of peak_kib that is on huge pages */
 } outcome;
 
 __attribute__((noreturn)) static void die(const char *what)
@@ -80,7 +76,7 @@ static request parse(int argc, char **argv)
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             r.trace_ms = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--env") == 0 && i + 1 < argc)
-            putenv(argv[++i]); /* here, not in the child: memory that the child touches counts as the program's */
+            putenv(argv[++i]); /* not in the child, because memory that it touches counts as the program's */
         else
             break;
     }
@@ -93,14 +89,14 @@ static request parse(int argc, char **argv)
     return r;
 }
 
-/* At most half of the free memory: the machine must not begin to swap. */
+/* Returns the bytes to touch, which are at most half of the free memory, because the machine must not begin to swap. */
 static size_t bounded_bytes(size_t mib)
 {
     size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * 4096;
     return mib > half >> 20 ? half : mib << 20;
 }
 
-/* In a child of its own: its pages are free, and backed, when it has ended. */
+/* Touches memory in a child. When the child has ended, its pages are free, and the host has backed them with memory. */
 static void warm_memory(size_t mib)
 {
     pid_t child = fork();
@@ -130,8 +126,7 @@ __attribute__((noreturn)) static void become(const request *r)
     die(r->program[0]);
 }
 
-/* A stop of one thread: counts it if it enters a system call, and tells which
- * signal to deliver when it goes on. */
+/* Handles a stop of one thread. Counts the stop if the thread enters a system call. Returns the signal to deliver when the thread continues. */
 static int handle_stop(pid_t thread, int status, outcome *out)
 {
     int signal_number = WSTOPSIG(status);
@@ -141,7 +136,7 @@ static int handle_stop(pid_t thread, int status, outcome *out)
         out->syscalls += n > 0 && info.op == PTRACE_SYSCALL_INFO_ENTRY;
         return 0;
     }
-    /* SIGTRAP: exec and clone events. SIGSTOP: how a new thread begins. */
+    /* SIGTRAP reports exec and clone events, and a new thread begins with SIGSTOP. Neither is a signal of the program. */
     return signal_number == SIGTRAP || signal_number == SIGSTOP ? 0 : signal_number;
 }
 
@@ -172,7 +167,7 @@ static void trace(pid_t child, outcome *out)
 static double seconds_since(clockid_t clock, const struct timespec *start)
 {
     struct timespec now;
-    if (clock_gettime(clock, &now) != 0) /* of a program that has just ended */
+    if (clock_gettime(clock, &now) != 0) /* fails if the program has just ended */
         return -1;
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
@@ -186,7 +181,7 @@ static long resident_kib(int statm)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* A process that has just ended has none. */
+/* Returns the memory of the process on huge pages, or 0 if it has just ended. */
 static long huge_kib(pid_t child)
 {
     char path[64], text[2048] = {0};
@@ -212,8 +207,7 @@ static void look(pid_t child, int statm, double seconds, outcome *out)
     }
 }
 
-/* When there is no room for more, every second one goes: a long run is seen at
- * longer intervals. True: the interval is to be doubled. */
+/* If the array of samples is full, removes every second one and returns true. The caller then doubles the interval. */
 static bool thinned(outcome *out)
 {
     if (out->moment_count < MAX_MOMENTS)

@@ -1,11 +1,9 @@
-/* The limit: the least that can be called an allocator. One static LIFO stack
- * of blocks that fit any small size; malloc pops, free pushes. It checks
- * nothing, returns no memory, serves one thread only, and at most BLOCKS small
- * blocks live at once. It measures the speed of the harness, and never runs a
- * program.
+/* The smallest possible allocator, which shows how fast the benchmarks themselves are. It has one static stack of blocks that fit any small size.
+ * malloc pops a block, and free pushes it. It checks nothing, returns no memory to the system, and serves one thread with at most BLOCKS live
+ * small blocks. It cannot run real programs.
  *
- * Larger blocks are bumped from a reserved range, and join the stack when they
- * are freed: they are larger than a small block, so that does no harm. */
+ * Larger blocks are cut from a reserved range, one behind the other. When they are freed, they join the stack, which does no harm because they
+ * are larger than a small block. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -14,11 +12,11 @@
 #include <sys/mman.h>
 
 #define SMALL 2048u
-/* One cache line more than the size: neighbours fall into different sets. */
+/* One cache line more than the size, so that neighbours fall into different cache sets. */
 #define STRIDE (SMALL + 64u)
 #define BLOCKS 8192u
-#define PUSHED 65536u /* bumped blocks that may join the stack */
-#define EMPTY 64u     /* NULLs below the stack: a block too many is NULL */
+#define PUSHED 65536u /* larger blocks that may join the stack */
+#define EMPTY 64u     /* NULLs below the stack, which malloc returns when the stack is empty */
 #define RANGE ((size_t)1 << 34)
 
 void *pvalloc(size_t size); /* not in the headers of every C library */
@@ -27,7 +25,7 @@ static _Alignas(64) unsigned char arena[BLOCKS][STRIDE];
 static void *stack[EMPTY + BLOCKS + PUSHED];
 static void **top;
 static unsigned char *bump, *bump_end;
-/* Sizes below it are served by the stack: none before the first call. */
+/* The stack serves sizes below this. It is 0 before the first call, so that the first call takes the slow path. */
 static size_t served;
 
 static void start(void)
@@ -43,7 +41,7 @@ static void start(void)
     served = SMALL + 1;
 }
 
-/* The size stands in the 64 bytes before the block. */
+/* Cuts a block from the range. Its size is stored in the word before the block. */
 static void *take_range(size_t align, size_t size)
 {
     if (align < 64)

@@ -1,13 +1,12 @@
-/* The machine's cost of a page, as JSON: a fault on a page of 4 KiB and on a
- * huge page, and a TLB miss for a small page.
+/* Measures what pages cost on this machine, and prints JSON: the time of a fault on a page of 4 KiB and on a huge page, and the time of a TLB
+ * miss for a small page.
  *
- * Faults: mapped memory is touched page by page; the time includes the zeroing.
- * TLB: a chain of lines, one in each of LINES pages in a random order, is
- * followed on small pages and on huge ones. The caches hold the same lines in
- * both; on huge pages all translations fit. The difference is the page walk
- * of a step that misses.
- * Each figure is the least of several tries: disturbances only add. A page size
- * that the kernel does not provide is -1. */
+ * Faults  mapped memory is touched page by page. The time includes the zeroing.
+ * TLB     a chain of cache lines is followed, on small pages and on huge pages. It has one line in each of LINES pages, in random order. The
+ *         caches hold the same lines in both cases, but only the translations of huge pages fit into the TLB. So the difference is the time of a
+ *         page walk.
+ * Each figure is the smallest of several tries, because disturbances can only increase it. It is -1 if the kernel does not provide the page
+ * size. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +17,9 @@
 
 #define SMALL ((size_t)4096)
 #define HUGE ((size_t)2 << 20)
-#define ROOM ((size_t)128 << 20) /* a program's heap: its page tables lie in the L2 cache */
+#define ROOM ((size_t)128 << 20) /* is as large as a program's heap, whose page tables fit into the L2 cache */
 #define LINE ((size_t)64)
-#define LINES (ROOM / SMALL) /* 2 MiB of lines, and ten times the entries of a TLB */
+#define LINES (ROOM / SMALL) /* 2 MiB of lines, in ten times as many pages as a TLB has entries */
 #define TRIES 7
 #define LAPS 10
 
@@ -49,7 +48,7 @@ static long huge_kib_at(const char *place)
     return kib;
 }
 
-/* ROOM bytes at a multiple of HUGE, untouched, on pages of this kind. */
+/* Returns ROOM untouched bytes at a multiple of HUGE that will be on pages of this kind, or NULL. */
 static char *fresh(bool huge)
 {
     char *whole = mmap(NULL, ROOM + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -71,7 +70,7 @@ static double touch(char *place, size_t step)
     return (now_ns() - begin) / (double)(ROOM / step);
 }
 
-/* The first round only backs the memory. */
+/* Returns the time of a fault. The first round does not count, because the host may have to provide the memory in it. */
 static double fault_ns(bool huge)
 {
     double least = -1;
@@ -90,11 +89,11 @@ static double fault_ns(bool huge)
 
 static void **line_of(char *place, size_t page)
 {
-    size_t line = page * 7 % (SMALL / LINE); /* else all would want the same sets of the cache */
+    size_t line = page * 7 % (SMALL / LINE); /* differs between pages, so that the lines use all cache sets */
     return (void **)(void *)(place + page * SMALL + line * LINE);
 }
 
-/* One cycle through all lines (Sattolo's shuffle). */
+/* Links all lines in one random cycle (Sattolo's shuffle). */
 static void chain(char *place)
 {
     static uint32_t order[LINES];
@@ -130,7 +129,7 @@ static char *chained(bool huge)
     return huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0) ? place : NULL;
 }
 
-/* By turns: a slow machine slows both. */
+/* Measures the time of a step on small and on huge pages in turns, so that a slow period of the machine affects both. */
 static void steps_ns(double least[2])
 {
     char *places[2] = {chained(false), chained(true)};

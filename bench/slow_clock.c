@@ -1,6 +1,6 @@
-/* A preload for counted runs: each call of a clock returns a microsecond more. Work that depends on time (purges, learning, a hash
- * seeded by time()) then follows the same call in each run, however slow the measuring tool is. With a clock that stands still,
- * programs that wait would wait forever, or divide by an elapsed time of 0. */
+/* A preload for runs under a tool that counts instructions: each call of a clock returns a microsecond more than the last call. Work that depends
+ * on time (purges, learning, a hash seeded by time()) then comes after the same call in each run, however slow the tool is. The clock must
+ * advance, because programs could otherwise wait forever or divide by an elapsed time of 0. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* The common parts of the traces: their list, random numbers, and the amount of
- * work. A trace takes its memory from bench_heap.h and frees all of it. */
+/* Has the common parts of the traces: their list, random numbers, and the amount of work. A trace allocates with the functions of bench_heap.h,
+ * and frees all its blocks. */
 #ifndef TRACES_H
 #define TRACES_H
 
@@ -18,7 +18,7 @@ void trace_json(void);
 void trace_compiler(void);
 void trace_strings(void);
 
-/* So much of a full run's, by the command line's percentage; never 0. */
+/* Return the bytes and the count of a full run, scaled by the percentage on the command line. They are never 0. */
 uint64_t trace_bytes(uint64_t mib);
 uint64_t trace_count(uint64_t n);
 
@@ -26,7 +26,7 @@ uint64_t trace_pick(uint64_t n); /* 0 to n - 1 */
 size_t trace_between(size_t low, size_t high);
 bool trace_chance(unsigned percent);
 
-/* Packed pointers: a random one out. NULL from an empty table. */
+/* Removes a random pointer from the table, and returns it, or NULL if the table is empty. */
 void *trace_take_any(heap_table *t);
 void trace_empty(heap_table *t);
 bool trace_is_full(const heap_table *t);

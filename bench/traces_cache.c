@@ -1,4 +1,4 @@
-/* Traces of caches and stores. */
+/* Has the traces that model caches, databases and a web server. */
 #include "traces.h"
 
 /* ---- lru -------------------------------------------------------------- */
@@ -64,8 +64,8 @@ static void look_up(lru *c, uint64_t budget, size_t value)
         evict_oldest(c);
 }
 
-/* A cache of so many bytes, least recently used out first. Its values grow
- * from 150 to 1500 B: a release that stores more. */
+/* Models a cache with a limit in bytes, which removes the least recently used entry first. Its values grow from 150 to 1500 B, as after a new
+ * release of the program that stores more. */
 void trace_lru(void)
 {
     static const char *const ends[] = {"150", "600", "1050", "1500"};
@@ -97,7 +97,7 @@ static void drop_pair(pair *p)
     heap_free(p);
 }
 
-/* An update is a new value in place of the old one, or an append. */
+/* Replaces the value, or resizes it. */
 static void update(pair *p, size_t size)
 {
     if (trace_chance(30)) {
@@ -117,8 +117,8 @@ static void add_pair(heap_table *t, size_t size)
     t->at[t->count++] = p;
 }
 
-/* Values of all keys are updated and grow by a third each time; over the
- * limit random keys go. Then most of them are deleted, and small ones come. */
+/* Models a key-value store. It updates as many values as there are keys, and the mean size grows by a third each time. If the limit is
+ * exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
 void trace_redis(void)
 {
     uint64_t limit = trace_bytes(160);
@@ -147,9 +147,9 @@ void trace_redis(void)
 
 /* ---- sqlite ----------------------------------------------------------- */
 
-#define PAGE_HEADER 264u /* beside the page in its block */
+#define PAGE_HEADER 264u /* is in the same block as the page */
 
-/* A statement: parsed, run with a sort now and then, dropped. */
+/* Models an SQL statement, which is parsed, run and dropped. Three of 100 statements sort records. */
 static void run_statement(void)
 {
     heap_link *parsed = NULL;
@@ -186,8 +186,8 @@ static void query(heap_table *cache, uint64_t budget, size_t page, uint64_t coun
     }
 }
 
-/* A page cache with statements beside it; then a database of larger pages,
- * then less memory for the cache, then a third database. */
+/* Models a database with a page cache and statements. Then the database has larger pages, then the cache gets less memory, and then the database
+ * has small pages. */
 void trace_sqlite(void)
 {
     uint64_t budget = trace_bytes(160), queries = trace_count(18000);
@@ -216,7 +216,7 @@ static heap_link *new_session(size_t attribute)
     return s;
 }
 
-/* A request: buffers that live as long as it, and one more attribute. */
+/* Models a request, which has buffers that live as long as the request, and adds an attribute to a session. */
 static void serve_request(heap_table *open, size_t attribute)
 {
     heap_link *buffers = heap_chain(NULL, trace_between(200, 4000));
@@ -241,8 +241,8 @@ static void pass_hours(heap_table *open, uint64_t sessions, size_t attribute)
     }
 }
 
-/* A web server's days and nights. Each day's sessions hold more than those of
- * the day before; in the night a tenth of them is there. */
+/* Models the days and nights of a web server. The sessions of each day hold more than those of the day before. At night, only a tenth of the
+ * sessions remain. */
 void trace_sessions(void)
 {
     static const char *const ends[] = {"day_1", "night_1", "day_2", "night_2", "day_3", "night_3"};

@@ -1,6 +1,5 @@
-/* Traces that model no single program: sizes that drift, buffers of a matrix
- * library, mimalloc's stress test in two threads, lines that another thread
- * removes. */
+/* Has the traces that do not model one program: block sizes that drift, buffers of a matrix library, mimalloc's stress test in two threads, and
+ * log lines that another thread removes. */
 #include "traces.h"
 
 /* ---- drift ------------------------------------------------------------ */
@@ -16,8 +15,8 @@ static void replace_until(heap_table *t, uint64_t budget, uint64_t turnover, siz
     }
 }
 
-/* A heap that is always full: its blocks grow from 64 B to 4 KiB, then shrink
- * again. What is freed never has the size that is wanted next. */
+/* Models a heap that is always full. Its blocks grow from 64 B to 4 KiB, and then shrink again. So freed blocks rarely have the size that is
+ * requested next. */
 void trace_drift(void)
 {
     static const char *const ends[] = {"begun", "grown", "shrunk"};
@@ -61,7 +60,7 @@ static void free_matrix(matrix *m)
     heap_free(m);
 }
 
-/* Results are kept, their temporaries live for one expression each. */
+/* Computes one expression: its result is kept, and its three temporary matrices are freed. */
 static void compute(heap_table *kept, uint64_t budget, size_t low, size_t high)
 {
     size_t rows = trace_between(low, high);
@@ -75,7 +74,7 @@ static void compute(heap_table *kept, uint64_t budget, size_t low, size_t high)
         free_matrix(temporary[i]);
 }
 
-/* Buffers of 8 KiB to 8 MiB, first small ones, then large ones, then all. */
+/* Uses buffers of 8 KiB to 8 MiB: first small ones, then large ones, then all sizes. */
 void trace_matrix(void)
 {
     static const struct {
@@ -83,7 +82,7 @@ void trace_matrix(void)
         size_t low, high;
         uint64_t count;
     } parts[] = {{"small", 32, 256, 6000}, {"large", 256, 1000, 400}, {"all", 32, 1000, 800}};
-    uint64_t budget = trace_bytes(240) + (40u << 20); /* a few of the largest always fit */
+    uint64_t budget = trace_bytes(240) + (40u << 20); /* has always room for a few of the largest */
     heap_table *kept = heap_new_table(4096);
     for (unsigned i = 0; i < 3; i++) {
         for (uint64_t n = trace_count(parts[i].count); n > 0; n--)
@@ -98,11 +97,11 @@ void trace_matrix(void)
 /* ---- mstress ---------------------------------------------------------- */
 
 typedef struct worker {
-    heap_table *own, *shared; /* the shared one has a NULL where nothing lies */
+    heap_table *own, *shared; /* empty places of `shared` are NULL */
     uint64_t items;
 } worker;
 
-/* Mostly small, each tenfold ten times as seldom. */
+/* Returns a size that is mostly small. Sizes that are ten times larger are about ten times rarer. */
 static size_t power_law_size(void)
 {
     size_t size = trace_between(1, 64) * 8;
@@ -110,7 +109,7 @@ static size_t power_law_size(void)
     return draw < 1 ? size * 1000 : draw < 10 ? size * 100 : draw < 100 ? size * 10 : size;
 }
 
-/* One of its blocks goes to the others, one of theirs comes to it. */
+/* Exchanges one of the worker's blocks for a random block of the shared table. */
 static void exchange(worker *w, void **mine)
 {
     void **theirs = &w->shared->at[trace_pick(w->shared->count)];
@@ -135,7 +134,7 @@ static void work_a_round(void *arg)
         heap_free(trace_take_any(w->own));
 }
 
-/* Two threads in turns; the last holder of a block frees it. */
+/* Runs two threads in turns. Each thread frees blocks that the other one allocated. */
 void trace_mstress(void)
 {
     heap_table *shared = heap_new_table((uint32_t)trace_count(150000));
@@ -160,8 +159,8 @@ void trace_mstress(void)
 
 static void take_away(void *ring) { heap_trim(ring, trace_bytes(128)); }
 
-/* The last bytes of a log. One thread writes lines, another one takes the
- * oldest away. Incidents bring stack traces, and lines with more to say. */
+/* Models a program that keeps the newest lines of its log. One thread writes lines, and another one removes the oldest. Incidents bring stack
+ * traces and longer lines. */
 void trace_log_ring(void)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Traces of programs that build structures and drop them as a whole: a browser, a
- * JSON service, a compiler, an interpreter's strings. */
+/* Has the traces of programs that build structures and free them as a whole: a browser, a JSON service, a compiler, and the strings of an
+ * interpreter. */
 #include "traces.h"
 
 /* ---- pages ------------------------------------------------------------ */
@@ -15,7 +15,7 @@ static size_t page_object_size(void)
                         : trace_between(16384, 262144);
 }
 
-/* A part of each page's data stays in the caches; the oldest is dropped first. */
+/* Puts an object of a page into the cache, in place of the oldest one. */
 static void cache_object(heap_table *cache, uint64_t *turn)
 {
     void **place = &cache->at[*turn % cache->count];
@@ -40,8 +40,8 @@ static heap_link *load_page(uint64_t objects, heap_table *cache, uint64_t *turn)
     return page;
 }
 
-/* Six tabs; each load takes the place of the page before, in pages that
- * become heavier. What the caches keep lies scattered among them. */
+/* Models a browser with six tabs. Each load replaces the page of a tab, and pages become larger. The objects that the cache keeps are scattered
+ * among those of the pages. */
 void trace_pages(void)
 {
     static const char *const ends[] = {"light", "usual", "heavy"};
@@ -67,7 +67,7 @@ void trace_pages(void)
 
 typedef struct node {
     heap_block block;
-    heap_table *kids; /* grows by realloc; NULL in a leaf */
+    heap_table *kids; /* grows by realloc; it is NULL in a leaf */
     void *key, *text;
 } node;
 
@@ -108,8 +108,8 @@ static void drop(node *n)
     heap_free(n);
 }
 
-/* Documents come as text in a buffer that grows, are parsed, and kept until
- * a later one takes their place: 90 at once, then 20, then 90 again. */
+/* Models a JSON service. A document is received as text in a buffer that grows. It is then parsed, and kept until a later one replaces it. First
+ * 90 documents are kept, then 20, then 90 again. */
 void trace_json(void)
 {
     static const struct {
@@ -137,7 +137,7 @@ void trace_json(void)
 
 /* ---- compiler --------------------------------------------------------- */
 
-/* Its arena: chunks that become larger, dropped at the function's end. */
+/* Returns an arena of this many bytes, whose chunks become larger. The caller frees it as a whole. */
 static heap_link *fill_arena(uint64_t bytes)
 {
     heap_link *arena = NULL;
@@ -160,7 +160,7 @@ static void compile_function(heap_table *symbols, heap_link **tree, heap_link **
     heap_free_chain(arena);
 }
 
-/* A unit's trees and symbols end with it, its summary stays for the link. */
+/* Models a compilation unit. Its trees and symbols are freed at its end, but its summary is kept for the link. */
 static void compile_unit(heap_link **summary)
 {
     heap_table *symbols = heap_new_table(512);
@@ -175,8 +175,8 @@ static void compile_unit(heap_link **summary)
     heap_free(symbols);
 }
 
-/* Many units, one after the other, then the whole program at once: a graph
- * of larger nodes beside the summaries, and an arena for each of its parts. */
+/* Models a compiler that compiles many units, one after the other, and then the whole program. For the latter, it builds a graph of larger nodes
+ * while the summaries are live, and uses an arena for each part of the program. */
 void trace_compiler(void)
 {
     heap_link *summary = NULL, *graph = NULL;
@@ -199,8 +199,7 @@ void trace_compiler(void)
 
 /* ---- strings ---------------------------------------------------------- */
 
-/* Its slots double when three of four are used: a new table, then the old
- * one goes. */
+/* Adds a string to the table, and returns the table. If three of four slots are used, the table is replaced with one of twice the size. */
 static heap_table *add_string(heap_table *t, size_t size)
 {
     if (t->count >= (t->block.size - sizeof *t) / sizeof(void *) / 4 * 3) {
@@ -214,8 +213,8 @@ static heap_table *add_string(heap_table *t, size_t size)
     return t;
 }
 
-/* Interned strings. The collector sweeps two of three, scattered as they lie;
- * each time the program comes back with longer ones. */
+/* Models the interned strings of an interpreter. Its collector frees two of three strings, which are scattered. Each time, the program then adds
+ * longer strings. */
 void trace_strings(void)
 {
     static const char *const ends[] = {"first", "swept_1", "second", "swept_2", "third", "swept_3"};

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of the documents that follow from the tables of src/, and docs/report.schema.json.
-
-A document is written by hand. A table in it stands between <!-- table:NAME ... --> and <!-- /table -->, and TABLES below says how it
-is made. The index of bench/results/decisions.md is such a table too: it is made from the headings and status lines below it. What to do when a
-counter is high, and what the keys of the JSON form mean, is written in the tables of docs/STATS.md: these texts stay.
+"""Writes the tables of the documents that are made from the tables of src/, and docs/report.schema.json.
 
 gen_docs.py [--root DIR] [--check]
   --root   the source tree; default: that of this script
   --check  writes nothing; prints a diff and exits with 1 if a document is stale
+
+A document is written by hand. A generated table is between <!-- table:NAME ... --> and <!-- /table -->, and TABLES below has the function that
+makes it. The index of bench/results/decisions.md is also generated, from the headings and status lines below it. Some cells in docs/STATS.md are
+written by hand: what to do when a counter is high, and what the keys of the JSON report mean. These texts are kept.
 """
 import argparse
 import difflib
@@ -24,7 +24,7 @@ PLACE = re.compile(rf"(<!-- table:(\w+)[^\n]* -->\n).*?({END})", re.DOTALL)
 
 
 class Trouble(Exception):
-    """A source that this script cannot parse."""
+    """The error for a source that this script cannot parse."""
 
 
 def rows(path: Path, macro: str, fields: int) -> list[list[str]]:
@@ -92,7 +92,7 @@ def number(text: str, unit: str) -> str:
 # STATS.md and report.schema.json
 
 def written_by_hand(root: Path, name: str, expected: set[str], source: str) -> dict[str, list[str]]:
-    """Returns the cells of a table of docs/STATS.md by the name in its first one, where a cell of each row is written in the document."""
+    """Returns the rows of a table of docs/STATS.md by the name in the first cell. One cell of each row is written by hand in the document."""
     place = next((place for place in PLACE.finditer((root / "docs/STATS.md").read_text()) if place[2] == name), None)
     rows_of = [line.strip("|\n ").split(" | ") for line in place[0].splitlines()[3:-1]] if place else []
     found = {cells[0].strip("`"): cells[1:] for cells in rows_of}
@@ -137,7 +137,7 @@ def keys_of(root: Path) -> dict[str, list[str]]:
 
 
 def keys_table(root: Path) -> str:
-    """Returns the table as it is, with a row for each key that the report writes."""
+    """Returns the table as it is in the document, after a check that it has a row for each key that the report writes."""
     return table(["key", "meaning", "when it is high"], [[f"`{key}`", *cells] for key, cells in keys_of(root).items()])
 
 
@@ -154,7 +154,7 @@ def counters_table(root: Path) -> str:
 
 
 def an_object(properties: dict[str, object], absent: tuple[str, ...] = ()) -> dict[str, object]:
-    """All are required, but for those that may be absent."""
+    """Returns the schema of an object. All properties are required, except those in `absent`."""
     required = [name for name in properties if name not in absent]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -279,21 +279,21 @@ STATUS = re.compile(r"\(?Status( of each)?: ((?:in force|replaced by|rejected|me
 
 
 def anchor(title: str) -> str:
-    """As the pages that show Markdown make it."""
+    """Returns the anchor of a heading, in the form that viewers of Markdown use."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def decisions_index(root: Path) -> str:
-    """Returns the table of the entries that stand below it."""
+    """Returns the table of the entries that follow it in the document."""
     entries = decisions_of((root / "bench/results/decisions.md").read_text().partition(END)[2])
     body = [[str(at), f"[{title}](#{anchor(heading)})", status] for at, (title, heading, status) in enumerate(entries, 1)]
     return table(["", "decision", "status"], body, right={0})
 
 
 def decisions_of(text: str) -> list[tuple[str, str, str]]:
-    """Title, heading and status of each entry: a heading with a status, or a paragraph that begins with its title in bold and either
-    ends with a status or stands where a heading gives one to each. A heading that has neither a status nor headings below it is
-    a mistake."""
+    """Returns the title, heading and status of each entry. An entry is a heading with a status, or a paragraph that begins with its title in bold. A
+    paragraph ends with its status, or has the status that its heading gives to each paragraph below it. A heading that has neither a status nor
+    headings below it is an error."""
     found, heading, of_each = [], "", ""
     paragraphs = [p.strip() for p in text.split("\n\n") if p.strip()]
     for paragraph, next_one in zip(paragraphs, [*paragraphs[1:], ""]):
@@ -313,7 +313,7 @@ def decisions_of(text: str) -> list[tuple[str, str, str]]:
     return found
 
 
-# By document: what makes each table in it.
+# For each document, the functions that make its tables.
 TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/OPTIONS.md": {
         "options": options_table, "options_for_tests": lambda root: options_table(root, for_tests=True), "profiles": profiles_table},

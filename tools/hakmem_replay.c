@@ -1,5 +1,5 @@
-/* hakmem-replay TRACE: repeats the learner's decisions from a trace recorded with HAKMEM_LEARN_TRACE, and prints them
- * in the format of HAKMEM_EXPLAIN. Exits with 2 if the trace is invalid. */
+/* hakmem-replay TRACE: repeats the learner's decisions from a trace that HAKMEM_LEARN_TRACE recorded, and prints them in the format of
+ * HAKMEM_EXPLAIN. It exits with 2 if the trace is invalid. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static struct hk_learner learner;
 
-/* Reads `count` numbers separated by spaces; false if there are fewer. */
+/* Reads `count` numbers that are separated by spaces. Returns false if there are fewer. */
 static bool read_numbers(FILE *trace, uint64_t *numbers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)

@@ -3,8 +3,9 @@
 
 run_demo.py --library LIB --launch LAUNCH [--prog "command args"] [--rounds N]
 
-Without --prog the program is a Python JSON and string workload (workload_json.py). Every program runs with PYTHONMALLOC=malloc, on
-both sides, for Python's own allocator would bypass both; the output says so. Exits with 1 if HAKMEM did not serve the program, or if the outputs of the workload differ.
+Without --prog, the program is a Python workload with JSON and strings (workload_json.py). Each program runs with PYTHONMALLOC=malloc on both sides,
+because Python's own allocator would bypass both. The output mentions this. Exits with 1 if HAKMEM did not serve the program, or if the outputs of
+the workload differ.
 """
 import argparse
 import json
@@ -26,9 +27,9 @@ from rich.table import Table
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
-# Of the program on both sides: Python's own pools would bypass either malloc, and its hash order would vary.
+# Is set for the program on both sides, because Python's own pools would bypass either malloc, and its hash order would vary.
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
-SAME = 0.02  # smaller differences count as equal: runs vary by as much
+SAME = 0.02  # smaller differences count as equal, because runs vary by this much
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 
@@ -63,13 +64,13 @@ class Side:
         return statistics.median(getattr(run, what) for run in self.runs)
 
     def spread(self, what: str) -> float:
-        """Half the range from the fastest to the slowest run, as a fraction of the median."""
+        """Returns half the range from the smallest to the largest value, as a fraction of the median."""
         values = [getattr(run, what) for run in self.runs]
         return (max(values) - min(values)) / 2 / (statistics.median(values) or 1)
 
 
 class Job:
-    """A program run through the launcher, for a child of this large process would inherit its peak RSS."""
+    """Runs a program through the launcher, because a child of this large process would inherit its peak RSS."""
 
     def __init__(self, launch: Path, command: list[str], seconds: float):
         self.launch, self.command, self.seconds = launch, command, seconds
@@ -111,8 +112,8 @@ class Job:
 
 
 def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bool]:
-    """One uncounted run on each: warms the file cache, and checks that HAKMEM serves the program, that both exit alike, and
-    whether their outputs match."""
+    """Runs the program once on each side, which does not count. This warms the file cache, and checks that HAKMEM serves the program and that both
+    exit codes are equal. Returns HAKMEM's report, and whether the outputs are equal."""
     plain = job.run(glibc)
     report = Path(folder, "rehearsal.json")
     if plain.code in (125, 126, 127):
@@ -134,7 +135,7 @@ def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bo
 
 
 def compete(job: Job, sides: list[Side], rounds: int) -> None:
-    """Alternates, and swaps the order in each round."""
+    """Runs the program on both sides in each round, and swaps their order after each round."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=40),
                TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -167,7 +168,7 @@ ROWS = (
 
 
 def change(before: float, after: float, spread: float) -> Text:
-    """Colored only if it exceeds the spread among the runs of one allocator."""
+    """Returns the text of a change. It is colored only if the change exceeds the spread among the runs of one allocator."""
     if before <= 0:
         return Text("-", style="dim")
     part = after / before - 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Simulates a web service for a few seconds: builds orders, writes them as JSON, reads them back, searches and sums them.
 
-workload_json.py [SCALE]   prints figures that depend only on SCALE, for comparing runs.
-Measures nothing, and does not depend on the allocator.
+workload_json.py [SCALE]   prints figures that depend only on SCALE, so that runs can be compared.
+It measures nothing, and its output does not depend on the allocator.
 """
 import hashlib
 import json
@@ -15,7 +15,7 @@ WORDS = ("amber birch cedar delta ember fjord grove heron inlet juniper kelp lar
 
 
 class Dice:
-    """A seeded generator; only the numbers of random() are the same in all versions of Python."""
+    """A seeded generator. It uses only random(), because the numbers of other functions differ between versions of Python."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed).random
@@ -38,7 +38,7 @@ def order(dice: Dice, number: int) -> dict:
 
 
 def serve(dice: Dice, first: int, count: int, seen: "hashlib._Hash") -> dict:
-    """One batch of requests: objects to text, text to objects, objects to an index that the service keeps."""
+    """Serves one batch of requests: writes objects as text, parses the text, and returns an index of the objects, which the service keeps."""
     body = "[" + ",\n".join([json.dumps(order(dice, first + i)) for i in range(count)]) + "]"
     seen.update(body.encode())
     index = {}
@@ -49,7 +49,7 @@ def serve(dice: Dice, first: int, count: int, seen: "hashlib._Hash") -> dict:
 
 
 def search(index: dict, word: str) -> int:
-    """Strings are cut, joined and replaced: many short lives of many sizes."""
+    """Searches the notes, and splits, joins and replaces strings. This allocates many short-lived blocks of many sizes."""
     pattern = re.compile(rf"\b{word}\b")
     found = 0
     for entry in index.values():
@@ -60,7 +60,7 @@ def search(index: dict, word: str) -> int:
 
 
 def export(index: dict) -> int:
-    """The whole of what is kept, as one text and back: a spike of memory on top of what lives long."""
+    """Writes all kept orders as one text, and parses it. This is a spike of memory in addition to the long-lived objects."""
     text = json.dumps(list(index.values()), sort_keys=True, indent=1)
     return len(text) + len(json.loads(text))
 
@@ -73,7 +73,7 @@ def main() -> None:
         kept.update(serve(dice, batch * size, size, seen))
         if batch % 4 == 0:
             found += search(kept, WORDS[batch % len(WORDS)])
-        # Archives old orders: their memory is freed in another order than it was allocated.
+        # Removes random orders, so that memory is freed in another order than it was allocated.
         if batch % 5 == 0:
             for key in [key for key in kept if dice.below(8) == 0]:
                 del kept[key]

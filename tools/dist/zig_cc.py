@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The compiler that CMake calls to build the wheels: clang of the package ziglang, with the headers and symbol versions of an old glibc, or with musl's.
+"""Is the compiler that CMake calls to build the wheels. It runs clang of the package ziglang, with the headers and symbol versions of an old
+glibc, or with those of musl.
 
-zig_cc.py cc|c++|ar|ranlib TARGET WORK ARGUMENT...    TARGET such as x86_64-linux-gnu.2.17 or x86_64-linux-musl; WORK: a folder of its own
+zig_cc.py cc|c++|ar|ranlib TARGET WORK ARGUMENT...    TARGET is for example x86_64-linux-gnu.2.17 or x86_64-linux-musl; WORK is a folder for its files
 
-A shared library is linked by LLD itself: `zig cc` refuses flags that HAKMEM needs (-z initfirst, --defsym, --dynamic-list). What it is linked
-with is what `zig cc` makes for TARGET: libraries with the names and versions of that glibc, and no code."""
+A shared library is linked directly by LLD, because `zig cc` refuses flags that HAKMEM needs (-z initfirst, --defsym, --dynamic-list). It is linked
+with the stub libraries that `zig cc` makes for TARGET, which have the names and versions of that glibc, and no code."""
 
 import os
 import subprocess
@@ -12,9 +13,9 @@ import sys
 from pathlib import Path
 
 EMULATIONS = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
-# The constructors of a shared library need no startup files; compiler_rt has what the machine has no instructions for.
+# The constructors of a shared library need no startup files. compiler_rt has the functions for operations that the machine has no instructions for.
 LIBRARIES = {"gnu": ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libc_nonshared.a", "libcompiler_rt.a"), "musl": ("libc.so", "libcompiler_rt.a")}
-# zig has no libgcc_s.so.1, which lets exceptions pass through C functions: this stands for it, and is not run.
+# zig has no libgcc_s.so.1, which lets exceptions pass through C functions. This stub takes its place for the linker, and never runs.
 UNWINDER = "libgcc_s.so.1"
 UNWINDER_CODE = "void _Unwind_Resume(void) {}\nvoid __gcc_personality_v0(void) {}\n"
 UNWINDER_VERSIONS = "GCC_3.0 { global: _Unwind_Resume; };\nGCC_3.3.1 { global: __gcc_personality_v0; };\n"
@@ -30,7 +31,7 @@ def for_musl(target: str) -> bool:
 
 
 def stubs(target: str, work: Path) -> list[str]:
-    """The libraries of TARGET. A program that is linked makes them, once, in the cache of zig."""
+    """Returns the stub libraries of TARGET. zig makes them in its cache when it links a program, which is done once."""
     names = LIBRARIES["musl" if for_musl(target) else "gnu"]
     found = in_cache(work, names)
     if len(found) < len(names):
@@ -41,7 +42,7 @@ def stubs(target: str, work: Path) -> list[str]:
     missing = [name for name in names if name not in found]
     if missing:
         sys.exit(f"zig_cc.py: zig made no {', '.join(missing)} for {target} in {work}")
-    # musl's users have no libgcc_s.so.1 for certain, and no cleanup of HAKMEM's needs one.
+    # A system with musl may have no libgcc_s.so.1, and no cleanup of HAKMEM needs it.
     return [found[name] for name in names] + ([] if for_musl(target) else [str(unwinder(target, work))])
 
 
@@ -55,7 +56,7 @@ def unwinder(target: str, work: Path) -> Path:
         made = library.with_suffix(f".{os.getpid()}")
         subprocess.run(zig("ld.lld", "-m", EMULATIONS[target.split("-")[0]], "-shared", f"--version-script={versions}",
                            "-soname", UNWINDER, "-o", str(made), compiled), check=True)
-        made.rename(library)  # at once: two links may run beside each other
+        made.rename(library)  # is atomic, because two links may run at the same time
     return library
 
 
@@ -64,7 +65,7 @@ def in_cache(work: Path, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def for_the_linker(words: list[str]) -> list[str]:
-    """What the compiler was told, as the linker is told it."""
+    """Returns the linker's arguments for these arguments of the compiler."""
     linker: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -83,7 +84,7 @@ def for_the_linker(words: list[str]) -> list[str]:
 
 def link_shared(target: str, work: Path, words: list[str]) -> list[str]:
     emulation = EMULATIONS[target.split("-")[0]]
-    # Sections begin on pages of the largest size that a kernel of the machine has.
+    # Segments are aligned to the largest page size that a kernel of the machine may have.
     pages = ["-z", "max-page-size=65536"] if target.startswith("aarch64") else []
     return zig("ld.lld", "-m", emulation, "-shared", "--eh-frame-hdr", "--build-id=sha1", "-z", "defs", *pages,
                *for_the_linker(words), "--as-needed", *stubs(target, work))
@@ -94,9 +95,9 @@ def command(tool: str, target: str, work: Path, words: list[str]) -> list[str]:
         return zig(tool, *words)
     if "-shared" in words:
         return link_shared(target, work, words)
-    # zig adds checks for undefined behaviour of its own accord, and builds a C++ library for the first C++ program.
+    # By default, zig adds checks for undefined behaviour, and builds a C++ library for the first C++ program.
     more = ["-nostdlib++"] if tool == "c++" else []
-    # Programs for musl are static by default, and could not be preloaded.
+    # By default, programs for musl are static, and a preload could not serve them.
     if for_musl(target) and not {"-c", "-E", "-S"} & set(words):
         more.append("-dynamic")
     return zig(tool, "-target", target, "-fno-sanitize=undefined", *more, *words)

@@ -8,16 +8,16 @@ enum { LENDS_FROM = 64 };
 
 /* The state of a slot, live or free. */
 struct slot {
-    uint32_t next; /* in its thread's list of free ones */
-    uint32_t thread;
+    uint32_t next;   /* the next one in a thread's list of free slots */
+    uint32_t thread; /* the last one that used the slot */
     uint16_t version;
 };
 
 struct thread {
-    uint32_t free_slot, free_count; /* the newest first */
-    struct rec_live pending;        /* of the realloc under way; slot REC_NO_SLOT: of an unknown block */
-    struct rec_event begun;
-    bool reallocs;
+    uint32_t free_slot, free_count; /* list of free slots, the newest first */
+    struct rec_live pending; /* block of the realloc under way; its slot is REC_NO_SLOT if the block is unknown */
+    struct rec_event begun;  /* the realloc under way */
+    bool reallocs;           /* a realloc is under way */
 };
 
 struct rec_book {
@@ -72,7 +72,8 @@ static bool grow_slots(struct rec_book *book)
     return true;
 }
 
-/* The older half of the longest list: a thread that only allocates uses what another one frees. */
+/* Moves the older half of the longest list of free slots to a thread, so that a thread that only allocates reuses the slots that another
+ * thread frees. */
 static void lend(struct rec_book *book, struct thread *to)
 {
     struct thread *from = book->threads;
@@ -89,7 +90,7 @@ static void lend(struct rec_book *book, struct thread *to)
     from->free_count = kept;
 }
 
-/* REC_NO_SLOT: out of memory. */
+/* Returns a free slot for an allocation of the thread, or REC_NO_SLOT if memory is out. */
 static uint32_t take_slot(struct rec_book *book, uint32_t thread)
 {
     struct thread *of = &book->threads[thread];
@@ -136,7 +137,7 @@ static void count_live(struct rec_book *book, const struct rec_op *op, uint64_t 
 
 /* ---- operations -------------------------------------------------------- */
 
-/* Hands the operation over, with the state of its slot before it. */
+/* Completes the operation with the state of its slot, updates that state, and hands the operation to the sink. */
 static bool pass(struct rec_book *book, struct rec_op *op, rec_op_sink sink, void *context)
 {
     struct slot *slot = &book->slots[op->slot];
@@ -166,7 +167,7 @@ static bool free_block(struct rec_book *book, const struct rec_event *event, con
     return passed;
 }
 
-/* A block that is live where another one is made: its free was missed. */
+/* Frees the block that is still live at the address of a new block, because its free was not recorded. */
 static bool free_implied(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
 {
     struct rec_live live;
@@ -181,7 +182,7 @@ static bool allocate(struct rec_book *book, const struct rec_event *event, rec_o
 {
     struct rec_live live;
     if (event->address == 0)
-        return true; /* no allocator returns it */
+        return true; /* no allocator returns this address */
     if (!free_implied(book, event, sink, context))
         return false;
     live = (struct rec_live){.address = event->address,
@@ -225,7 +226,7 @@ static void begin_realloc(struct rec_book *book, const struct rec_event *event)
     }
 }
 
-/* The block of a failed realloc is where it was; with size 0, it is freed (as in glibc). */
+/* Handles a realloc that returned NULL. The block stays where it was, unless the size was 0, which frees the block (as in glibc). */
 static bool refused(struct rec_book *book, struct thread *thread, rec_op_sink sink, void *context)
 {
     if (thread->pending.slot == REC_NO_SLOT)
@@ -242,7 +243,7 @@ static bool moved(struct rec_book *book, const struct rec_event *event, rec_op_s
 {
     struct thread *thread = &book->threads[event->thread];
     if (!thread->reallocs)
-        return true; /* its begin is lost */
+        return true; /* the beginning of this realloc was not recorded */
     thread->reallocs = false;
     struct rec_event made = {.order = event->order,
                              .address = event->address,

@@ -1,5 +1,5 @@
-/* Book: which blocks are live at each event of a recording. Turns events with addresses into operations on slots: a slot is a place in
- * the player's table for the block, reused after its free. Counts what was asked for, exactly. */
+/* Book: knows which blocks are live at each event of a recording. It turns events, which have addresses, into operations on slots. A slot
+ * is the place of a block in the player's table, and is reused after the block is freed. The book also counts calls and requested bytes. */
 #ifndef REC_BOOK_H
 #define REC_BOOK_H
 
@@ -12,20 +12,20 @@ struct rec_op {
     uint32_t thread, slot;
     uint64_t order, size, size_before;
     uint32_t align_log;
-    uint32_t touched; /* of a free or realloc: pages + 1 of the block before; 0: unknown */
-    uint64_t born;    /* the order of the allocation, or of the last realloc, of the block before */
-    uint16_t version; /* operations on the slot before this one */
-    bool foreign;     /* the one before was another thread's */
-    bool stamped;     /* since its allocation, the block had 8 bytes or more all the time */
+    uint32_t touched; /* free and realloc: touched pages of the block + 1; 0 if unknown */
+    uint64_t born;    /* free and realloc: order of the allocation or realloc that last gave the block its size */
+    uint16_t version; /* number of earlier operations on the slot */
+    bool foreign;     /* another thread made the last operation on the slot */
+    bool stamped;     /* the block never had fewer than 8 bytes, so the player's stamp is in it */
     bool weight_one;
 };
 
 struct rec_totals {
     uint64_t events, allocs[REC_KINDS], frees, reallocs;
-    uint64_t bytes; /* asked for, by allocations; a realloc counts what it adds */
+    uint64_t bytes; /* requested by allocations; a realloc counts only the bytes that it adds */
     uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, peak_order;
-    uint64_t unknown; /* frees and reallocs of blocks from before the recording, or of a forking parent */
-    uint64_t implied; /* allocations at an address that was live: a free was missed */
+    uint64_t unknown; /* frees and reallocs of blocks that are older than the recording, or inherited by fork */
+    uint64_t implied; /* allocations at an address that was still live, because its free was not recorded */
     uint64_t refused; /* reallocs that failed */
     uint32_t threads, slots;
 };
@@ -33,10 +33,10 @@ struct rec_totals {
 struct rec_book;
 typedef bool (*rec_op_sink)(void *context, const struct rec_op *op);
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is out. `sample` is the field of the recording's head. */
 struct rec_book *rec_book_open(size_t threads, uint32_t sample);
 void rec_book_close(struct rec_book *book);
-/* Passes the operations of the event, none to two, to the sink. False: the sink said so, or memory is out. */
+/* Passes the operations of the event, of which there are none to two, to the sink. Returns false if the sink did, or if memory is out. */
 bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context);
 const struct rec_totals *rec_book_totals(const struct rec_book *book);
 /* Passes the operations of the whole recording to the sink. False: as above, or the recording is refused. */

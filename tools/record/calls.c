@@ -1,4 +1,4 @@
-/* The malloc family as the program calls it: noted, and passed on to the allocator below. */
+/* Calls: defines the functions of the malloc family that the program calls. Each one notes the call, and passes it on to the allocator below. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "next.h"
 #include "recorder.h"
 
-/* The C library's headers give some of these other attributes; declared here, they are this library's. */
+/* They are declared here, not by <stdlib.h>, because the C library's headers give some of them other attributes. */
 REC_EXPORT void *malloc(size_t size);
 REC_EXPORT void *calloc(size_t count, size_t size);
 REC_EXPORT void *realloc(void *block, size_t size);
@@ -25,10 +25,10 @@ REC_EXPORT size_t malloc_usable_size(void *block);
 REC_EXPORT void _exit(int status);
 REC_EXPORT void _Exit(int status);
 
-/* The allocator below can be called. */
+/* Returns true if the allocator below can be called. */
 static inline bool ready(void) { return REC_LIKELY(rec_ready) || rec_find_next(); }
 
-/* Calls of the program are noted; those that the allocator below makes itself are not. */
+/* Returns true for a call of the program, which is noted, and false for a call that the allocator below makes itself. */
 static inline bool enter(void)
 {
     if (rec_self.inside)
@@ -94,7 +94,7 @@ void free_aligned_sized(void *block, size_t align, size_t size)
     free_as(REC_FREE, block);
 }
 
-/* An early block stays where it is; its bytes move. */
+/* Resizes a block of the early arena: copies it to a new block. The early block is never freed. */
 static REC_COLD void *realloc_early(void *block, size_t size)
 {
     size_t before = rec_early_size(block);
@@ -104,7 +104,7 @@ static REC_COLD void *realloc_early(void *block, size_t size)
     return moved;
 }
 
-/* In a sample, the old block and the new one may be in or out. */
+/* Notes a realloc as a free and an allocation, because a sample may contain only the old block or only the new one. */
 static REC_COLD void *realloc_sampled(void *block, size_t size)
 {
     rec_note_free(REC_FREE, block, 0);

@@ -1,12 +1,12 @@
-/* The C++ operators as the program calls them: noted once, and passed on to the operators below, which may call malloc in their turn.
- * Compiled with -fexceptions: bad_alloc passes through. */
+/* C++ calls: defines the C++ operators that the program calls. Each one notes the call once, and passes it on to the operator below. If that
+ * operator calls malloc, this second call is not noted. The file is compiled with -fexceptions, so that bad_alloc passes through it. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "next.h"
 #include "recorder.h"
 
-/* An operator below. The function is looked up at the first call. */
+/* An operator of the allocator below or of the C++ library. The function is looked up at the first call. */
 struct below {
     const char *name;
     void *function;
@@ -16,7 +16,7 @@ static struct below delete_one = {.name = "_ZdlPv"}, delete_array = {.name = "_Z
 static struct below delete_one_aligned = {.name = "_ZdlPvSt11align_val_t"},
                     delete_array_aligned = {.name = "_ZdaPvSt11align_val_t"};
 
-/* A program that calls an operator has a C++ library, or an allocator that defines the operators. */
+/* Returns the function of the operator. Ends the program if there is none, because no call can be passed on then. */
 static void *look_up(struct below *below)
 {
     void *function = __atomic_load_n(&below->function, __ATOMIC_RELAXED);
@@ -37,7 +37,7 @@ static void *look_up(struct below *below)
 
 static void leave(bool *inside) { rec_self.inside = *inside; }
 
-/* Noted, and inside until the end of the scope, also if an exception ends it. */
+/* Sets rec_self.inside until the end of the scope, also if an exception ends it. `was_inside` is the value before. */
 #define ENTER()                                                                                                        \
     __attribute__((cleanup(leave))) bool was_inside = rec_self.inside;                                                 \
     rec_self.inside = true
@@ -68,7 +68,7 @@ NEW_OPERATOR(_ZnwmSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, si
 NEW_OPERATOR(_ZnamSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, size_t align, const void *tag), size,
              align, tag)
 
-/* The sized and the nothrow forms do what the plain ones do; only the record tells them apart. */
+/* The sized and the nothrow forms call the plain operator below. They differ only in what is noted. */
 static void delete_plain(struct below *below, enum rec_kind kind, void *block, size_t size)
 {
     if (block == NULL || rec_is_early(block))

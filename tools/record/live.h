@@ -1,4 +1,4 @@
-/* Live: the live blocks by their address: a hash table with linear probes, at most half full. */
+/* Live: finds live blocks by their address. It is a hash table with linear probing that is at most half full. */
 #ifndef REC_LIVE_H
 #define REC_LIVE_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct rec_live {
-    uint64_t address; /* 0: an empty place */
+    uint64_t address; /* is 0 in an empty place */
     uint64_t size, born;
     uint32_t slot;
     uint8_t align_log;
@@ -21,9 +21,9 @@ struct rec_map {
 
 bool rec_map_open(struct rec_map *map);
 void rec_map_close(struct rec_map *map);
-/* False: out of memory. The address must not be there. */
+/* Adds a block, whose address must not be in the table. Returns false if memory is out. */
 bool rec_map_put(struct rec_map *map, const struct rec_live *live);
-/* Takes the block out; false if it is not there. */
+/* Removes the block with this address, and copies it to *live. Returns false if it is not in the table. */
 bool rec_map_take(struct rec_map *map, uint64_t address, struct rec_live *live);
 
 #endif

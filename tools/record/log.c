@@ -1,4 +1,4 @@
-/* The file of a process and the chunks of its threads. */
+/* Log: begins the recording's file for a process, and gives its threads chunks of this file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #define SAMPLE_VARIABLE "HAKRECORD_SAMPLE"
 enum { PATH_ROOM = 3000, NAMES_TRIED = 1000, LOOK_EVERY = 16 };
 
-static struct rec_shared unborn = {.state = REC_OFF}; /* until the constructor has run */
+static struct rec_shared unborn = {.state = REC_OFF}; /* is used until the constructor has run */
 struct rec_shared *rec_shared = &unborn;
 _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
 uint64_t rec_large_seen[1024];
@@ -29,7 +29,8 @@ static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
 static pthread_key_t key;
 
-/* strerror() may allocate; the function that does not is glibc's from 2.32 on, and a number is told elsewhere. */
+/* Returns a text for errno. It cannot use strerror(), which may allocate. glibc has a function that does not allocate from version 2.32 on.
+ * With other C libraries, the text is the error's number. */
 static const char *name_of_error(char *room, size_t size)
 {
 #ifdef HAKRECORD_NAMES_ERRORS
@@ -42,7 +43,8 @@ static const char *name_of_error(char *room, size_t size)
 #endif
 }
 
-/* Descriptor 2 when the program began: a program that closed it may have its database there now. */
+/* The file that was open as descriptor 2 when the program began. If the program has closed it, descriptor 2 may now be another file, such as
+ * a database, and nothing may be written to it. */
 static struct {
     bool open;
     dev_t device;
@@ -71,7 +73,7 @@ void rec_say(const char *what, const char *why)
     int length = snprintf(line, sizeof line, "%s%s%s%s%s%s\n", head, what, *what != '\0' ? ": " : "", why,
                           errno != 0 ? ": " : "", errno != 0 ? name_of_error(room, sizeof room) : "");
     if (length > 0 && stderr_is_there() && write(STDERR_FILENO, line, (size_t)length) < 0)
-        return; /* nobody to tell */
+        return; /* the failure cannot be reported */
 }
 
 static int64_t process(void) { return syscall(SYS_getpid); }
@@ -89,7 +91,7 @@ static void *map_file(int file, size_t offset, size_t size)
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* fallocate: a full disk is an error here, not a SIGBUS at a write. */
+/* Lengthens the file, and maps the new part. It uses fallocate, so that a full disk is an error here and not a SIGBUS at a later write. */
 static void *grow_file(int file, size_t offset, size_t size)
 {
     if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)
@@ -97,7 +99,8 @@ static void *grow_file(int file, size_t offset, size_t size)
     return map_file(file, offset, size);
 }
 
-/* A process that becomes another program by exec has the same number, and another file. */
+/* Creates the file of the process. The name gets a second number if the file exists, because exec begins a new recording in a process that
+ * keeps its process id. */
 static int create_file(int64_t pid)
 {
     for (unsigned i = 1; i <= NAMES_TRIED; i++) {
@@ -135,7 +138,7 @@ static struct rec_head *begin_file(int64_t pid)
     return head;
 }
 
-/* The first event of a process: one thread begins the file, others wait. */
+/* Begins the file at the first event of a process. One thread begins it, and other threads wait. */
 static void start(struct rec_shared *shared)
 {
     uint32_t expected = REC_UNBORN;
@@ -187,7 +190,7 @@ static void close_chunk(struct rec_self *self)
     self->at = self->end = NULL;
     if (chunk == NULL)
         return;
-    if (self->pid == rec_shared->pid) { /* else it is that of the process that forked this one */
+    if (self->pid == rec_shared->pid) { /* otherwise, the chunk belongs to the process that forked this one */
         chunk->sum = rec_sum(chunk);
         __atomic_store_n(&chunk->closed, 1, __ATOMIC_RELEASE);
     }
@@ -220,7 +223,7 @@ static void give_spare(struct rec_shared *shared, struct rec_self *self)
     close_chunk(self);
 }
 
-/* From here on, the chunk's events are of this thread. */
+/* Writes the event that assigns the following events of the chunk to this thread. */
 static void name_thread(struct rec_self *self)
 {
     uint64_t from = __atomic_load_n(&rec_shared->order, __ATOMIC_SEQ_CST);
@@ -303,7 +306,7 @@ void rec_finish(void)
 {
     struct rec_shared *shared = rec_shared;
     if (shared->state != REC_RUNNING || shared->pid != process())
-        return; /* after vfork, the child has the parent's memory */
+        return; /* the second condition holds in a child after vfork, because it has the parent's memory */
     int error = errno;
     rec_figures_look(shared->head);
     shared->head->ended = 1;
@@ -341,7 +344,7 @@ static struct rec_shared *map_shared(void)
     return NULL;
 }
 
-/* It runs before the C library's own constructor (-z initfirst), which sets `environ`. */
+/* Because of -z initfirst, this constructor runs before that of the C library, which sets `environ`. So `environ` may still be NULL. */
 __attribute__((constructor)) static void begin(int count, char **arguments, char **variables)
 {
     (void)count;

@@ -16,10 +16,10 @@ static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 static bool finding;
 
-/* Before relocation, the value is that in the file, not the address. */
+/* Shows whether the dynamic loader has relocated this library. Before that, the value is the one in the file, not the address. */
 static void *volatile own_address = (void *)&own_address;
 
-/* The word before a block holds its size. Calls that come so early are of one thread. */
+/* Stores the size in the word before the block. It needs no lock, because the process has only one thread so early. */
 void *rec_early_alloc(size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena;
@@ -65,7 +65,7 @@ bool rec_find_next(void)
     return rec_ready;
 }
 
-/* A C++ library that one module alone has loaded (RTLD_LOCAL) is found by its name. */
+/* RTLD_NEXT does not find a C++ library that was loaded for one module only (RTLD_LOCAL), so it is also looked up by its name. */
 void *rec_find_operator(const char *name)
 {
     void *found = find(name);

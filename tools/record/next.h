@@ -1,4 +1,5 @@
-/* Next: the functions of the allocator below, found by dlsym; and a small arena for calls that come before they are found. */
+/* Next: finds the functions of the allocator below by dlsym. It also has the early arena, which serves calls that come before these functions
+ * are found. */
 #ifndef REC_NEXT_H
 #define REC_NEXT_H
 
@@ -20,14 +21,14 @@ struct rec_next {
 };
 
 extern struct rec_next rec_next;
-extern bool rec_ready; /* rec_next is complete, and thread-local storage may be used */
+extern bool rec_ready; /* rec_next is complete, and thread-local storage can be used */
 
-/* Finds the functions; false while the dynamic loader has not relocated this library, or while a call is under way that finds them. */
+/* Finds the functions. Returns false if the dynamic loader has not yet relocated this library, or if a call of this function is under way. */
 bool rec_find_next(void);
-/* A C++ operator of the allocator below or of the C++ library, by its mangled name; NULL without one. */
+/* Returns the C++ operator with this mangled name, of the allocator below or of the C++ library, or NULL. */
 void *rec_find_operator(const char *name);
 
-/* The early arena: zeroed, aligned to 16, never given back. NULL when it is full. */
+/* Returns a zeroed block of the early arena, aligned to at least 16 bytes, or NULL if the arena is full. The block is never reused. */
 void *rec_early_alloc(size_t size, size_t align);
 bool rec_is_early(const void *block);
 size_t rec_early_size(const void *block);

@@ -9,21 +9,21 @@ struct touch {
 };
 
 struct overview {
-    struct touch *touches; /* by birth */
+    struct touch *touches; /* sorted by `born` */
     size_t touch_count, touch_room, next_touch;
-    uint64_t *last_order; /* of each thread */
+    uint64_t *last_order; /* last place of each thread in the order */
     uint32_t last_thread;
-    uint64_t *lane_until; /* of each lane: the last order of its last thread */
+    uint64_t *lane_until; /* for each lane, the last place of the last thread that used it */
     uint32_t lanes;
     struct rec_totals totals;
 };
 
-/* The pages are those of the block before this operation: of the allocation or realloc at `born`. */
+/* Notes the operation. Its pages belong to the block before the operation, so they are stored under the allocation or realloc at `born`. */
 static bool note(void *context, const struct rec_op *op)
 {
     struct overview *overview = context;
     if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
-        overview->last_order[overview->last_thread] = op->order; /* it starts this one, and lives that long */
+        overview->last_order[overview->last_thread] = op->order; /* starts this one, so it still runs */
     overview->last_order[op->thread] = op->order;
     overview->last_thread = op->thread;
     if (op->touched == 0)

@@ -10,7 +10,7 @@
 struct stream {
     uint8_t *bytes; /* of the chunk being filled */
     size_t used;
-    uint64_t chunk_at; /* where it will be in the file */
+    uint64_t chunk_at; /* its offset in the file */
     uint64_t last_sync, last_order;
     unsigned since_sync;
     bool spawned;
@@ -23,7 +23,7 @@ struct plan {
     struct stream *streams;
     struct overview *overview;
     struct plan_head head;
-    uint32_t last_thread; /* of the operation before: it starts a thread that is new */
+    uint32_t last_thread; /* of the previous operation; a new thread is started by this one */
     bool failed;
 };
 
@@ -95,7 +95,7 @@ static bool put(struct plan *plan, struct stream *stream, const struct fields *o
 
 /* ---- threads ----------------------------------------------------------- */
 
-/* The thread of the operation before starts it, as far as anyone can tell. */
+/* Begins the stream of a thread. The recording does not tell which thread started it, so the thread of the previous operation does. */
 static bool begin_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     stream->spawned = true;
@@ -114,7 +114,8 @@ static bool begin_thread(struct plan *plan, struct stream *stream, const struct 
            put(plan, starter, &(struct fields){.kind = PLAN_SPAWN, .size = op->thread});
 }
 
-/* Where a thread may have to wait, it says first where it is: others wait for it. */
+/* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and after PLAN_STEP operations or places. The thread publishes
+ * its place there, because other threads wait for it. */
 static bool sync_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     bool paused = op->order - stream->last_order > PLAN_PAUSE;
@@ -138,7 +139,7 @@ static uint32_t extra_of(const struct rec_op *op)
     return op->align_log;
 }
 
-/* The pages of a large block that the program touched, where it is known. */
+/* Adds a PLAN_TOUCH for the pages of a large block that the program touched. A realloc adds only the pages behind the old block. */
 static bool put_touch(struct plan *plan, struct stream *stream, const struct rec_op *op, uint32_t pages)
 {
     uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->size / REC_PAGE;
@@ -173,7 +174,7 @@ static bool add(void *context, const struct rec_op *op)
     return put(plan, stream, &fields) && (!later || put_touch(plan, stream, op, pages));
 }
 
-/* The streams' ends, their table, and the head, which makes the file a plan. */
+/* Writes the ends of the streams, the table of threads, and last the head, without which the file is not a valid plan. */
 static bool finish(struct plan *plan, const struct rec_totals *totals)
 {
     bool sound = true;

@@ -1,8 +1,9 @@
-/* Plan: what a player does, made from a recording: a stream of operations on slots for each thread. The player reads it in small pieces,
- * so that its own memory stays out of the figures. A plan is a temporary file of one machine: the player trusts it.
+/* Plan: a file that is made from a recording and tells the player what to do. It has a stream of operations on slots for each thread. The
+ * player reads it in small pieces, so that the player's own memory hardly changes the figures. The player does not check a plan in full,
+ * because it is a temporary file of one machine.
  *
- *   file    struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
- *   chunk   struct plan_chunk, then `bytes` of operations of one thread; `next` leads to its next chunk
+ *   file       struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
+ *   chunk      struct plan_chunk, then `bytes` bytes of operations of one thread; `next` is the offset of the thread's next chunk
  *   operation  head of 2 bytes, then slot, size, extra, version */
 #ifndef REC_PLAN_H
 #define REC_PLAN_H
@@ -11,27 +12,27 @@
 
 #define PLAN_MAGIC 0x0131204e414c5048ull /* "HPLAN 1", 1 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
-#define PLAN_STEP 64u  /* so many operations, or places of the order, lie between two PLAN_SYNC of a thread */
-#define PLAN_PAUSE 32u /* who paused for more events of others than this waits for all of them */
+#define PLAN_STEP 64u  /* most operations, or places of the order, between two PLAN_SYNC of a thread */
+#define PLAN_PAUSE 32u /* a thread that paused for more events of other threads than this waits for all of them */
 #define PLAN_OP_MOST ((size_t)2 + 4 + 7 + 4 + 2)
 
-/* Beside those of recordings. */
+/* The kinds of operations that a recording does not have. */
 enum plan_kind {
-    PLAN_TOUCH = REC_REALLOC + 1, /* size: pages, extra: the first */
-    PLAN_SYNC,                    /* size: the place of what follows; extra: 1 to wait for all before */
-    PLAN_SPAWN,                   /* size: the number of the thread that begins */
+    PLAN_TOUCH = REC_REALLOC + 1, /* writes to `size` pages of the block, from page `extra` on */
+    PLAN_SYNC,  /* the next operation has the place `size`; extra is 1 to wait for all events before it */
+    PLAN_SPAWN, /* starts the thread with the number `size` */
     PLAN_KINDS
 };
 
 /* The head of an operation. */
 enum {
-    PLAN_SLOT_AT = 4,     /* 2 bits: 1 to 4 bytes */
-    PLAN_SIZE_AT = 6,     /* 3 bits: bytes */
-    PLAN_EXTRA_AT = 9,    /* 2 bits: 0, 1, 2 or 4 bytes */
-    PLAN_FOREIGN_AT = 11, /* 1: 2 bytes of version follow, which the slot must have first */
-    PLAN_LATER_AT = 12,   /* 1: a PLAN_TOUCH says what is touched */
-    PLAN_STAMPED_AT = 13, /* 1: the block begins with its stamp */
-    PLAN_WEIGHT_AT = 14   /* 1: one block, whatever `copies` says */
+    PLAN_SLOT_AT = 4,     /* 2 bits, for 1 to 4 bytes */
+    PLAN_SIZE_AT = 6,     /* 3 bits, the number of bytes */
+    PLAN_EXTRA_AT = 9,    /* 2 bits, for 0, 1, 2 or 4 bytes */
+    PLAN_FOREIGN_AT = 11, /* 2 bytes of version follow; the player waits until the slot has this version */
+    PLAN_LATER_AT = 12,   /* a PLAN_TOUCH follows, which touches the pages of the block */
+    PLAN_STAMPED_AT = 13, /* the block begins with its stamp */
+    PLAN_WEIGHT_AT = 14   /* the operation is for one block, not for `copies` blocks */
 };
 
 struct plan_head {
@@ -44,16 +45,16 @@ struct plan_head {
 
 struct plan_thread {
     uint64_t first_chunk, first_order;
-    uint32_t lane; /* a place in the table of progress; threads that do not overlap share it */
+    uint32_t lane; /* place in the table of progress; threads that do not run at the same time may share it */
     uint32_t unused;
 };
 
 struct plan_chunk {
-    uint64_t next; /* in the file; 0: the last */
+    uint64_t next; /* offset of the next chunk; 0 in the last one */
     uint32_t bytes, unused;
 };
 
-/* Writes the plan to the file; false: reader->why has the reason. */
+/* Writes the plan to the file. Returns false on failure, and reader->why has the reason. */
 bool plan_write(struct rec_reader *reader, int file);
 
 #endif

@@ -1,10 +1,11 @@
 /* hakmem-play: reads recordings of libhakmem-record.so, and plays them.
  *
- *   hakmem-play show FILE [--cut]          sums of a recording, as JSON
- *   hakmem-play plan FILE PLAN [--cut]     prepares it for playing
- *   hakmem-play play PLAN [--dry] [--window N]   plays it on this process's allocator; figures as JSON on standard error
+ *   hakmem-play show FILE [--cut]                prints the sums of a recording as JSON
+ *   hakmem-play plan FILE PLAN [--cut]           also writes a plan, which is needed for playing
+ *   hakmem-play play PLAN [--dry] [--window N]   plays the plan on this process's allocator, and prints figures as JSON on standard error
  *
- * --cut accepts a recording that stops where the disk was full. Exit codes: 1 a mistake of the allocator, 2 a file that is refused, 64 usage. */
+ * --cut accepts a recording that stopped because the file could not grow. The exit code is 1 if the allocator made a mistake, 2 if a file is
+ * refused, and 64 if the arguments are wrong. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,8 @@
 
 enum { WRONG = 1, REFUSED = 2, USAGE = 64 };
 enum { WINDOW = 1024 };
-enum {
-    IMPLIED_SHARE = 100
-}; /* one allocation in so many may lie on a live block: of more, the order is not that of a program */
+/* One allocation in IMPLIED_SHARE may lie on a live block. If there are more, many frees were not recorded. */
+enum { IMPLIED_SHARE = 100 };
 
 static int refuse(const char *path, const char *why)
 {
@@ -152,7 +152,7 @@ static int write_plan(struct rec_reader *reader, const char *path)
     return written ? 0 : refuse(path, reader->why);
 }
 
-/* Shows the recording, and plans it if a path is given. */
+/* Prints the sums of the recording, and writes its plan if `plan` is not NULL. Returns the exit code. */
 static int read_recording(const char *path, const char *plan, bool cut)
 {
     struct mapped mapped = {NULL, 0};

@@ -15,7 +15,7 @@
 #define ADDRESS_MASK (((uint64_t)1 << VERSION_AT) - 1)
 #define STACK_BYTES ((size_t)256 << 10)
 
-/* The allocator of this process. Without operators of its own, new is malloc, as in the C++ library. */
+/* The C++ operators of this process's allocator. If it has none, malloc and free take their place, as in the C++ library. */
 static struct {
     void *(*new_block)(size_t);
     void *(*new_aligned)(size_t, size_t);
@@ -27,7 +27,7 @@ static struct {
 static struct {
     int plan;
     struct plan_head head;
-    _Atomic uint64_t *slots; /* version << 48 | address of the block, 0 without one */
+    _Atomic uint64_t *slots; /* version << 48 | address of the block, which is 0 if the slot has none */
     bool dry;
     _Atomic uint32_t playing;
     _Atomic bool broken;
@@ -106,7 +106,7 @@ static bool flag(const struct op *op, unsigned at) { return (op->head >> at & 1)
 
 static uint64_t stamp_of(size_t slot) { return (uint64_t)slot * 0x9e3779b97f4a7c15ull + 1; }
 
-/* A byte of each page from `from` on, and the last. */
+/* Writes one byte of each page from offset `from` to offset `to`, and the last byte before `to`. */
 static void touch(char *block, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i += REC_PAGE)
@@ -208,7 +208,7 @@ static void *play_one(struct actor *actor, const struct op *op, void *block, siz
     case REC_DELETE_SIZED: return play_free(actor, op, block, slot);
     case REC_REALLOC: return play_realloc(actor, op, block, slot);
     case PLAN_TOUCH:
-        if (block != NULL) /* not its stamp */
+        if (block != NULL) /* the stamp at the start of the block is kept */
             touch(block, op->extra == 0 ? sizeof(uint64_t) : op->extra * REC_PAGE, (op->extra + op->size) * REC_PAGE);
         return block;
     default: return play_alloc(actor, op, block, slot);
@@ -328,7 +328,7 @@ static void *play_thread(void *number)
     while (sound && next_op(&actor, &op))
         sound = play_op(&actor, &op);
     sound = sound && actor.next_chunk == 0;
-    if (!sound) { /* others may wait for this one forever */
+    if (!sound) { /* ends the process, because other threads might wait for this one forever */
         static const char line[] = "hakmem-play: the plan is damaged, or a thread cannot begin\n";
         if (write(STDERR_FILENO, line, sizeof line - 1) >= 0)
             _exit(2);
@@ -341,7 +341,7 @@ static void *play_thread(void *number)
     return NULL;
 }
 
-/* ---- the whole --------------------------------------------------------- */
+/* ---- playing the plan -------------------------------------------------- */
 
 static void find_operators(void)
 {
@@ -354,7 +354,7 @@ static void find_operators(void)
     below.delete_block = below.delete_block != NULL ? below.delete_block : free;
 }
 
-/* Without the size, or the alignment. */
+/* Serves as the operator delete with a size or with an alignment if the allocator has none. */
 static void delete_plainly(void *block, size_t ignored)
 {
     (void)ignored;

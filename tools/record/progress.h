@@ -1,8 +1,8 @@
-/* Progress: where each thread of a player is in the order of the recording, so that none runs far ahead of another.
+/* Progress: knows how far each thread of a player has come in the order of the recording, so that no thread runs far ahead of another.
  *
- * Owns       the lanes: a place in the order for each thread that plays; IDLE without one.
- * Invariant  a thread publishes its place before it waits for anything. The thread whose place is the first waits for none: there is no
- *            circle. */
+ * Owns       the lanes. A lane holds the place in the order of a thread that plays. It is PROGRESS_IDLE if no thread uses the lane.
+ * Invariant  a thread publishes its place before it waits for anything. The thread with the smallest place waits for no other thread, so the
+ *            threads cannot wait for each other in a circle. */
 #ifndef REC_PROGRESS_H
 #define REC_PROGRESS_H
 
@@ -13,19 +13,20 @@
 
 struct progress_lane {
     _Alignas(64) _Atomic uint64_t place;
-    uint64_t seen; /* its thread's: no other was before this place */
+    /* The smallest place of the other threads when this lane's thread last looked. Only that thread uses it. */
+    uint64_t seen;
 };
 
-/* Maps the lanes, all idle; false: refused. `window`: how far a thread may be ahead of the others. */
+/* Maps the lanes, which are all idle. `window` is how far a thread may be ahead of the others. Returns false if memory is out. */
 bool progress_begin(uint32_t lanes, uint64_t window);
 struct progress_lane *progress_lane(uint32_t lane);
-/* Publishes the place, and wakes those who wait. */
+/* Publishes the place, and wakes all threads that wait. */
 void progress_publish(struct progress_lane *lane, uint64_t place);
-/* Publishes the place, and waits until no other thread is more than the window behind; strictly: behind at all. */
+/* Publishes the place, and waits until no other thread is behind by more than the window. If `strictly`, waits until none is behind. */
 void progress_reach(struct progress_lane *lane, uint64_t place, bool strictly);
-/* Waits until the condition holds, which another thread makes true. */
+/* Waits until another thread has made the condition true. */
 void progress_wait(bool (*holds)(const void *context), const void *context);
-/* Other threads wait for an operation of this one. */
+/* Returns true if a thread sleeps in progress_wait(). */
 bool progress_awaited(void);
 void progress_wake(void);
 

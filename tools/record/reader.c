@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A run is a stretch of events of one thread in one chunk. */
 struct rec_run {
     uint32_t thread;
-    uint64_t from; /* the order of its events is this or later */
-    size_t at;     /* of its first event in the file */
+    uint64_t from; /* the first event has this place or a later one */
+    size_t at;     /* offset of its first event in the file */
 };
 
+/* A cursor reads the events of one thread. */
 struct rec_cursor {
     uint32_t index;
-    size_t run, last_run; /* the run it reads, and the first that is another thread's */
+    size_t run, last_run; /* the run that it reads, and the first run of the next thread */
     size_t at;
     struct rec_base base;
     struct rec_event event;
@@ -38,14 +40,14 @@ static uint64_t word_at(const uint8_t *at, unsigned bytes)
 
 static size_t chunk_end(size_t at) { return at + REC_CHUNK_BYTES - (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES; }
 
-/* The head of the event at `at`; 0 at the end of its chunk. */
+/* Returns the head of the event at `at`, or 0 at the end of its chunk. */
 static unsigned head_at(const struct rec_reader *reader, size_t at)
 {
     bool end = (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES == 0 || chunk_end(at) - at < 2;
     return end ? 0 : (unsigned)word_at(reader->bytes + at, 2);
 }
 
-/* Reads the event at *at, and moves on; false if it is none. */
+/* Reads the event at *at, and moves *at behind it. Returns false if the bytes are not a valid event. */
 static bool decode(const struct rec_reader *reader, size_t *at, struct rec_base *base, struct rec_event *event)
 {
     unsigned head = head_at(reader, *at);
@@ -91,7 +93,7 @@ static bool check_head(struct rec_reader *reader)
 
 static bool add_run(struct rec_reader *reader, const struct rec_event *event, size_t at)
 {
-    if ((reader->run_count & (reader->run_count - 1)) == 0) { /* the array is full at powers of two */
+    if ((reader->run_count & (reader->run_count - 1)) == 0) { /* the array is full if the count is a power of two */
         size_t room = reader->run_count == 0 ? 1 : reader->run_count * 2;
         struct rec_run *larger = realloc(reader->runs, room * sizeof *larger);
         if (larger == NULL)
@@ -189,7 +191,7 @@ static void begin_run(const struct rec_reader *reader, struct rec_cursor *cursor
     cursor->base = (struct rec_base){run->from - 1, 0};
 }
 
-/* To the thread's next event: 1; 0 without one; -1: refused. */
+/* Moves the cursor to the thread's next event. Returns 1, 0 if there is none, or -1 if the file is refused. */
 static int step(struct rec_reader *reader, struct rec_cursor *cursor)
 {
     for (;;) {

@@ -1,4 +1,5 @@
-/* Reader: the events of a recording, all threads' in one order. It trusts nothing in the file: what does not fit is refused with a reason. */
+/* Reader: reads the events of all threads of a recording in their order. It checks everything in the file, and refuses a damaged file with a
+ * reason. */
 #ifndef REC_READER_H
 #define REC_READER_H
 
@@ -11,22 +12,23 @@ struct rec_reader {
     const uint8_t *bytes;
     size_t size, chunks;
     struct rec_head head;
-    struct rec_run *runs; /* stretches of one thread's events, by thread and order */
+    struct rec_run *runs; /* stretches of events of one thread, sorted by thread and order */
     size_t run_count;
-    struct rec_cursor *cursors; /* one for each thread, a heap by the order of its next event */
-    struct rec_cursor **heap;
+    struct rec_cursor *cursors; /* one for each thread */
+    struct rec_cursor **heap;   /* binary heap of the cursors; the first has the earliest event */
     size_t threads, waiting;
     uint64_t last_order, events;
     char why[160];
 };
 
-/* `bytes` stay the caller's, and outlive the reader. False: refused, `why` has the reason; nothing to close. */
+/* Opens a recording. The caller keeps `bytes` until the reader is closed. Returns false if the file is refused: `why` then has the reason, and
+ * the reader need not be closed. */
 bool rec_reader_open(struct rec_reader *reader, const void *bytes, size_t size);
 void rec_reader_close(struct rec_reader *reader);
 
-/* 1: an event, whose thread is a number below `threads`; 0: the end; -1: refused. */
+/* Reads the next event, whose thread is a number below `threads`. Returns 1, 0 at the end, or -1 if the file is refused. */
 int rec_reader_next(struct rec_reader *reader, struct rec_event *event);
-/* Back to the first event. */
+/* Goes back to the first event. Returns false if the file is refused. */
 bool rec_reader_rewind(struct rec_reader *reader);
 
 #endif

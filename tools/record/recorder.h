@@ -1,10 +1,10 @@
-/* Recorder: libhakmem-record.so, preloaded before any allocator, notes each call of the malloc family in a file, and passes it on.
+/* Recorder: libhakmem-record.so is preloaded before any allocator. It notes each call of the malloc family in a file, and passes the call on.
  *
- * Owns       a file for the process, and a chunk of it for each thread, mapped shared: what is noted is in the file at once, and a
- *            process that is killed loses nothing.
- * Invariant  each number of the order is drawn once: of a free before the call, of an allocation after it. So no address is live
- *            twice in the order, whatever threads do.
- * Fork       the page `rec_shared` is zero in a child, however it was forked: the child begins a file of its own.
+ * Owns       a file for the process, and a chunk of this file for each thread. Chunks are mapped shared, so an event is in the file as
+ *            soon as it is noted, and a process that is killed loses nothing.
+ * Invariant  each event draws a number from one counter, the order. A free draws its number before the call, and an allocation
+ *            draws it after the call. So no address is live twice in the order, whatever other threads do.
+ * Fork       the page `rec_shared` is zero in a child process, whichever function forked it. So the child begins its own file.
  * Never      calls malloc, keeps a descriptor open, or takes a lock that a signal or a fork could leave locked. */
 #ifndef REC_RECORDER_H
 #define REC_RECORDER_H
@@ -20,7 +20,7 @@
 enum rec_state { REC_UNBORN, REC_STARTING, REC_RUNNING, REC_OFF };
 enum { REC_SPARE_CHUNKS = 16 };
 
-/* A page that a forked child finds zero. Before the start, and without that page, the state is REC_UNBORN or REC_OFF. */
+/* The page that is zero in a forked child. A zero state is REC_UNBORN, so the first event of a process starts its recording. */
 struct rec_shared {
     uint32_t state; /* enum rec_state */
     uint32_t sample;
@@ -29,35 +29,36 @@ struct rec_shared {
     uint64_t next_chunk;
     uint32_t threads;
     uint64_t order __attribute__((aligned(64)));
-    void *spare[REC_SPARE_CHUNKS] __attribute__((aligned(64))); /* of ended threads, with room left */
+    void *spare[REC_SPARE_CHUNKS] __attribute__((aligned(64))); /* chunks of ended threads that have room left */
 };
 
 struct rec_self {
-    uint8_t *at, *end; /* in its chunk; equal without one */
+    uint8_t *at, *end; /* free part of the chunk; both are equal if the thread has no chunk */
     struct rec_base base;
     void *chunk;
-    int64_t pid;     /* whose chunk it is: a forked child has another */
+    int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, it is the parent */
     uint32_t number; /* of the thread in this process */
-    bool
-        inside; /* a call of the allocator below, or of the recorder, is under way: calls it makes are not the program's */
-    bool ended; /* its key's destructor has run */
+    bool inside;     /* the thread is in the allocator below or in the recorder, whose calls are not recorded */
+    bool ended;      /* the destructor of the thread's key has run */
 };
 
 extern struct rec_shared *rec_shared;
 extern _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
+/* A bit is set for each address at which a large block was allocated. Addresses share bits, so a set bit only means "maybe large". */
 extern uint64_t rec_large_seen[1024];
 
-/* Room for an event, and a chunk of this process and thread; false: nothing is recorded. Keeps errno. */
+/* Makes room for an event in a chunk of this process and thread. Returns false if nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
-/* After an event of a thread that has ended. */
+/* Gives the chunk of a thread that has ended to other threads. It is called after each event of such a thread. */
 void rec_release(struct rec_self *self);
-/* The process ends: its figures go to the head. */
+/* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);
-/* The pages of this large block that are resident, + 1; 0 if it is not large. */
+/* Returns the number of resident pages of a large block + 1, or 0 if the block is not large or the number is unknown. */
 uint32_t rec_touched(const void *block);
-/* Writes one line to standard error, with the error in errno unless that is 0; nothing if descriptor 2 is another file than at the start. */
+/* Writes one line to standard error, with the error of errno unless that is 0. Writes nothing if descriptor 2 is no longer the file that
+ * it was when the program began. */
 void rec_say(const char *what, const char *why);
-/* Sampling: takes this block for its size. */
+/* Returns true if the block is so large that every sample contains it. */
 bool rec_always(const void *block);
 
 extern const char __libc_single_threaded __attribute__((weak));
@@ -71,7 +72,7 @@ static inline uint64_t rec_draw(struct rec_shared *shared)
 
 static inline uint64_t *rec_large_word(uintptr_t block) { return &rec_large_seen[block >> 18 & 1023]; }
 
-/* Notes one event. `block` decides whether a sample takes it. */
+/* Notes one event in the chunk of this thread. It does not check whether the sample contains the block. */
 static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t size, uint32_t extra, bool weight_one)
 {
     struct rec_self *self = &rec_self;
@@ -89,7 +90,7 @@ static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t 
         rec_release(self);
 }
 
-/* False: a sample leaves the block out. */
+/* Returns true if the block is recorded. Sets *weight_one if a sample takes the block because of its size. */
 static inline bool rec_takes(const void *block, bool *weight_one)
 {
     uint32_t sample = rec_shared->sample;

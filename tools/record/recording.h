@@ -1,11 +1,12 @@
-/* Recording: the format of a recorded process, and how one event becomes bytes. docs/RECORDING.md describes both.
+/* Recording: defines the format of a recording, which is the file of one recorded process, and encodes single events.
+ * docs/RECORDING.md describes the format.
  *
- *   file    head, 4 KiB, then chunks of 64 KiB
- *   chunk   struct rec_chunk, then events; a zero head of an event ends them
- *   event   head of 2 bytes, then the fields whose lengths the head tells: order, address, size, extra
+ *   file    a head of 4 KiB, then chunks of 64 KiB
+ *   chunk   struct rec_chunk, then events, which end at an event head of zero
+ *   event   a head of 2 bytes, then the fields order, address, size and extra, whose lengths the head gives
  *
- * Integers are little-endian. The head of an event is stored last: a process may be killed at any instruction, and the chunk
- * ends with its last whole event. */
+ * Integers are little-endian. The head of an event is stored after its fields, because the process may be killed at any instruction.
+ * So a chunk always ends with a complete event. */
 #ifndef REC_RECORDING_H
 #define REC_RECORDING_H
 
@@ -19,26 +20,26 @@
 #define REC_HEAD_BYTES ((size_t)4096)
 #define REC_CHUNK_BYTES ((size_t)65536)
 #define REC_PAGE ((size_t)4096)
-#define REC_LARGE_BLOCK ((size_t)128 << 10) /* from here on, the pages that the program touched are counted */
-#define REC_ALWAYS_FROM ((size_t)64 << 10)  /* from here on, a sample takes all blocks */
+#define REC_LARGE_BLOCK ((size_t)128 << 10) /* the touched pages of blocks of this size or more are counted */
+#define REC_ALWAYS_FROM ((size_t)64 << 10)  /* a sample takes all blocks of this size or more */
 #define REC_SAMPLE_MOST 65536u
-#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* no allocator has more: a size beyond is recorded as this */
+#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* a larger size is recorded as this; no allocator can serve it */
 #define REC_PROGRAM_BYTES 256
 
 /* The order is part of the format. */
 enum rec_kind {
-    REC_END,    /* no event: the chunk ends */
-    REC_THREAD, /* the events that follow are of thread `size`, the order counts on from `address` */
+    REC_END,    /* is no event, but the end of the chunk */
+    REC_THREAD, /* the next events are of the thread `size`, and their order continues from `address` */
     REC_MALLOC,
     REC_CALLOC,
-    REC_ALIGNED, /* memalign and its like; extra: the logarithm of the alignment, also of REC_NEW_ALIGNED */
+    REC_ALIGNED, /* memalign and similar functions; extra is the logarithm of the alignment, as in REC_NEW_ALIGNED */
     REC_NEW,
     REC_NEW_ALIGNED,
-    REC_FREE,         /* extra, of large blocks: touched pages + 1, also of the next two and of REC_REALLOC */
-    REC_DELETE,       /* operator delete without a size */
-    REC_DELETE_SIZED, /* with one; free_sized and free_aligned_sized too */
-    REC_REALLOC,      /* of the block `address` to `size` bytes, before the call */
-    REC_MOVED,        /* its result, after the call: the new address, 0 if refused */
+    REC_FREE,   /* extra is the number of touched pages + 1 if the block is large, as in the next two and REC_REALLOC */
+    REC_DELETE, /* operator delete without a size */
+    REC_DELETE_SIZED, /* operator delete with a size */
+    REC_REALLOC,      /* is noted before the call, which resizes the block `address` to `size` bytes */
+    REC_MOVED,        /* is noted after a realloc; `address` is the new address, or 0 if realloc returned NULL */
     REC_THREAD_END,
     REC_KINDS
 };
@@ -46,13 +47,13 @@ enum rec_kind {
 struct rec_head {
     uint64_t magic;
     uint32_t head_bytes, chunk_bytes;
-    uint32_t sample; /* one block in so many, chosen by its address; 1: all */
-    uint32_t ended;  /* 1: the process ended by exit or _exit */
+    uint32_t sample; /* one block in `sample` is recorded, chosen by its address; 1 means all */
+    uint32_t ended;  /* is 1 if the process ended by exit or _exit */
     uint64_t pid;
-    uint64_t began_ns; /* of the real-time clock */
-    uint64_t chunks;   /* ready ones */
-    uint64_t lost;     /* 1: the file could not grow, and the recording stopped */
-    /* The process's own figures, as of the last look: at its end, and at some chunks. */
+    uint64_t began_ns; /* by the real-time clock */
+    uint64_t chunks;   /* chunks that are ready */
+    uint64_t lost;     /* is 1 if the recording stopped because the file could not grow */
+    /* Figures of the process. They are updated when some chunks begin, and when the process ends. */
     uint64_t peak_rss_kib, file_rss_kib, first_anon_kib;
     uint64_t faults, cpu_us, wall_us, began_us;
     char program[REC_PROGRAM_BYTES];
@@ -60,35 +61,35 @@ struct rec_head {
 
 struct rec_chunk {
     uint32_t magic;
-    uint32_t closed; /* 1: `sum` holds */
-    uint64_t sum;    /* of all bytes behind this structure */
-    uint64_t at_ns;  /* of the monotonic clock, when it was begun */
-    uint64_t used;   /* by ended threads; readers do not need it */
+    uint32_t closed; /* is 1 if `sum` is valid */
+    uint64_t sum;    /* checksum of all bytes behind this structure */
+    uint64_t at_ns;  /* when the chunk was begun, by the monotonic clock */
+    uint64_t used;   /* bytes that ended threads have used; readers do not need it */
 };
 
 struct rec_event {
-    uint64_t order; /* its place among the events of all threads; of REC_THREAD, unused */
+    uint64_t order; /* place among the events of all threads; REC_THREAD does not use it */
     uint64_t address, size;
     uint32_t extra;
     uint32_t thread;
     uint8_t kind;
-    bool weight_one; /* in a sample: this block was taken for its size, and stands for itself alone */
+    bool weight_one; /* the sample took the block because of its size, so the block counts once */
 };
 
-/* The head of an event: fields of bits, from the lowest. */
+/* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4,   /* 2 bits: 0 the next one; else 1, 4 or 8 bytes of the difference - 1 */
-    REC_ADDRESS_AT = 6, /* 3 bits: bytes of the difference to the last address, zigzag */
-    REC_SIZE_AT = 9,    /* 3 bits: bytes */
-    REC_EXTRA_AT = 12,  /* 2 bits: 0, 1, 2 or 4 bytes */
-    REC_UNIT_AT = 14,   /* 1: the address counts bytes, 0: 16 bytes */
-    REC_WEIGHT_AT = 15  /* 1: weight_one */
+    REC_ORDER_AT = 4,   /* 2 bits, for 0, 1, 4 or 8 bytes; the value is the distance to the thread's last event - 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits, the number of bytes; the value is the zigzag difference to the last address */
+    REC_SIZE_AT = 9,    /* 3 bits, the number of bytes */
+    REC_EXTRA_AT = 12,  /* 2 bits, for 0, 1, 2 or 4 bytes */
+    REC_UNIT_AT = 14,   /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
+    REC_WEIGHT_AT = 15  /* weight_one */
 };
 #define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
-#define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* fields are stored as whole words, and zeros end the chunk */
+#define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* each field is stored as a whole word, and zeros must end the chunk */
 
-/* What the next event is relative to; a REC_THREAD sets it. */
+/* The values to which the next event is relative. A REC_THREAD event sets them. */
 struct rec_base {
     uint64_t order, address;
 };
@@ -111,7 +112,7 @@ static inline uint8_t *rec_put_word(uint8_t *to, uint64_t value, unsigned bytes)
     return to + bytes;
 }
 
-/* Writes the event, which needs REC_EVENT_ROOM zero bytes at `at`; returns its end. */
+/* Writes the event to `at`, where REC_EVENT_ROOM zero bytes must be free, and returns the end of the event. */
 static inline uint8_t *rec_encode(uint8_t *at, struct rec_base *base, const struct rec_event *event)
 {
     uint64_t step = event->order - base->order - 1, apart = event->address - base->address;
@@ -146,7 +147,7 @@ static inline unsigned rec_field_bytes(unsigned head)
     return rec_order_bytes(head) + rec_address_bytes(head) + rec_size_bytes(head) + rec_extra_bytes(head);
 }
 
-/* Over the bytes behind the chunk's structure. */
+/* Returns the checksum of the bytes behind the chunk's structure. */
 static inline uint64_t rec_sum(const void *chunk)
 {
     const uint8_t *bytes = (const uint8_t *)chunk + sizeof(struct rec_chunk);
@@ -159,7 +160,7 @@ static inline uint64_t rec_sum(const void *chunk)
     return sum;
 }
 
-/* Whether a sample of one block in `sample` takes the block at this address. */
+/* Returns true if a sample of one block in `sample` contains the block at this address. */
 static inline bool rec_sampled(uint64_t address, uint32_t sample)
 {
     return sample <= 1 || (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ull >> 32) < UINT32_MAX / sample;

@@ -1,4 +1,4 @@
-/* What the program touched of a large block, by the pages that are resident when it gives the block back. */
+/* Touched: counts the pages of a large block that the program touched, which are those that are resident when it frees the block. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -7,7 +7,8 @@
 
 enum { PAGES_AT_ONCE = 2048 };
 
-/* Pages that another block touched before count too; anonymous pages that nobody touched do not. */
+/* Returns the number of resident pages, or UINT32_MAX if the kernel refuses. It also counts pages that only an earlier block touched. It does
+ * not count anonymous pages that were never touched. */
 static uint32_t resident_pages(uintptr_t from, uintptr_t to)
 {
     unsigned char seen[PAGES_AT_ONCE];

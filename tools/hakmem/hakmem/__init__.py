@@ -1,6 +1,6 @@
-"""HAKMEM's tool, and its functions for Python programs: report, series, diff, environment, preload.
+"""Contains HAKMEM's tool, and its functions for Python programs: report, series, diff, environment, preload.
 
-The names are looked up when they are used, so that `hakmem run` starts quickly."""
+The functions are imported when they are first used, so that `hakmem run` starts quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The allocators on this machine: the C library's, HAKMEM with each of its profiles, and shared libraries that a preload can use."""
+"""Finds the allocators of this machine: that of the C library, HAKMEM with each of its profiles, and shared libraries that can be preloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakmem.library import hardened_library
 from hakmem.options import profiles
 from hakmem.trouble import NO_INPUT, USAGE, Trouble
 
-# The base of a file's name, and the allocator's name. Debugging variants are others, and are not found.
+# Maps the base of a file's name to the allocator's name. Debugging variants have other file names, so they are not found.
 KNOWN = {
     "libjemalloc": "jemalloc",
     "libmimalloc": "mimalloc",
@@ -33,12 +33,12 @@ KNOWN = {
 FOLDERS = ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/opt/homebrew/lib")
 FILE_NAME = re.compile(r"(lib[\w-]+)\.so(?:\.[\d.]+)?")
 GLIBC, HAKMEM = "glibc", "hakmem"
-NOT_TRIED = ("debug",)  # a profile for other ends than speed or memory
+NOT_TRIED = ("debug",)  # this profile is not meant for speed or memory
 
 
 @dataclass(frozen=True)
 class Allocator:
-    """library: None is the C library's own malloc."""
+    """An allocator that a replay can use. If `library` is None, it is the C library's own malloc."""
 
     name: str
     library: Path | None
@@ -49,20 +49,20 @@ class Allocator:
         return {**self.options, "LD_PRELOAD": preload}
 
     def serves(self, malloc_from: str) -> bool:
-        """Whether this is the file that malloc came from."""
+        """Returns True if the file that malloc came from belongs to this allocator."""
         if self.library is None:
             return bool(re.search(r"/libc[.-]|/ld-musl", malloc_from))
         return os.path.realpath(malloc_from) == os.path.realpath(self.library)
 
 
 def of_hakmem(library: Path) -> list[Allocator]:
-    """With the defaults, then with each named profile that differs from them."""
+    """Returns HAKMEM with its defaults, and then with each named profile that differs from them."""
     names = [name for name in profiles() if name not in (*NOT_TRIED, "balanced")]
     return [Allocator(HAKMEM, library)] + [Allocator(f"{HAKMEM}-{name}", library, {"HAKMEM_PROFILE": name}) for name in names]
 
 
 def installed(folders: tuple[str, ...] = FOLDERS) -> list[Allocator]:
-    """Of each allocator the first file found that exports malloc."""
+    """Returns the installed allocators. Each one has the first file found that exports malloc."""
     found: dict[str, Allocator] = {}
     for path in libraries(folders):
         matched = FILE_NAME.fullmatch(path.name)
@@ -86,7 +86,7 @@ def can_be_preloaded(path: Path) -> bool:
 
 
 def named(words: list[str], library: Path, folders: tuple[str, ...] = FOLDERS) -> list[Allocator]:
-    """Each word is a name from the list of all, or the path of a library."""
+    """Returns the allocator for each word, which is the name of an allocator or the path of a library."""
     everything = {allocator.name: allocator for allocator in all_of(library, folders)}
     hardened = hardened_library(library)
     if hardened:

@@ -1,4 +1,4 @@
-"""The functions of the tool for Python programs; `import hakmem` has them. Each raises Trouble, which says what is wrong."""
+"""Has the functions for Python programs, which `import hakmem` provides. On failure, they raise Trouble with a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Source = Union[str, "os.PathLike[str]", int]
 
 
 def report(source: Optional[Source] = None) -> Report:
-    """The report of a file, the last of a folder, the last of a running process; without a source, one of this process, now."""
+    """Returns the report in a file, or the last report of a folder or of a running process. Without a source, makes a report of this process."""
     if source is None:
         return report_of_this_process()
     path = path_of(source)
@@ -31,7 +31,7 @@ def report(source: Optional[Source] = None) -> Report:
 
 
 def series(*sources: Source) -> list[Report]:
-    """The reports of one process, in the order of time: files, or folders of them."""
+    """Returns the reports of one process in the order of time. A source is a file or a folder of files."""
     return reports.read_all(map(path_of, sources))
 
 
@@ -42,8 +42,8 @@ def diff(
     symbols_a: Optional[Union[str, "os.PathLike[str]"]] = None,
     symbols_b: Optional[Union[str, "os.PathLike[str]"]] = None,
 ) -> Difference:
-    """The difference of RSS between two reports, in terms that add up to it; or of live bytes between two heap profiles. symbols_a: a
-    folder with the files that A ran, if they have been replaced."""
+    """Returns the difference of RSS between two reports, split into terms that add up to it, or that of live bytes between two heap profiles.
+    symbols_a and symbols_b are folders with the files that A and B ran, and are needed if these files have been replaced."""
     return difference.between(
         difference.load(path_of(a), Path(symbols_a) if symbols_a else None),
         difference.load(path_of(b), Path(symbols_b) if symbols_b else None),
@@ -58,8 +58,8 @@ def environment(
     guard: bool = False,
     **settings: Union[str, int],
 ) -> dict[str, str]:
-    """This process's environment, so that a program started in it runs on HAKMEM: for subprocess and its like. settings: any options
-    (docs/OPTIONS.md), which are checked. live: a report each second, for report(PID) and `hakmem top`."""
+    """Returns a copy of this process's environment in which a program runs on HAKMEM, for example for subprocess. `settings` are any options
+    (docs/OPTIONS.md), which are checked. If `live`, the program writes a report each second, for report(PID) and `hakmem top`."""
     wanted = {name.lower(): str(value) for name, value in settings.items()}
     for name, value in wanted.items():
         options.check(name, value, f"{name}={value}")
@@ -73,7 +73,7 @@ def path_of(source: Source) -> Path:
 
 
 def report_of_this_process() -> Report:
-    """By the library itself, which serves this process."""
+    """Returns a new report of this process, which it lets the loaded library write."""
     try:
         write = ctypes.CDLL(None).hak_report
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Samples a running process from outside: through its memory, as a debugger would, without stopping a thread (src/runtime/attach.h)."""
+"""Samples a running process through its memory, as a debugger would, but without stopping its threads (src/runtime/attach.h)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SITE = struct.Struct("<QIIqqQQ")
 WATCH_HEAD = struct.Struct("<??6xQIIQQQQQ")
 AT_SECURE = 23
 DEFAULT_MEAN = 512 << 10
-MOST_SAMPLES = 8192  # live ones that the default aims at: a larger process is sampled more rarely
+MOST_SAMPLES = 8192  # number of live samples that the default aims at, so a larger process is sampled more rarely
 CHUNK = 1 << 20
 POLL_S = 0.02
 WAKE_S = 0.5
@@ -43,7 +43,7 @@ class Door:
 
 
 class Memory:
-    """The memory of a process."""
+    """Reads and writes the memory of a process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -109,7 +109,8 @@ def is_privileged(pid: int) -> bool:
 
 
 def find_door(memory: Memory) -> Door:
-    """HAKMEM's own library first, then each file that may have it linked in."""
+    """Returns the table through which HAKMEM in the process can be controlled. It searches HAKMEM's own library first, and then each file into which
+    HAKMEM may be linked."""
     found = [mapping for mapping in mappings(maps_of(memory.pid)) if mapping.path.startswith("/") and "r" in mapping.access]
     data = [mapping for mapping in found if "x" not in mapping.access]
     for mapping in sorted(data, key=lambda one: "libhakmem" not in one.path):
@@ -122,7 +123,7 @@ def find_door(memory: Memory) -> Door:
 
 
 class Attached:
-    """A process on HAKMEM. `begin` switches sampling on, at the next malloc of any of its threads."""
+    """A process on HAKMEM. `begin` asks for sampling, which the next malloc of any of its threads switches on."""
 
     def __init__(self, pid: int) -> None:
         process.find(pid)
@@ -140,12 +141,12 @@ class Attached:
         return self.fields()[1]
 
     def mode(self) -> int:
-        """The word of src/policy/gate.h."""
+        """Returns the mode word of the gate (src/policy/gate.h)."""
         return self.memory.word(self.door.gate + 16)
 
     @property
     def hits(self) -> bool:
-        """False while the gate is shut: by a window, by a request, or for good."""
+        """Returns False while the gate is shut, so that no call is a hit. A sampling window or a request shuts it, and some options keep it shut."""
         return self.mode() & MODE_OPEN != 0
 
     def ask(self, wanted: int) -> None:
@@ -153,7 +154,7 @@ class Attached:
         self.wake()
 
     def wake(self) -> None:
-        """The next malloc misses, and its tick is due."""
+        """Shuts the gate and makes the tick due, so that the next malloc is a miss and makes a tick."""
         self.memory.set_word(self.door.due, 0)
         if self.hits:
             self.memory.set_word(self.door.gate + 16, self.mode() & ~MODE_OPEN)
@@ -163,7 +164,7 @@ class Attached:
         return self.fields()[0] == 0
 
     def begin(self, mean: int | None = None) -> bool:
-        """True if sampling was on already."""
+        """Asks for sampling if it is off. Returns True if it was already on."""
         was_on = self.state == ON
         if not was_on:
             self.ask(mean or default_mean(self.pid))
@@ -177,7 +178,7 @@ class Attached:
             )
 
     def wait(self, seconds: float) -> bool:
-        """Returns early, with True, if the process has answered."""
+        """Waits until the process has answered, which returns True, or until the time has passed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.answered():
             time.sleep(POLL_S)
@@ -185,7 +186,7 @@ class Attached:
         return self.answered()
 
     def watch(self, seconds: float) -> None:
-        """A process whose calls are all hits makes no tick: it gets one from here."""
+        """Waits for some seconds. Wakes the process if it makes no tick, because all its calls are hits."""
         until, windows = time.monotonic() + seconds, -1
         while time.monotonic() < until:
             time.sleep(max(0.0, min(WAKE_S, until - time.monotonic())))
@@ -200,7 +201,7 @@ class Attached:
 
     def end(self) -> None:
         if not self.answered() and self.state != ON:
-            self.memory.set_word(self.door.state, 0)  # it sleeps: the request is withdrawn
+            self.memory.set_word(self.door.state, 0)  # withdraws the request to begin, which no thread has seen
         self.ask(END)
         self.wait(WAKE_S)
 
@@ -251,7 +252,7 @@ class Attached:
                         yield record & ((1 << bits) - 1), record >> bits, born
 
     def served(self, classes: int) -> list[tuple[int, int]]:
-        """Size and blocks served of each fine class."""
+        """Returns the size of each fine class, and the number of blocks that it has served."""
         counts = struct.unpack(f"<{classes}Q", self.memory.read(self.door.watch + self.door.served_at, 8 * classes))
         rows = self.memory.read(self.door.classes, self.door.class_bytes * classes)
         sizes = [struct.unpack_from("<I", rows, self.door.class_bytes * index)[0] for index in range(classes)]
@@ -259,7 +260,7 @@ class Attached:
 
 
 def default_mean(pid: int) -> int:
-    """So large that the samples of a process as large as this one find room."""
+    """Returns the mean bytes between two samples. It is larger for a large process, so that the table of samples does not become full."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The candidates of `hakmem tune`: named profiles, and random values of the options that trade memory for time."""
+"""Makes the candidates of `hakmem tune`, which are named profiles and random values of the options that trade memory for time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Range:
-    """Log-uniform values; `also`: a value outside the range, drawn one time in six."""
+    """A range from which values are drawn log-uniformly. One draw in six gives `also`, a value outside the range, if there is one."""
 
     low: int
     high: int
@@ -27,7 +27,7 @@ class Range:
         return drawn if self.high < 4096 else rounded(drawn)
 
 
-# Within the bounds of options.def, and no wider than useful for a program that ends within minutes.
+# The ranges are within the bounds of options.def, and are no wider than useful for a program that ends within minutes.
 RANGES = {
     "thread_cache": Range(64 * KIB, 256 * MIB),
     "depot": Range(64 * KIB, 256 * MIB, also=0),
@@ -42,7 +42,7 @@ LEAST_CHANGED, MOST_CHANGED = 1, 4
 
 @dataclass(frozen=True)
 class Candidate:
-    """The settings of a run: HAKMEM's options; hakmem=False: the system's malloc."""
+    """The settings of a run, which are options of HAKMEM. If `hakmem` is False, the run uses the system's malloc."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -54,13 +54,13 @@ GLIBC = Candidate("glibc", hakmem=False)
 
 
 def rounded(value: int) -> int:
-    """Rounds down to about three significant bits, for readable values."""
+    """Rounds the value down to about three significant bits, so that it is readable."""
     step = 1 << max(0, value.bit_length() - 3)
     return value // step * step
 
 
 def draw(count: int, chance: random.Random, known: Mapping[str, object]) -> list[Candidate]:
-    """Distinct random settings of the options that this library has."""
+    """Returns distinct random settings of the options that this library has."""
     names = [name for name in RANGES if name in known]
     found: dict[str, Candidate] = {}
     for _ in range(count * 4):
@@ -74,5 +74,5 @@ def draw(count: int, chance: random.Random, known: Mapping[str, object]) -> list
 
 
 def named(known: Mapping[str, object]) -> list[Candidate]:
-    """The named profiles, if the library supports profiles."""
+    """Returns the named profiles, if the library supports profiles."""
     return [Candidate(name, {"profile": name}) for name in PROFILES] if "profile" in known else []

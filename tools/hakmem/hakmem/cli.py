@@ -1,4 +1,4 @@
-"""The command line. Each command imports its modules itself, so that `run` starts programs quickly."""
+"""Defines the command line. Each command imports its modules itself, so that `hakmem run` starts programs quickly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
 def console() -> Console:
-    """Without markup: a path or a name may hold brackets and colons."""
+    """Returns a console that does not interpret markup, because a path or a name may contain brackets and colons."""
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -76,7 +76,7 @@ def run(
         [], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."
     ),
 ) -> None:
-    """Runs a program on HAKMEM; exits with its exit code."""
+    """Runs a program on HAKMEM, and exits with the program's exit code."""
     from hakmem import run as runs
     from hakmem.options import check
 
@@ -106,7 +106,7 @@ def top(
     threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
     heaps: bool = typer.Option(False, "--heaps", help="Begin with the heaps of the program's own."),
 ) -> None:
-    """Shows a live view of a process on HAKMEM; h: keys."""
+    """Shows a live view of a process on HAKMEM. The key h lists the keys."""
     from hakmem import top as tops
 
     tops.top(pid, once, save, console(), tops.view_of(sort, threads, heaps))
@@ -123,7 +123,7 @@ def report(
         None, "--json", metavar="OUT.json", help="Also write the sums of all processes as JSON; -: JSON alone, to stdout."
     ),
 ) -> None:
-    """Shows where the memory is and was, and the decisions; of several processes, their sums and what each has."""
+    """Shows where the memory is and was, and the decisions. For several processes, it shows their sums and what each of them has."""
     from hakmem import explain, page, report_text, reports, tree
 
     each = reports.read_each(files)
@@ -199,7 +199,7 @@ def record(
     output: Path = typer.Option(Path("hakmem-recording"), "--output", "-o", metavar="FOLDER", help="Where each process leaves its file."),
     sample: int = typer.Option(1, metavar="N", help="Record one block in N; 1: all."),
 ) -> None:
-    """Records a program's calls of malloc and its kin, without contents, for `hakmem replay`."""
+    """Records a program's calls of the malloc family, without contents, for `hakmem replay`."""
     from hakmem import record as records
 
     records.record(command, records.Request(output, sample))
@@ -215,7 +215,7 @@ def replay(
     cut: bool = typer.Option(False, "--cut", help="Accept a recording that stops where its disk was full."),
     output: Optional[Path] = typer.Option(None, "--json", metavar="FILE", help="Also write all figures."),
 ) -> None:
-    """Plays a recording on each allocator, in turns: which is best for this program."""
+    """Plays a recording on each allocator in turns, and shows which one is best for this program."""
     from hakmem import replay as replays
 
     replays.replay(replays.Plan(recording, allocator, rounds, cut, output), console())
@@ -270,7 +270,7 @@ def main() -> None:
     except Trouble as trouble:
         complain(str(trouble))
         sys.exit(trouble.code)
-    except BrokenPipeError:  # as of `hakmem report FILE | head`
+    except BrokenPipeError:  # for example in `hakmem report FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, by typer, and the words that the commands take."""
+"""Completes words in shells: provides the scripts, most of which typer makes, and the words that the commands accept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def typers() -> Any:
 
 
 def begin() -> None:
-    """Where the shell asks for completions: typer has to know the shells."""
+    """Prepares typer if a shell asks for completions."""
     if VARIABLE in os.environ:
         typers().completion_init()
 
 
-# typer's script takes the words as bash splits them, also at the = of NAME=VALUE; and puts a space behind NAME=.
+# typer's own script for bash cannot be used. It takes the words as bash splits them, also at the = of NAME=VALUE, and it adds a space after NAME=.
 BASH = """_hakmem_completion() {
     local IFS=$'\\n' word words=() glue=
     for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
@@ -45,7 +45,7 @@ def script(shell: str) -> str:
 
 
 def settings(incomplete: str) -> list[str]:
-    """NAME= or, of an option with words for values, NAME=WORD."""
+    """Returns NAME= for each option, or NAME=WORD if the name is complete and the values of the option are words."""
     from hakmem.options import table
 
     name, given, value = incomplete.partition("=")
@@ -63,7 +63,7 @@ def profiles(incomplete: str) -> list[str]:
 
 
 def processes(incomplete: str) -> list[tuple[str, str]]:
-    """Those that write live reports, with their command."""
+    """Returns the processes that write live reports, with their commands."""
     return [(pid, name) for pid, name in living() if pid.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""What the parts of hakmem doctor share: a finding, and the files that they read."""
+"""Has what the parts of hakmem doctor share: the class of a finding, and functions that read files and run programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Line:
 
 
 class System:
-    """Files under /proc and /sys; tests pass another root."""
+    """Reads files under /proc and /sys. Tests pass another root."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
@@ -46,7 +46,8 @@ class System:
 
 
 def said_by(command: list[str], library: Path, seconds: float, **options: str) -> str | None:
-    """Runs a program on the library with these variables alone. Returns what it wrote to stderr, None if it did not end."""
+    """Runs a program on the library, with these options and no other variables of HAKMEM. Returns what it wrote to stderr, or None if it did not
+    end in time."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     environment = own | {"LD_PRELOAD": preload(library, own)} | options
     try:

@@ -1,4 +1,4 @@
-"""hakmem diff: why the RSS of one report differs from that of another, in terms that add up to the difference, to the byte."""
+"""hakmem diff: explains why the RSS of two reports differs, by terms that add up to exactly the difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_SAMPLED = "not in a sample, or the error of sampling"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a term: bytes in A and in B. frames: of a call site."""
+    """A part of a term, with its bytes in A and in B. A part for a call site has frames."""
 
     name: str
     a: int
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Term:
-    """Its parts sum to it; it has none where the reports do not tell."""
+    """A term of the difference. Its parts add up to it. It has no parts if the reports do not contain them."""
 
     name: str
     meaning: str
@@ -57,7 +57,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """of: the sum that the terms add up to, `RSS` or `live`."""
+    """The difference of two reports or profiles. `of` names the quantity that the terms add up to, `RSS` or `live`."""
 
     of: str
     a: Side
@@ -82,13 +82,13 @@ class Input:
 
 
 def path_of(word: str) -> Path:
-    """A word of digits that names no file is a running process."""
+    """Returns the path of a source. A word of digits is the id of a running process, unless a file has this name."""
     path = Path(word)
     return process.report_of(process.find(int(word))) if word.isdecimal() and not path.exists() else path
 
 
 def load(path: Path, symbols: Path | None = None) -> Input:
-    """A JSON report, a heap profile, or the last report of a folder."""
+    """Loads a JSON report, a heap profile, or the last report of a folder."""
     if path.is_dir():
         return of_report(path, reports.read_all([path])[-1], symbols)
     text, written = text_of(path), path.stat().st_mtime
@@ -136,7 +136,7 @@ def side(path: Path, report: Report) -> Side:
 
 
 def settings(before: Report, after: Report) -> Iterable[tuple[str, str, str]]:
-    """What the two were started with, or have learned, if it differs."""
+    """Yields the options and the learned values that differ between the two."""
     for group in ("options", "policy"):
         values = [report.at(group) for report in (before, after)]
         one, other = (value if isinstance(value, dict) else {} for value in values)
@@ -193,7 +193,8 @@ class Pair:
         return replace(term, meaning=term.meaning + ", by call site", parts=with_rest(term, sites))
 
     def free_in_slabs(self) -> Term:
-        """Pages that a block pins, by the block's call site; and pages that wait for the purge delay, by class."""
+        """Returns the term for free blocks of slabs. Its parts are pages that a live block keeps, by the block's call site, and other free pages, by
+        size class."""
         pinned = [self.of_class(report, "pinned") for report in (self.before, self.after)]
         loose = [
             Part(f"free pages of {name}", part.a - pin.a, part.b - pin.b)
@@ -253,7 +254,7 @@ def class_name(size: int) -> str:
 
 
 def depot_bytes(report: Report) -> int:
-    """The resident blocks of bins and depots, in the ratio of the two."""
+    """Returns the resident bytes of depots. The report has only the sum of bins and depots, which is split in the ratio of their mapped bytes."""
     mapped = {whole(row.get("size")): row for row in report.classes}
     found = 0
     for row in report.rows("resident_classes"):
@@ -264,7 +265,7 @@ def depot_bytes(report: Report) -> int:
 
 
 def by_site(before: Stacks, after: Stacks, kind: str) -> list[Part]:
-    """One part for each stack, and one for the stacks that a report does not list: together, all samples."""
+    """Returns one part for each stack, and one for all stacks that a report does not list. Together, they contain all samples."""
     one, other = ({stack.key: stack for stack in side.stacks} for side in (before, after))
     keys = dict.fromkeys([*other, *one])
     parts = [site_part(one.get(key), other.get(key), kind) for key in keys]
@@ -279,13 +280,13 @@ def site_part(one: Stack | None, other: Stack | None, kind: str) -> Part:
 
 
 def site_name(frames: tuple[Frame, ...], most: int = 3) -> str:
-    """The functions that allocate; what calls main tells nothing."""
+    """Returns the names of the innermost functions. Callers of main are left out, because they are the same for all sites."""
     end = next((at + 1 for at, frame in enumerate(frames) if frame.function == "main"), len(frames))
     return " < ".join(frame.text for frame in frames[: min(most, end)]) or "no stack"
 
 
 def with_rest(term: Term, parts: list[Part]) -> tuple[Part, ...]:
-    """Samples are estimates: a part of its own holds what they are off by."""
+    """Adds a part for the difference between the term and the sum of its parts, because the parts are estimates from samples."""
     rest = Part(NOT_SAMPLED, term.a - sum(part.a for part in parts), term.b - sum(part.b for part in parts))
     return ordered([*parts, rest])
 

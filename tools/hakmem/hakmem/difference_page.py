@@ -1,4 +1,4 @@
-"""hakmem diff --html: a self-contained page."""
+"""hakmem diff --html: writes the difference as a self-contained page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakmem.plots import MIB, OUTSIDE, Plot, bars, escaped, plot
 
 MORE, LESS, WHOLE = "#d1495b", "#2aa876", "#2f7ed8"
 SITES = 12
-NAME = 44  # characters of a call site beside its bar
+NAME = 44  # most characters of a call site's name
 ROOM_FOR_TEXT, ROOM_BESIDE = 1.25, 1.7
 
 
@@ -81,7 +81,7 @@ def waterfall(difference: Difference) -> Plot:
 
 
 def changes(parts: list[Part]) -> Plot:
-    """The names stand above the bars: beside them they would leave no room on a small screen."""
+    """Returns a plot of the changes. The names are above the bars, because on a small screen there is no room beside them."""
     rows = parts[::-1]
     widest = max(abs(part.change) for part in parts) / MIB
     names = [f"{at}" for at in range(len(rows))]

@@ -1,4 +1,4 @@
-"""hakmem diff: output on the terminal."""
+"""hakmem diff: prints the difference on the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hakmem.difference import Difference, Part, Side
 from hakmem.figures import bytes_text, time_text
 from hakmem.tables import plain_table
 
-LEAST_SHARE = 200  # a part of less than 1/200 of the largest change is summed with others like it
+LEAST_SHARE = 200  # parts of less than 1/200 of the largest change are shown as one sum
 
 
 def change_text(change: int) -> str:
@@ -34,7 +34,7 @@ def head(difference: Difference) -> Text:
 
 
 def shown(parts: tuple[Part, ...], most: int, least: int) -> tuple[list[Part], Part | None]:
-    """The largest, and the sum of the others."""
+    """Returns the largest parts, and the sum of the others, or None if there are no others."""
     large = [part for part in parts if abs(part.change) >= least][:most]
     left = parts[len(large) :]
     if not left:

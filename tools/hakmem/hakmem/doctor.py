@@ -1,4 +1,4 @@
-"""hakmem doctor: finds problems of this machine and program, and checks that HAKMEM serves."""
+"""hakmem doctor: finds problems of this machine and of a program, and checks that HAKMEM serves programs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def own_groups(system: System) -> dict[str, str]:
 
 
 def group_texts(system: System, base: str, group: str, file: str) -> list[str]:
-    """Reads a file of the group and its ancestors; in a container, of the root alone."""
+    """Returns the texts of a file of the group and of its ancestors. In a container, often only the file of the root exists."""
     places = [Path(group), *Path(group).parents] if group else [Path()]
     return [text for text in (system.text(str(Path(base) / place / file)) for place in places) if text]
 
@@ -137,7 +137,7 @@ def versions(system: System) -> Iterator[Line]:
 
 
 def python_line(free_threaded: object) -> Line:
-    """The Python that runs the tool, which is that of the programs where there is but one."""
+    """Returns the line for the Python that runs the tool. If the machine has only one Python, programs use it too."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
     if not free_threaded:
         return Line(OK, "this Python", version)
@@ -165,8 +165,8 @@ def library_lines(library: Path) -> Iterator[Line]:
 
 
 def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
-    """Returns the number of allocations served, None if the program does not end, and its stderr. A preload fails
-    silently, so HAKMEM's own report is the evidence."""
+    """Returns the number of allocations served, or None if the program does not end, and its stderr. It counts by HAKMEM's own report, because a
+    preload fails silently."""
     with tempfile.TemporaryDirectory(prefix="hakmem-doctor-") as folder:
         said = said_by(command, library, TRY_S, **{variable("report"): f"{folder}/%p.json"})
         if said is None:
@@ -188,7 +188,7 @@ def small_program_line(library: Path) -> Line:
 
 
 def trial_line(library: Path, command: list[str]) -> Line:
-    """A missing report proves nothing: a program that ends by a signal or _exit writes none."""
+    """Returns the line for a trial run. A missing report is only a note, because a program that ends by a signal or _exit writes none."""
     served, said = try_serving(library, command)
     if served is None:
         return Line(NOTE, command[0], f"tried: still running after {TRY_S} s", "start it with hakmem run and use hakmem top")

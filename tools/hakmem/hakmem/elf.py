@@ -1,4 +1,4 @@
-"""Reads executables: whether a preload can serve them, and whether they bring their own malloc."""
+"""Reads executables, and finds out whether a preload can serve them, and whether they have their own malloc."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN_MALLOC = {
     b"rpmalloc": "rpmalloc",
     b"runtime.mallocgc": "Go's runtime",
 }
-FREE_THREADED = b"free-threading build"  # of its sys.version
+FREE_THREADED = b"free-threading build"  # part of its sys.version
 ALLOCATOR_LIBRARIES = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "mesh")
 
 
@@ -47,7 +47,7 @@ class Layout:
         return tuple(fields[index] for index in at)  # type: ignore[return-value]
 
     def symbol_fields(self, fields: tuple) -> tuple[int, int]:
-        """Returns the offset of the name, and the section, 0 if undefined."""
+        """Returns the offset of the name, and the section, which is 0 if the symbol is undefined."""
         return (fields[0], fields[3]) if self is WIDE else (fields[0], fields[5])
 
 
@@ -134,14 +134,14 @@ class Reader:
 
 
 def positions(text: bytes, part: bytes) -> Iterator[int]:
-    """Finds all positions: linkers store a name as the end of a longer one."""
+    """Yields all positions of the part, because linkers may store a name as the end of a longer one."""
     at = text.find(part)
     while at >= 0:
         yield at
         at = text.find(part, at + 1)
 
 
-# Part of a message of HAKMEM's: names it in a program whose symbols are stripped.
+# A part of one of HAKMEM's messages, by which HAKMEM is found in a program whose symbols are stripped.
 MARK = b"hakmem: out of memory: "
 
 
@@ -174,7 +174,7 @@ def parse(data: mmap.mmap) -> Elf:
 
 
 def executable_of(path: Path, depth: int = 0) -> Path:
-    """For a script, returns its interpreter."""
+    """Returns the interpreter if the file is a script, otherwise the file itself."""
     try:
         with path.open("rb") as file:
             line = file.readline(256)
@@ -226,7 +226,7 @@ def why_not_served(program: Path, library: Path | None = None) -> str | None:
 
 
 def c_library(elf: Elf) -> str | None:
-    """Said by the loader that a program names, or by what it needs."""
+    """Returns the C library of a file, or None if it is unknown. The loader and the libraries that the file names show it."""
     names = [Path(elf.interpreter or "").name, *elf.needed]
     if any(name == "libc.so" or name.startswith(("ld-musl-", "libc.musl-")) for name in names):
         return "musl"
@@ -241,7 +241,7 @@ def wrong_machine(program: Elf, library: Elf | None) -> str | None:
 
 
 def is_free_threaded(python: Path, elf: Elf) -> bool:
-    """CPython 3.13 and later without its global lock: said by its names, and by the version that is written in it."""
+    """Returns True for a CPython without the global lock (3.13 and later). Its names or the version text inside it show this."""
     if re.match(r"python3\.\d+t", python.name) or any(re.match(r"libpython3\.\d+t\.so", name) for name in elf.needed):
         return True
     try:

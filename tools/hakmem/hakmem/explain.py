@@ -1,4 +1,4 @@
-"""The explain log: one JSON line per decision of the learner."""
+"""Reads the explain log, which has one JSON line for each decision of the learner."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Decision:
     unit: str
     why: str
     seen: dict[str, object] = field(default_factory=dict)
-    size: float | None = None  # of the class, where the decision is about one
+    size: float | None = None  # of the class, if the decision is about one
 
     @property
     def about_all(self) -> bool:
-        """False for a decision about one bin of one thread, of which there are dozens."""
+        """Returns False for a decision about one bin of one thread, because there may be dozens of these."""
         return self.who != "class"
 
     @property
@@ -59,7 +59,7 @@ class Group:
 
 
 def grouped(decisions: Iterable[Decision]) -> list[Group]:
-    """The decisions about single bins by class, those with most decisions first."""
+    """Groups the decisions about single bins by class. Groups with more decisions come first."""
     found: dict[tuple, list[Decision]] = {}
     for decision in decisions:
         if not decision.about_all:
@@ -90,12 +90,12 @@ def parse_line(line: str) -> Decision | None:
 
 
 def parse(text: str) -> list[Decision]:
-    """Skips truncated and unknown lines: the log is bounded, and may grow while it is read."""
+    """Returns the decisions. Skips truncated and unknown lines, because the log is bounded, and may grow while it is read."""
     return [decision for decision in map(parse_line, text.splitlines()) if decision]
 
 
 def read(path: Path) -> list[Decision]:
-    """An empty log is one without decisions."""
+    """Returns the decisions of a log. An empty file is a valid log."""
     text = text_of(path)
     found = parse(text)
     if text.strip() and not found:
@@ -104,8 +104,8 @@ def read(path: Path) -> list[Decision]:
 
 
 def check_process(log: Path, report: Report) -> str | None:
-    """A log does not name its process, but the report names the process's log. Raises Trouble if the log is another
-    process's; returns a note if it may be."""
+    """Checks that the log belongs to the report's process. Raises Trouble if it belongs to another process. Returns a note if it may. A log does
+    not name its process, but the report names the log."""
     named, pid = report.at("options", "explain"), report.number("process")
     if not isinstance(named, str) or pid is None:
         return None
@@ -121,7 +121,7 @@ def check_process(log: Path, report: Report) -> str | None:
 
 
 def tail(path: Path, count: int) -> list[Decision]:
-    """Returns the last decisions; none if the log does not exist yet. Reads only the end of the log."""
+    """Returns the last decisions, or none if the log does not exist yet. Reads only the end of the log."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
@@ -132,7 +132,7 @@ def tail(path: Path, count: int) -> list[Decision]:
 
 
 def latest(found: list[Decision], count: int) -> list[Decision]:
-    """The last general decisions; those about single bins fill what room is left."""
+    """Returns the last general decisions. If there are fewer than `count`, adds the last decisions about single bins."""
     general = [decision for decision in found if decision.about_all][-count:]
     left = count - len(general)
     single = [decision for decision in found if not decision.about_all][-left:] if left else []

@@ -1,4 +1,4 @@
-"""Formats numbers for people; a missing value is a dash."""
+"""Formats numbers for people. A missing value is shown as a dash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def count_text(value: float | None) -> str:
 
 
 def short_text(value: float | None) -> str:
-    """About three digits: 12.3 M."""
+    """Formats the number with about three digits, for example 12.3 M."""
     if value is None:
         return MISSING
     for scale, letter in SCALES:
@@ -35,7 +35,7 @@ def short_text(value: float | None) -> str:
 
 
 def percent_text(share: float | None, digits: int = 2) -> str:
-    """Never rounds up to 100 %."""
+    """Formats a share in percent. It never rounds up to 100 %."""
     if share is None:
         return MISSING
     shown = f"{share * 100:.{digits}f}"
@@ -52,7 +52,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def unit_text(value: object, unit: str) -> str:
-    """Formats a setting with its unit, as named in reports and explain logs; bytes in the form of the options: 12m."""
+    """Formats a setting with its unit, which reports and explain logs name. Bytes have the form of the options, for example 12m."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return MISSING if value is None else str(value)
     if unit == "bytes":
@@ -63,7 +63,7 @@ def unit_text(value: object, unit: str) -> str:
 
 
 def setting_text(value: object) -> str:
-    """Formats bytes as the library parses them: 12m for 12 MiB."""
+    """Formats bytes as the library parses them, for example 12m for 12 MiB."""
     text = str(value)
     number = int(text) if text.isdecimal() else 0
     for scale, letter in ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")):

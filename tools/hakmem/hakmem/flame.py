@@ -1,4 +1,4 @@
-"""A page with a flame graph of a profile; it needs nothing but itself."""
+"""Writes a self-contained page with a flame graph of a profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hakmem.profiles import Profile
 from hakmem.sources import Frame, Sources, blame
 
 TEMPLATE = Path(__file__).with_name("flame.html")
-LEAST_PART = 0.0005  # of the whole: smaller frames would be narrower than a pixel
+LEAST_PART = 0.0005  # of the whole, because smaller frames would be narrower than a pixel
 MOST_DEPTH = 128
 
 
@@ -53,7 +53,7 @@ def tree(profile: Profile, sources: Sources) -> Node:
 
 
 class Line(NamedTuple):
-    """A line of the program, and what its calls hold."""
+    """A line of the program, and the bytes that its calls allocated."""
 
     function: str
     place: str
@@ -72,7 +72,7 @@ def lines(profile: Profile, sources: Sources) -> list[Line]:
 
 
 def script(data: str) -> str:
-    """Within a script element."""
+    """Escapes the data so that it can be part of a script element."""
     return data.replace("</", "<\\/")
 
 

@@ -1,6 +1,6 @@
-"""The confidence of a ratio: paired by rounds, with a bootstrap interval of the median. For the tool, and for bench/.
+"""Computes the ratio of two series of runs, as the median over the rounds with a bootstrap interval. The tool and bench/ use it.
 
-A busy machine slows all runs of a round alike, so ratios are computed per round. The interval is a percentile interval,
+A ratio is computed for each round, because a busy machine slows all runs of a round alike. The interval is a percentile interval. It is
 expanded for few rounds (Hesterberg 2015) by Student's quantile in place of the normal one, and by sqrt(n / (n - 1)).
 """
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LEVEL = 0.95
-LEAST_ROUNDS = 5  # the fewest that support an interval of that level
+LEAST_ROUNDS = 5  # an interval of that level needs at least these rounds
 RESAMPLES = 4999
-SEED = 20011  # makes results repeatable
+SEED = 20011  # is fixed, so that results are repeatable
 
 
 class Interval(NamedTuple):
@@ -33,7 +33,7 @@ class Ratio:
 
     @property
     def better(self) -> bool:
-        """For a quantity where less is better."""
+        """Returns True if the ratio is below 1. Less is better for all quantities that are compared."""
         return self.high < 1
 
     @property
@@ -42,7 +42,7 @@ class Ratio:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
-    """Returns None for too few rounds."""
+    """Returns the ratio of the two series, or None if there are too few rounds."""
     ratios = paired(over, under)
     interval = median_interval(tuple(ratios))
     return Ratio(statistics.median(ratios), *interval) if interval else None
@@ -61,18 +61,18 @@ def median_interval(values: tuple[float, ...]) -> Interval | None:
 
 
 def paired(over: Sequence[float], under: Sequence[float]) -> list[float]:
-    """0 / 0 counts as 1."""
+    """Returns the ratio of each round. 0 / 0 counts as 1."""
     return [1.0 if top == bottom else top / bottom if bottom else math.inf for top, bottom in zip(over, under)]
 
 
 def expanded_tail(rounds: int) -> float:
-    """The fraction outside the interval on each side."""
+    """Returns the fraction of medians that is outside the interval on each side."""
     student = student_quantile((1 + LEVEL) / 2, rounds - 1)
     return 1 - statistics.NormalDist().cdf(student * math.sqrt(rounds / (rounds - 1)))
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """By the Cornish-Fisher expansion; accurate to 1 % from 4 degrees of freedom on."""
+    """Returns Student's quantile by the Cornish-Fisher expansion, which is accurate to 1 % from 4 degrees of freedom on."""
     z = statistics.NormalDist().inv_cdf(share)
     return (
         z

@@ -1,10 +1,10 @@
-"""Starts programs for `hakmem tune` and measures their resources. Runs in a minimal interpreter of its own:
+"""Starts programs for `hakmem tune` and `hakmem replay`, and measures their resources. Runs in its own minimal interpreter:
 
-    python3 -I -S launcher.py        one JSON request per input line, one JSON reply per output line
+    python3 -I -S launcher.py        reads one JSON request per line, and writes one JSON reply per line
 
-The peak RSS of a process begins with the pages copied from its parent, and survives exec: a child of an interpreter
-begins with the interpreter's. Therefore a small shell forks the program and exits; this process, the subreaper of its
-descendants, inherits the program, and its wait4 measures the program alone. Uses only the standard library.
+The peak RSS of a process begins with the pages copied from its parent, and survives exec. So a direct child of a Python interpreter would
+begin with the peak RSS of the interpreter. Therefore a small shell forks the program and exits. This process is the subreaper of its
+descendants, so it inherits the program, and its wait4 measures only the program. It uses only the standard library.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PAGE = mmap.PAGESIZE
-# The program waits at a gate until the shell has exited: a running shell might reap it before we do.
+# The program waits at a gate until the shell has exited, because a running shell might reap it before this process does.
 STARTER = 'exec 3>&1 >/dev/null; { read go <&4; exec env "$@" 4<&-; } 3>&- & echo $! >&3'
 
 
@@ -51,7 +51,7 @@ def available_bytes() -> int:
 
 
 def warm(size: int) -> None:
-    """In a virtual machine, the first touch of long-free memory is slow: touches it before the measurement."""
+    """Touches memory before the measurement, because in a virtual machine, the first touch of memory that was free for a long time is slow."""
     size = min(size, available_bytes() // 2) // PAGE * PAGE
     if size <= 0:
         return

@@ -1,4 +1,4 @@
-"""Finds the lines whose blocks outlive what blocks of the line ever became: by the ages of live samples and the lifetimes of freed ones."""
+"""Finds lines of the program that probably leak. It compares the ages of a line's live samples with the lifetimes of its freed samples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hakmem.figures import bytes_text, count_text
 from hakmem.profiles import Profile, Site
 from hakmem.sources import Frame, Sources, blame, short
 
-MOST_FREED = 0.9  # of the freed blocks lived shorter than what counts as old
-OLD = 2.0  # times that
+MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the usual lifetime
+OLD = 2.0  # usual lifetimes, after which a block is old
 LEAST_OLD_S = 0.25
 LEAST_SAMPLES = 3
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
@@ -47,7 +47,7 @@ def lifetimes(sites: list[Site]) -> dict[int, float]:
 
 
 def usual_life(freed: dict[int, float]) -> float:
-    """Seconds that MOST_FREED of the freed blocks did not reach."""
+    """Returns the usual lifetime in seconds, which MOST_FREED of the freed blocks did not exceed."""
     total, passed = sum(freed.values()), 0.0
     for span in sorted(freed):
         passed += freed[span]
@@ -73,7 +73,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
-    """None if the line's live blocks are as young as its blocks usually become, or were all born early."""
+    """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, or if nearly all of
+    them were allocated early."""
     freed = lifetimes(line.sites)
     usual = usual_life(freed)
     old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
@@ -112,7 +113,7 @@ def where(frame: Frame) -> str:
 
 
 def text(profile: Profile, findings: list[Finding], most: int) -> str:
-    """Each finding is a line; their stacks follow."""
+    """Returns the text for the terminal, with one line for each finding, and then their stacks."""
     lines = [
         f"{number}. {bytes_text(one.bytes)} in {count_text(round(one.blocks))} blocks, {where(one.frame)} ({one.frame.function}): {one.why}"
         for number, one in enumerate(findings[:most], 1)

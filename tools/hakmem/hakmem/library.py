@@ -18,13 +18,13 @@ NAME = "libhakmem.so"
 HARDENED_NAME = "libhakmem-hardened.so"
 VARIABLE = "HAKMEM_LIBRARY"
 TREE = Path(__file__).resolve().parents[3]
-NATIVE = Path(__file__).resolve().parent / "native"  # of a wheel, which brings the libraries
-VERSIONED = ".0"  # Debian's package of the library has no file without it
-FOLDER = "hakmem"  # below that of the library: what is preloaded only, where a package says so
+NATIVE = Path(__file__).resolve().parent / "native"  # exists in a wheel, which contains the libraries
+VERSIONED = ".0"  # suffix of the file in Debian's package
+FOLDER = "hakmem"  # subfolder in which packages put libraries that are only preloaded
 
 
 def find_library() -> Path:
-    """Returns the first library that exists; if the user names one, only that."""
+    """Returns the first library that exists. If the user names one by the environment variable, no other is used."""
     named = os.environ.get(VARIABLE)
     if named:
         return preloadable(checked(Path(named)))
@@ -40,7 +40,7 @@ def find_library() -> Path:
 
 
 def hardened_library(library: Path) -> Path | None:
-    """The one that lies beside the library."""
+    """Returns the hardened library that is in the library's folder, or in its subfolder."""
     places = (library.parent / HARDENED_NAME, library.parent / FOLDER / HARDENED_NAME)
     return next((place.resolve() for place in places if place.is_file()), None)
 
@@ -54,7 +54,7 @@ def find_hardened_library() -> Path:
 
 
 def candidates() -> list[Path]:
-    """Each place once: in a virtual environment, the first two prefixes are the same."""
+    """Returns the places where the library may be. Each place is listed once, because in a virtual environment, the first two prefixes are equal."""
     own = (Path(sys.argv[0]).resolve().parent.parent, Path(sys.prefix))
     places = [NATIVE / NAME] if NATIVE.is_dir() else []
     places += [place for prefix in own for place in library_folders(prefix)]
@@ -64,7 +64,7 @@ def candidates() -> list[Path]:
 
 
 def trees() -> Iterator[Path]:
-    """The source tree that the tool runs from, and the one that pip installed it from (PEP 610)."""
+    """Yields the source tree that the tool runs from, and the one that pip installed it from (PEP 610)."""
     for tree in (TREE, installed_from()):
         if tree and (tree / "src/hakmem.c").is_file():
             yield tree
@@ -98,7 +98,7 @@ def checked(path: Path) -> Path:
 
 
 def preloadable(path: Path) -> Path:
-    """LD_PRELOAD splits at spaces and colons without quoting: such a path would silently run the program on glibc."""
+    """Checks that the path has no space and no colon. LD_PRELOAD splits there, and the program would silently run on glibc."""
     if any(character in str(path) for character in " :"):
         raise Trouble(f"cannot preload '{path}': its path must contain no space or colon", NO_INPUT)
     return path

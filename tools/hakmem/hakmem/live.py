@@ -1,4 +1,4 @@
-"""The folder of live reports: private to the user, with one file per process; removes the files of ended processes."""
+"""Manages the folder of live reports, which is private to the user and has one file for each process. Removes the files of ended processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def folder_path() -> Path:
 
 
 def make_folder() -> Path:
-    """Requires a private folder: in /tmp, another owner of the folder could redirect our writes to any file."""
+    """Creates the folder, and returns it. It must be private, because in /tmp, another owner of the folder could redirect the writes to any file."""
     folder = folder_path()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

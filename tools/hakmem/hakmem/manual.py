@@ -1,6 +1,6 @@
-"""The man page, made from the command line's own help:
+"""Makes the man page from the help of the command line:
 
-    python3 -m hakmem.manual man/hakmem.1        writes it; the test tool_manual tells when it is old
+    python3 -m hakmem.manual man/hakmem.1        writes the page; the test tool_manual fails if it is out of date
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXITS = (
 
 
 def roff(text: str) -> str:
-    """Text as it stands: no line of it is a request, and quotes and hyphens stay what they are."""
+    """Escapes the text, so that no line is a roff request, and hyphens and backslashes are printed as they are."""
     clean = re.sub(r"\s+", " ", text).strip().replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + clean if clean.startswith((".", "'")) else clean
 
@@ -52,10 +52,10 @@ def entry(term: str, text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """As the command's function declares it: click's own classes change from version to version."""
+    """A parameter as the command's function declares it. click's own classes are not used, because they differ between its versions."""
 
     name: str
-    kind: object  # its annotation
+    kind: object  # the annotation
     info: ArgumentInfo | OptionInfo
 
     @property

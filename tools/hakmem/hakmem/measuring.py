@@ -1,4 +1,4 @@
-"""Runs programs under candidates, by the process that starts and measures them."""
+"""Runs programs with the settings of candidates, through the process that starts and measures them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hakmem-run, hakmem-play and hakmem-replay of the wheel: the files of native/, executed in place of Python."""
+"""Has the entry points hakmem-run, hakmem-play and hakmem-replay of the wheel. Each one executes a file of native/ in place of Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's options and profiles, from the tables that the library is built from: the .def files here are links."""
+"""Reads the library's options and profiles from the tables that the library is built from. The .def files in this folder are links to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = re.compile(r"^HK_OPT\((\w+), (\w+), (\d+), (\d+), (\d+), \w+, ([^,]+), \""
 NUMBER = re.compile(r"(\d+)([kmg]?)", re.IGNORECASE)
 SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 OTHER_VARIABLES = ("HAKMEM_CONF", "HAKMEM_LIBRARY")  # not options
-UNITS = ("bytes", "ms", "percent", "blocks", "events")  # others only name the form of a value
+UNITS = ("bytes", "ms", "percent", "blocks", "events")  # other units only describe the form of a value
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def number_of(text: str) -> int | None:
-    """Parses a number as the library does; None if it is none."""
+    """Parses a number as the library does. Returns None if the text is not a number."""
     matched = NUMBER.fullmatch(text)
     return int(matched[1]) * SCALE[matched[2].lower()] if matched else None
 
@@ -90,7 +90,7 @@ def check_profile(value: str, given_as: str) -> None:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each HAKMEM_ variable that no option has."""
+    """Yields one sentence for each HAKMEM_ variable that is not the name of an option."""
     known = [*map(variable, table()), *OTHER_VARIABLES]
     for name in sorted(environment):
         if name.startswith("HAKMEM_") and name.upper() not in known:
@@ -98,13 +98,13 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def setting_value(name: str, value: object) -> str:
-    """The value as the library parses it: 12m for bytes, a plain number for all else."""
+    """Returns the value as the library parses it: for example 12m for bytes, and a plain number for other units."""
     option = table().get(name)
     return setting_text(value) if option is None or option.unit == "bytes" else str(value)
 
 
 def option_text(name: str, value: object) -> str:
-    """The value for people, in the option's form and with its unit: 12m, 500 ms, 400 %."""
+    """Returns the value for people, in the option's form and with its unit, for example 12m, 500 ms or 400 %."""
     option = table().get(name)
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     if number is None and option and option.kind == "NUMBER" and str(value).isdecimal():

@@ -1,4 +1,4 @@
-"""hakmem report --html: a self-contained page."""
+"""hakmem report --html: writes reports as a self-contained page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page(reports: list[Report], decisions: list[Decision]) -> str:
 
 
 def filled(title: str, tiles: dict[str, str], sections: list[Section], tables: str, before: str = "") -> str:
-    """The page of reports, or of a difference. before: what stands before the first section."""
+    """Returns the page of reports, or of a difference. `before` is HTML that is put before the first section."""
     from plotly.offline import get_plotlyjs  # slow to import, and needed only here
 
     figures = {f"plot{index}": plot for index, (_, _, plot) in enumerate(sections)}
@@ -69,7 +69,7 @@ def tiles(report: Report) -> dict[str, str]:
 
 
 def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
-    """Title, caption and plot; plots without data are omitted."""
+    """Returns the title, caption and plot of each section. Plots without data are omitted."""
     last = reports[-1]
     kind = "resident" if last.resident_known else "mapped"
     found: list[tuple[str, str, Plot | None]] = [
@@ -148,7 +148,7 @@ def class_table(report: Report) -> str:
 
 
 def cell(column: str, value: object) -> str:
-    """Only sentences wrap: in a narrow window, the table scrolls."""
+    """Returns a cell of a table. Only sentences wrap, so in a narrow window, the table scrolls."""
     kind = ' class="text"' if column.startswith(SENTENCES) else ""
     return f"<td{kind}>{html.escape(str(value))}</td>"
 

@@ -1,4 +1,4 @@
-"""The plots of the page, as plain data for plotly.js. Their colors suit both themes; the page sets the others."""
+"""Makes the plots of the page, as plain data for plotly.js. Their colors suit both themes. The page sets the other colors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CLASS_AXIS = {
     "tickfont": {"size": 11},
 }
 
-OUTSIDE = {"textposition": "outside", "cliponaxis": False}  # where the text of a bar stands
+OUTSIDE = {"textposition": "outside", "cliponaxis": False}  # position of the text of a bar
 
 Plot = dict[str, Any]
 
@@ -63,14 +63,14 @@ def memory_now(report: Report) -> Plot:
 
 
 def bars(labels: list[str], values: list, color: object, hover: str, sideways: bool = False, **more: object) -> dict[str, Any]:
-    """hover: what is shown where the reader points."""
+    """Returns a bar trace. `hover` is the text that is shown when the reader points at a bar."""
     along, across = ("y", "x") if sideways else ("x", "y")
     turned = {"orientation": "h"} if sideways else {}
     return {"type": "bar", **turned, along: labels, across: values, "marker": {"color": color}, "hovertemplate": hover, **more}
 
 
 def moments(reports: list[Report]) -> list[float]:
-    """Seconds since the start of the program, or, if unknown, since the first report."""
+    """Returns the time of each report, in seconds since the start of the program, or, if this is unknown, since the first report."""
     if all(report.seconds is not None for report in reports):
         return [report.seconds or 0.0 for report in reports]
     return [report.written - reports[0].written for report in reports]
@@ -130,7 +130,7 @@ def decision_line(decisions: list[Decision]) -> Plot:
 
 
 def escaped(text: str) -> str:
-    """plotly.js interprets tags in its texts."""
+    """Escapes the text, because plotly.js interprets tags in its texts."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 

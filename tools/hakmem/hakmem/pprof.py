@@ -1,4 +1,4 @@
-"""Writes a profile in pprof's form (gzipped protobuf), with functions and lines: it is read without the program's files."""
+"""Writes a profile in pprof's format (gzipped protobuf). It contains functions and lines, so pprof does not need the program's files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Writer:
     def module(self, path: str) -> int:
         if path and path not in self.modules:
             self.modules[path] = len(self.modules) + 1
-            known = number(7, 1) + number(8, 1) + number(9, 1) + number(10, 1)  # functions, files, lines, inlined calls
+            known = number(7, 1) + number(8, 1) + number(9, 1) + number(10, 1)  # has functions, files, lines and inlined calls
             self.body += block(3, number(1, self.modules[path]) + number(5, self.text(path)) + known)
         return self.modules.get(path, 0)
 

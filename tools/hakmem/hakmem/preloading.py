@@ -1,4 +1,4 @@
-"""hakmem.preload(): the running Python, started again on HAKMEM."""
+"""hakmem.preload(): starts the running Python again, on HAKMEM."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hakmem.library import VARIABLE as LIBRARY_VARIABLE
 from hakmem.options import check
 from hakmem.trouble import Trouble
 
-# The process that preload() started says so to itself: a preload that has no effect must not start it for ever.
-MARK = "_HAKMEM_PRELOADED"  # without the prefix that the library takes for an option's
+# preload() sets this variable for the Python that it starts. If the preload has no effect, that Python must not start itself again forever.
+MARK = "_HAKMEM_PRELOADED"  # does not begin with HAKMEM_, because the library would take it for an option
 
 
 def runs_on_hakmem() -> bool:
@@ -22,8 +22,9 @@ def runs_on_hakmem() -> bool:
 
 
 def preload(*, report: Optional[str] = None, hardened: bool = False, guard: bool = False, **settings: Union[str, int]) -> None:
-    """Starts this Python again with the same arguments and environment, and with HAKMEM preloaded; returns at once where it is. To be
-    called first: what the program has done so far is done again. settings: any options (docs/OPTIONS.md), which are checked."""
+    """Starts this Python again with the same arguments and environment, and with HAKMEM preloaded. Returns at once if it already runs on HAKMEM.
+    A program should call it first, because everything before the call is done again. `settings` are any options (docs/OPTIONS.md), which
+    are checked."""
     marked = os.environ.pop(MARK, None) == str(os.getpid())
     if runs_on_hakmem():
         return
@@ -42,18 +43,18 @@ def preload(*, report: Optional[str] = None, hardened: bool = False, guard: bool
 
 
 def own_command() -> list[str]:
-    """The file to execute, and its arguments, those of the interpreter (-m, -c, -X) among them: sys.argv has lost these."""
+    """Returns the file to execute, and all its arguments. They include those of the interpreter (-m, -c, -X), which sys.argv does not have."""
     if not sys.argv or sys.argv[0] in ("", "-"):
         raise Trouble("a program that Python reads from standard input cannot be started again: use `hakmem run`")
     words = getattr(sys, "orig_argv", None) or words_of_the_kernel()
     if not words or not sys.executable or not Path(sys.executable).is_file():
         raise Trouble("this program is not started by a Python interpreter that can be executed again: use `hakmem run`")
-    # The first word leads a Python in a virtual environment to its libraries.
+    # argv[0] is the path of the interpreter, because a Python in a virtual environment finds its libraries by it.
     return [sys.executable, sys.executable, *words[1:]]
 
 
 def words_of_the_kernel() -> list[str]:
-    """As Python 3.9 needs it, which has no sys.orig_argv."""
+    """Returns the arguments from the kernel, because Python 3.9 has no sys.orig_argv."""
     try:
         return [os.fsdecode(word) for word in Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]]
     except OSError:

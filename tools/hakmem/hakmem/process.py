@@ -1,4 +1,4 @@
-"""A running process, from /proc: whether HAKMEM serves it, its options, and its files."""
+"""Reads facts about a running process from /proc: whether HAKMEM serves it, its options, and its files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Process:
         return Path(f"/proc/{self.pid}")
 
     def alive(self) -> bool:
-        """A zombie counts as ended."""
+        """Returns True if the process has not ended. A zombie counts as ended."""
         try:
             return self.stat_fields()[0] not in "ZX"
         except OSError:
             return False
 
     def stat_fields(self) -> list[str]:
-        """The fields from the state on: the name before it may contain spaces and parentheses."""
+        """Returns the fields of /proc/PID/stat from the state on. They are split behind the name, which may contain spaces and parentheses."""
         return (self.folder / "stat").read_text().rpartition(")")[2].split()
 
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Process:
         return program is not None and program.own_malloc == "HAKMEM"
 
     def options(self) -> dict[str, str]:
-        """Parsed as by the library: HAKMEM_CONF first, then the variables, in upper or lower case."""
+        """Returns the options as the library parses them: HAKMEM_CONF first, then the variables, in upper or lower case."""
         text = (self.folder / "environ").read_bytes().decode(errors="surrogateescape")
         pairs = [entry.partition("=") for entry in text.split("\0")]
         conf = ",".join(value for name, _, value in pairs if name == "HAKMEM_CONF")
@@ -68,14 +68,14 @@ class Process:
             return None
 
     def id_inside(self) -> str:
-        """The process id in its own namespace, which replaces %p."""
+        """Returns the process id in the process's own namespace, which replaces %p."""
         for line in (self.folder / "status").read_text().splitlines():
             if line.startswith("NSpid:"):
                 return line.split()[-1]
         return str(self.pid)
 
     def path_of(self, name: str) -> Path:
-        """Resolves a path as the process does: in its directory and its file system; a child has a file of its own."""
+        """Resolves a path as the process does, in its directory and its file system. A child process has its own file, with its id in the name."""
         own = name.replace("%p", self.id_inside()) + (f"{self.id_inside()}.json" if name.endswith("/") else "")
         child = self.place_of("{0}.{2}{1}".format(*os.path.splitext(own), self.id_inside()))
         return child if own == name and child.exists() else self.place_of(own)
@@ -119,7 +119,7 @@ def user_name(uid: int) -> str:
 
 
 def report_of(process: Process) -> Path:
-    """The report file of the process; raises Trouble with advice if it writes none."""
+    """Returns the report file of the process. Raises Trouble with advice if it writes none."""
     ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
     named = process.option("report")
     if not named and not ours.exists():
@@ -127,7 +127,7 @@ def report_of(process: Process) -> Path:
             f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
             "Start it with `hakmem run --live -- program`"
         )
-    if not named:  # the program overwrote its environment, as programs do that set their title in ps
+    if not named:  # programs that set their title in ps overwrite their environment
         return ours
     if not named.endswith((".json", "/")):
         raise Trouble(

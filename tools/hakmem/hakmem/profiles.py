@@ -1,4 +1,5 @@
-"""Heap profiles: samples by stack, of a file that the library wrote or of a running process, scaled to what they stand for."""
+"""Handles heap profiles, which have samples by stack. A profile comes from a file of the library or from a running process. The samples are scaled
+to the number of blocks that they represent."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Live:
 
 @dataclass
 class Site:
-    """Samples of one stack and one power of two of sizes; `scale` is the number of blocks that a sample stands for."""
+    """The samples of one stack whose sizes are within one power of two. `scale` is the number of blocks that a sample represents."""
 
     stack: Stack
     bits: int
@@ -33,11 +34,13 @@ class Site:
     live_bytes: int
     blocks: int
     bytes: int
-    freed: dict[int, int] = field(default_factory=dict)  # by lifetime: span b is less than 2**b ms
+    freed: dict[int, int] = field(default_factory=dict)  # freed samples by lifetime; span b is less than 2**b ms
     live: list[Live] = field(default_factory=list)
     scale: float = 1.0
-    weight: float = 0.0  # blocks that a live sample stands for, if not `scale`: the tool's files have numbers that are scaled already
-    taken: int = 0  # samples, in the same case
+    # The number of blocks that a live sample represents, and the number of samples. They are 0 except in a profile from a file of the tool,
+    # in which the other numbers are already scaled.
+    weight: float = 0.0
+    taken: int = 0
 
     @property
     def live_weight(self) -> float:
@@ -49,13 +52,13 @@ class Site:
 
 
 def picked(size: float, mean: float) -> float:
-    """The part of all blocks of a size that are samples."""
+    """Returns the fraction of all blocks of a size that become samples."""
     return -math.expm1(-max(size, 1.0) / mean) if mean > 1 else 1.0
 
 
 @dataclass
 class Sum:
-    """Of one stack, scaled."""
+    """The scaled sums of one stack."""
 
     stack: Stack
     live_blocks: float = 0.0
@@ -75,15 +78,16 @@ class Profile:
     seconds: float  # of sampling
     mean: int
     pid: int | None = None
-    waiting: bool = False  # the process has not begun: no thread has called malloc since
-    unsampled: float = 0.0  # bytes allocated of sizes of which there is no sample
+    waiting: bool = False  # sampling has not begun, because no thread has called malloc since
+    unsampled: float = 0.0  # allocated bytes of sizes that have no sample
 
     def __post_init__(self) -> None:
         for site in self.sites:
             site.scale = 1 / picked(site.mean_size, self.mean)
 
     def scale_windows(self, fine_mean: int, fine_max: int, served: list[tuple[int, int]]) -> None:
-        """Blocks of up to fine_max were sampled in windows: the samples of each power of two stand for all blocks served of it."""
+        """Scales the samples of blocks of up to fine_max, which were only taken in windows. The samples of each power of two represent all blocks of
+        that power of two that were served."""
         smallest = bits_of(served[0][0]) if served else 0
         blocks: dict[int, int] = defaultdict(int)
         for size, count in served:
@@ -118,7 +122,7 @@ class Profile:
         return sum(site.taken or site.blocks for site in self.sites)
 
     def since(self, before: Profile) -> Profile:
-        """With the allocations after `before` only; live blocks are those of all the time."""
+        """Subtracts the allocations of `before`, and returns this profile. Live blocks are not changed."""
         known = {(site.stack, site.bits): site for site in before.sites}
         for site in self.sites:
             earlier = known.get((site.stack, site.bits))
@@ -149,7 +153,7 @@ def parse(text: str, name: str) -> Profile:
 
 
 class Reader:
-    """Lines of the library's form: prof/hooks.h."""
+    """Parses the lines of the library's format, which prof/hooks.h describes."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
@@ -187,7 +191,7 @@ class Reader:
 
 
 def text_of(profile: Profile) -> str:
-    """The library's form, for pprof and jeprof: samples are scaled, each stands for itself."""
+    """Returns the profile in the library's format, for pprof and jeprof. Its numbers are scaled, and it says that each block is a sample."""
     def line(one: Sum | Site, scale: float, end: str) -> str:
         numbers = [round(value * scale) for value in (one.live_blocks, one.live_bytes, one.blocks, one.bytes)]
         return f"{numbers[0]}: {numbers[1]} [{numbers[2]}: {numbers[3]}] @{end}"
@@ -211,7 +215,7 @@ MEASURES: dict[str, Measure] = {"live": lambda one: one.live_bytes, "allocated":
 
 
 def collapsed(named: Iterable[tuple[list[str], float]]) -> str:
-    """One line for each stack, outermost first: the form of flamegraph.pl, speedscope and inferno."""
+    """Returns one line for each stack, with the outermost function first. flamegraph.pl, speedscope and inferno read this format."""
     lines: dict[str, float] = defaultdict(float)
     for stack, value in named:
         lines[";".join(name.replace(";", ",") for name in reversed(stack))] += value

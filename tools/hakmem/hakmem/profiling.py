@@ -1,4 +1,4 @@
-"""The commands for running processes: attach, profile, leaks."""
+"""Defines the commands for running processes: attach, profile, leaks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def attach(
     sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples; default: 512k, more for a large process."),
     off: bool = typer.Option(False, "--off", help="Switch sampling off again."),
 ) -> None:
-    """Switches sampling on in a running process, for `profile` and `leaks`; it goes on without the tool."""
+    """Switches sampling on in a running process, for `profile` and `leaks`. Sampling continues after the tool has ended."""
     from hakmem.attached import ENDED, ON, Attached
 
     process = Attached(pid)
@@ -52,7 +52,7 @@ def profile(
     allocated: bool = typer.Option(False, "--allocated", help="In .folded and in the table: bytes allocated, not bytes live."),
     sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples."),
 ) -> None:
-    """Samples a running process: what is live, and what was allocated meanwhile, by stack."""
+    """Samples a running process. Shows by stack what is live, and what was allocated during sampling."""
     from hakmem.sources import Sources
 
     for path in output:
@@ -89,7 +89,7 @@ def bytes_of(text: Optional[str]) -> Optional[int]:
 
 
 def check_output(path: Path) -> None:
-    """Before the time is spent."""
+    """Checks that the file can be written, before the process is sampled."""
     if not path.name.endswith(SUFFIXES):
         raise Trouble(f"{path}: the name ends in none of {', '.join(SUFFIXES)}", USAGE)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -97,7 +97,7 @@ def check_output(path: Path) -> None:
 
 
 def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile:
-    """A profile of a process, or of a file. Sampling ends with it, unless it was on before."""
+    """Returns the profile in a file, or takes one of a process. Sampling is then switched off, unless it was on before."""
     from hakmem import profiles
     from hakmem.attached import Attached
 
@@ -118,7 +118,7 @@ def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile
 
 
 def watch(process: Attached, seconds: float) -> None:
-    """Ctrl-C ends it early; what was sampled is shown."""
+    """Samples for some seconds. Ctrl-C ends this early, and the samples so far are used."""
     try:
         process.watch(seconds)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Protections: what `hakmem run --hardened` and `--guard` set, and which of it holds on this machine."""
+"""Has the options that `hakmem run --hardened` and `--guard` set, and checks which protections work on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hakmem.library import HARDENED_NAME, hardened_library
 HARDENED = {"hardened": "1"}
 GUARD = {"safe_free": "1", "guard_sample": "1m"}
 MADV_GUARD_INSTALL = 102
-MAPS_OF_GUARD = 2  # a guard page by PROT_NONE splits a mapping, and its end splits another
+MAPS_OF_GUARD = 2  # a guard page by PROT_NONE splits a mapping in up to three
 TRY_S = 30
 NO_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
 OVERFLOW = """
@@ -61,7 +61,7 @@ def hardened(library: Path) -> Iterator[Line]:
 
 
 def said_about(mistake: str, library: Path, **options: str) -> str | None:
-    """Makes the mistake, in a small program: a preload fails silently. None if it did not end."""
+    """Makes the mistake in a small program, because a preload fails silently. Returns its stderr, or None if it did not end."""
     return said_by([sys.executable, "-I", "-S", "-c", NO_CORE_FILE + mistake], library, TRY_S, **options)
 
 
@@ -85,7 +85,7 @@ def checked_copies(library: Path) -> Line:
 
 
 def guard_advice_works() -> bool:
-    """Asks the kernel for one guard page."""
+    """Returns True if the kernel can make a guard page by madvise."""
     with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
         try:
             page.madvise(MADV_GUARD_INSTALL)
@@ -105,7 +105,7 @@ def guard_pages(system: System, works: Callable[[], bool] = guard_advice_works) 
 
 
 def core_files(system: System) -> Line:
-    """Where a program that a protection ends leaves its state."""
+    """Returns the line that says where core files go. A program that a protection ends leaves its state there."""
     pattern = system.text("proc/sys/kernel/core_pattern")
     soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
     if pattern and pattern.startswith("|"):

@@ -1,6 +1,6 @@
-"""hakmem record: executes a program with libhakmem-record.so, which notes each call of malloc and its kin in a file for each process.
+"""hakmem record: executes a program with libhakmem-record.so, which notes the calls of the malloc family in one file for each process.
 
-The library passes the calls on to the allocator that the program has without it. docs/RECORDING.md has the format.
+The library passes the calls on to the allocator that the program would have without it. docs/RECORDING.md describes the format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Request:
 
 
 def beside(library: Path, name: str) -> Path:
-    """In the library's folder (a build, a wheel), in lib/ and bin/ of the same prefix, or in a package's folder below lib/."""
+    """Returns the file with this name that belongs to the library. It is in the library's folder (a build or a wheel), in the package's subfolder, or
+    in bin/ of the same prefix."""
     folders = [library.parent, library.parent / FOLDER, library.parent.parent / "bin", library.parent.parent.parent / "bin"]
     found = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if found is None:
@@ -49,7 +50,7 @@ def environment_for(request: Request) -> dict[str, str]:
 
 
 def make_folder(folder: Path) -> Path:
-    """An empty one: recordings of two runs would be taken for one."""
+    """Creates the folder, and returns it. It must not have recordings, because those of two runs would be taken for one run."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.glob(f"*{SUFFIX}")):
         raise Trouble(f"{folder} holds recordings already: remove it, or name another folder (--output)", USAGE)

@@ -1,6 +1,6 @@
 """hakmem replay: plays a recording on each allocator of this machine, in interleaved rounds, and compares them.
 
-What is played are the calls of malloc and its kin, and writes to each page of the blocks: not what the program does between.
+The player makes the recorded calls of the malloc family, and writes to the pages of the blocks. It does not repeat the rest of the program.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hakmem.tune import progress
 ALONE = Allocator("(player alone)", None)
 RECORDED = "(as recorded)"
 MARGIN = 32 << 20
-WIDE = 90  # columns
-SHORT_US = 100_000  # less CPU time than this is mostly noise
+WIDE = 90  # columns of a wide terminal
+SHORT_US = 100_000  # a CPU time below this is mostly noise
 SEED = 7
 Played = dict[str, float]
 
@@ -62,7 +62,7 @@ FIGURES = (
 
 @dataclass
 class Contest:
-    """What each allocator took in each round; an allocator that fails once is out."""
+    """The figures of each allocator in each round. An allocator that fails once is excluded."""
 
     runs: dict[str, list[Played]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def replay(plan: Plan, console: Console) -> None:
 
 
 def choose(plan: Plan, player: Path, prepared: Path) -> tuple[Path, dict]:
-    """A folder's largest file: of a program with children, the process that allocates most."""
+    """Returns the recording to play, and its sums. In a folder, it is the largest file, which is that of the process that allocates most."""
     path = plan.recording
     if path.is_dir():
         files = sorted(path.glob(f"*{SUFFIX}"), key=lambda file: (file.stat().st_size, file.stat().st_mtime_ns))
@@ -113,7 +113,7 @@ def read(player: Path, path: Path, prepared: Path, cut: bool) -> dict:
 
 
 def recorded_heap_kib(said: dict) -> float:
-    """Peak RSS without files, and without what was there before main."""
+    """Returns the peak RSS without pages of files, and without what was resident before main."""
     return max(0, said["peak_rss_kib"] - said["file_rss_kib"] - said["first_anon_kib"])
 
 
@@ -148,7 +148,7 @@ def compete(library: Path, player: Path, prepared: Path, members: list[Allocator
 
 
 def play(launch: Launcher, allocator: Allocator, said: dict, contest: Contest, counted: bool) -> None:
-    """One run; the first of each is not counted."""
+    """Runs the player once. The first run of each allocator is not counted."""
     if allocator.name in contest.refused:
         return
     played, why = run(launch, allocator)
@@ -175,7 +175,7 @@ def run(launch: Launcher, allocator: Allocator) -> tuple[Played, str]:
 
 
 def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
-    """What makes the run no measurement; empty: nothing."""
+    """Returns why the run cannot be used as a measurement, or an empty text if it can."""
     if allocator is ALONE:
         return ""
     if not allocator.serves(str(played["malloc_from"])):
@@ -188,7 +188,7 @@ def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
     return next((f"it played {played[key]:.0f} {key} of {value}" for key, value in expected.items() if played[key] != value), "")
 
 
-# What is said
+# The output
 
 
 def able_of(members: list[Allocator], contest: Contest) -> list[str]:
@@ -228,7 +228,7 @@ def show(contest: Contest, members: list[Allocator], said: dict, rounds: int, co
 
 
 def cells_of(contest: Contest, name: str, base: str, wide: bool) -> list[str]:
-    """A narrow screen has no room for the interval of faults, which hardly vary."""
+    """Returns the cells of a row. On a narrow screen, the ratio of faults has no interval, because faults hardly vary."""
     cells = [name]
     for figure in FIGURES:
         found = None if name == base else contest.ratio(name, base, figure.key)
@@ -238,7 +238,7 @@ def cells_of(contest: Contest, name: str, base: str, wide: bool) -> list[str]:
 
 
 def verdicts(contest: Contest, members: list[Allocator], base: str) -> list[str]:
-    """The best in CPU time and in memory, and who cannot be told from it."""
+    """Returns sentences that name the best allocator in CPU time and in memory, and those that are not significantly worse."""
     found = []
     for figure, what in ((FIGURES[0], "Least CPU time"), (FIGURES[1], "Least memory")):
         able = able_of(members, contest)

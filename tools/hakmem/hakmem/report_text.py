@@ -1,4 +1,4 @@
-"""hakmem report: output on the terminal."""
+"""hakmem report: prints reports on the terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def headline(report: Report) -> Text:
 
 
 def series_table(reports: list[Report]) -> RenderableType:
-    """The first, highest and last value of each figure."""
+    """Returns a table with the first, highest and last value of each figure."""
     table = plain_table(f"Over {len(reports)} reports", "", "first", "highest", "last")
     for title, path in (
         ("resident", ("resident",)),

@@ -1,4 +1,4 @@
-"""JSON reports of the library, single or as a series; missing keys are None."""
+"""Reads JSON reports of the library, single ones or a series. Missing keys are None."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from hakmem import wire
 from hakmem.trouble import NO_INPUT, Trouble
 
-# The meaning of each part in a few words; see docs/STATS.md.
+# The meaning of each part in a few words. docs/STATS.md explains them in full.
 PARTS = {
     "live": "live blocks of up to 1 MiB",
     "large_live": "live blocks of more than 1 MiB",
@@ -54,7 +54,7 @@ class Report:
 
     @property
     def seconds(self) -> float | None:
-        """Since the start of the program."""
+        """Returns the time since the start of the program."""
         ms = self.number("time_ms")
         return None if ms is None else ms / 1000
 
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def parts(self) -> dict[str, float]:
-        """The parts of the resident memory; if unknown, of the mapped memory."""
+        """Returns the parts of the resident memory, or, if these are unknown, of the mapped memory."""
         return self.numbers("resident_parts") or self.numbers("mapped", "parts")
 
     @property
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def misses(self) -> float | None:
-        """Misses of the whole process: the sum over the tiers, or a counter."""
+        """Returns the misses of the whole process, from the tiers or from a counter."""
         by_tier = [row["misses"] for row in self.tiers if "misses" in row]
         return sum(by_tier) if by_tier else self.number("counters", "misses")
 
@@ -90,7 +90,7 @@ class Report:
         return self.rows("tiers")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Values of other types than the schema's are left out, as if missing."""
+        """Returns the rows of a list. Values whose type is not that of the schema are left out, as if they were missing."""
         rows = self.at(name)
         found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         return [{key: value for key, value in row.items() if number_or_name(key, value)} for row in found]
@@ -102,7 +102,7 @@ class Report:
 
     @property
     def policy(self) -> dict[str, object]:
-        """The knobs, beside the state or in groups."""
+        """Returns the knobs, which a report has beside the state or in groups."""
         return dict(flat(self.at("policy"), but="state"))
 
 
@@ -128,7 +128,7 @@ def class_hit_rate(row: dict[str, Any]) -> float | None:
 
 
 def parse(text: str, written: float = 0.0) -> Report | None:
-    """Returns None for incomplete text, as of a report being written, and for any other file."""
+    """Returns the report, or None if the text is not a complete report. A report that is being written is incomplete."""
     try:
         data = wire.loads(text)
     except ValueError:
@@ -144,7 +144,7 @@ def read(path: Path) -> Report | None:
 
 
 def read_all(paths: Iterable[Path]) -> list[Report]:
-    """Reads all reports, sorted by time. Requires reports of a single process."""
+    """Returns all reports, sorted by time. They must be of a single process."""
     return in_order(read_each(paths))
 
 
@@ -153,7 +153,7 @@ def of_many(found: Iterable[Report]) -> bool:
 
 
 def read_each(paths: Iterable[Path]) -> list[Report]:
-    """Reads all reports, of any processes."""
+    """Returns all reports, which may be of several processes."""
     found = []
     for path in paths:
         read_here = read_one(path)
@@ -164,7 +164,7 @@ def read_each(paths: Iterable[Path]) -> list[Report]:
 
 
 def read_one(path: Path) -> list[Report]:
-    """The report in a file, or those in a folder. Raises Trouble if any cannot be read."""
+    """Returns the report in a file, or those in a folder. Raises Trouble if a file cannot be read."""
     if path.suffix == ".prom":
         raise Trouble(f"{path}: an OpenMetrics report; `hakmem report` reads JSON (HAKMEM_REPORT=FILE.json)", NO_INPUT)
     try:
@@ -178,7 +178,7 @@ def read_one(path: Path) -> list[Report]:
 
 
 def in_order(found: list[Report]) -> list[Report]:
-    """Sorts by the program's clock if all reports have it, else by file time. Requires reports of a single process."""
+    """Sorts the reports by the program's clock if all of them have it, otherwise by file time. They must be of a single process."""
     processes = {report.number("process") for report in found}
     if of_many(found):
         listed = ", ".join(f"{process:.0f}" for process in sorted(process or 0 for process in processes))

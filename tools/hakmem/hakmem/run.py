@@ -1,4 +1,4 @@
-"""hakmem run: executes a program on HAKMEM in place of the tool, with its own exit code, signals and terminal."""
+"""hakmem run: executes a program on HAKMEM in place of the tool, so that it has its own exit code, signals and terminal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EVERY_MS = 1000
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `hakmem run`. live: None means True unless a report is requested. What --hardened and --guard set gives way to
-    options and variables."""
+    """The options of `hakmem run`. If `live` is None, it is True unless a report is requested. Options and environment variables take precedence
+    over what --hardened and --guard set."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     report: str | None = None
@@ -35,7 +35,7 @@ def run(command: list[str], request: Request) -> None:
 
 
 def execute(command: list[str], environment_of: Callable[[], dict[str, str]], done: str, warnings: Iterable[str] = ()) -> None:
-    """Starts the program in place of this process, with a warning if nothing will be done to it."""
+    """Starts the program in place of this process. Prints a warning if the preload will have no effect on it."""
     program = find_program(command[0])
     environment = environment_of()
     reason = elf.why_not_served(program, first_preloaded(environment))
@@ -65,7 +65,8 @@ def environment_for(request: Request) -> dict[str, str]:
 
 
 def absolute(path: str | None) -> str | None:
-    """The program may change its directory before the library opens the file; - is stderr. A folder ends in a slash, and is created."""
+    """Returns the absolute path, because the program may change its directory before the library opens the file. - is stderr. A path that ends in a
+    slash is a folder, which is created."""
     if path is None or path == "-":
         return path
     if path.endswith("/"):
@@ -81,5 +82,5 @@ def parse_setting(setting: str) -> tuple[str, str]:
 
 
 def profile_value(profile: str | None) -> str | None:
-    """The path of an existing file, else the name of a profile."""
+    """Returns the absolute path if the file exists. Otherwise the value is the name of a profile."""
     return str(Path(profile).resolve()) if profile and Path(profile).is_file() else profile

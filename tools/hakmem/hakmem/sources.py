@@ -1,5 +1,5 @@
-"""Names the code behind addresses: function, file and line, by llvm-symbolizer, eu-addr2line, addr2line or pyelftools, whichever is
-there; at the least by the file's own symbols."""
+"""Finds the function, file and line of addresses. It uses llvm-symbolizer, eu-addr2line, addr2line or pyelftools, whichever is installed. Without
+them, it uses the symbols of the file."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
 SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<")
 TOOL_S = 120
 STT_FUNC = 2
-# What a compiler adds to the name of a copy that it made of a function.
+# Matches what a compiler adds to the name of a function when it makes a copy of the function.
 CLONE = re.compile(r"(?: \[clone [^]]*\]| \(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv)(?:\.\d+)*)+$")
 OWN = re.compile(r"/libhakmem[^/]*$")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One function; an inlined one comes before its caller."""
+    """A function in a call stack. An inlined function comes before its caller."""
 
     function: str
     file: str = ""
@@ -45,12 +45,12 @@ class Frame:
 
     @property
     def text(self) -> str:
-        """The file without its folders."""
+        """Returns the function and the line. The file has no folders."""
         return f"{self.function} ({os.path.basename(self.file)}:{self.line})" if self.file else self.function
 
     @property
     def is_the_programs(self) -> bool:
-        """True if a line of the program's own sources is known."""
+        """Returns True if the line is known and belongs to the program's own sources."""
         return bool(self.file) and not self.file.startswith(SYSTEM_SOURCES) and not self.module.startswith(SYSTEM)
 
     def __str__(self) -> str:
@@ -58,8 +58,8 @@ class Frame:
 
 
 class Sources:
-    """Of one process, profile or report. written: files that changed since are not asked for names. symbols: a folder with the files as
-    they were then, by path or by name."""
+    """Knows the functions of the addresses of one process, profile or report. Files that were changed after the time `written` are not used.
+    `symbols` is a folder that has the files as they were then, by path or by name."""
 
     def __init__(self, maps: str, pid: int | None = None, written: float = math.inf, symbols: Path | None = None) -> None:
         self.maps = sorted((mapping for mapping in mappings(maps) if mapping.path.startswith("/")), key=lambda one: one.start)
@@ -72,7 +72,7 @@ class Sources:
         return self.maps[at] if at >= 0 and address < self.maps[at].end else None
 
     def file_of(self, path: str) -> str | None:
-        """The file that is what the process ran; in a container, it lies in the process's own root."""
+        """Returns the file that the process ran, or None. The file of a process in a container is in the process's own root."""
         if self.symbols:
             places = (self.symbols / path.lstrip("/"), self.symbols / Path(path).name)
             return next((str(place) for place in places if place.is_file()), None)
@@ -84,7 +84,7 @@ class Sources:
             return None
 
     def learn(self, stacks: Iterable[tuple]) -> None:
-        """Looks up all addresses at once. A return address names the instruction after the call."""
+        """Looks up all addresses at once. A return address is that of the instruction after the call, so the byte before it is looked up."""
         by_path: dict[str, dict[int, int]] = defaultdict(dict)
         for address in {address for stack in stacks for address in stack} - set(self.known):
             mapping = self.mapping(address - 1)
@@ -105,7 +105,7 @@ class Sources:
             self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [Frame(name, module=path)]
 
     def frames(self, stack: tuple) -> list[Frame]:
-        """Innermost first, without HAKMEM's own."""
+        """Returns the frames of a stack, the innermost first, without those of HAKMEM."""
         found = [frame for address in stack for frame in self.known.get(address, [Frame(f"0x{address:x}")])]
         while len(found) > 1 and OWN.search(found[0].module):
             found = found[1:]
@@ -113,7 +113,8 @@ class Sources:
 
 
 def blame(frames: list[Frame]) -> Frame:
-    """The innermost frame of the program's own sources; else the innermost that has a line; else the innermost."""
+    """Returns the frame that is reported for a stack. It is the innermost frame of the program's own sources. Without one, it is the innermost frame
+    that has a line, or else the innermost frame."""
     for good in (lambda frame: frame.is_the_programs, lambda frame: bool(frame.file)):
         for frame in frames:
             if good(frame):
@@ -125,7 +126,7 @@ Answer = list  # of (function, file, line)
 
 
 def tools() -> Iterator[tuple[str, Callable[[str, str, list[int]], dict[int, Answer]]]]:
-    """The programs that are here, the best first, and how each is asked."""
+    """Yields the installed programs, the best first, and the function that uses each of them."""
     ways = {"llvm-symbolizer": by_llvm, "eu-addr2line": by_addr2line, "addr2line": by_addr2line, "llvm-addr2line": by_addr2line}
     for tool, way in ways.items():
         path = shutil.which(tool)
@@ -134,7 +135,7 @@ def tools() -> Iterator[tuple[str, Callable[[str, str, list[int]], dict[int, Ans
 
 
 def look_up(file: str, places: list[int]) -> dict[int, Answer]:
-    """Empty if no tool is there, or none can read the file."""
+    """Returns the frames of each place. The result is empty if no program is installed, or if none can read the file."""
     for path, way in tools():
         try:
             return way(path, file, places)
@@ -150,7 +151,7 @@ def lines_of(command: list[str], places: list[int]) -> list[str]:
 
 
 def source_of(text: str) -> tuple[str, int]:
-    """ "file:line", "file:line:column", perhaps with " (discriminator 2)"; "??:0" is ("", 0)."""
+    """Parses "file:line" or "file:line:column", also if " (discriminator 2)" follows. Returns ("", 0) for "??:0"."""
     found = re.match(r"(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", text)
     if found is None or found[1].startswith(UNKNOWN) or int(found[2]) == 0:
         return "", 0
@@ -158,7 +159,7 @@ def source_of(text: str) -> tuple[str, int]:
 
 
 def by_llvm(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
-    """Pairs of lines for each place, then a blank line."""
+    """Asks llvm-symbolizer, which prints pairs of lines for each place, and then a blank line."""
     lines = iter(lines_of([tool, "--functions=linkage", "--demangle", "--inlining", f"--obj={file}"], places))
     found: dict[int, Answer] = {}
     for place in places:
@@ -171,7 +172,7 @@ def by_llvm(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
 
 
 def by_addr2line(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
-    """-a: the place, then pairs of lines."""
+    """Asks addr2line, which prints the place because of -a, and then pairs of lines."""
     lines = iter(lines_of([tool, "-a", "-C", "-f", "-i", "-e", file], places))
     found: dict[int, Answer] = {}
     answer: Answer = []
@@ -222,7 +223,7 @@ def line_rows(dwarf: object) -> Iterator[tuple[int, str, int]]:
 
 
 class Symbols:
-    """A file's functions by address, and its addresses by offset."""
+    """Finds the functions of a file by their addresses, and converts offsets in the file to addresses."""
 
     def __init__(self, file: str) -> None:
         self.segments, self.starts, self.names = symbols_of(file)
@@ -262,7 +263,7 @@ def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
 
 
 def short(path: str) -> str:
-    """A path below the current folder without it."""
+    """Returns the path relative to the current folder, if it is below that folder."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

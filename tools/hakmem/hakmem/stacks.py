@@ -1,4 +1,4 @@
-"""Call stacks of sampled blocks, from a JSON report (`sampled`) or a heap profile, with the names of their functions."""
+"""Reads the call stacks of sampled blocks from a JSON report (`sampled`) or a heap profile, and finds the names of their functions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Stack:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The same for two versions of a program: functions, no lines."""
+        """Returns the functions without lines, so that the key is the same for two versions of a program."""
         return tuple(frame.function for frame in self.frames)
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """live and pinned: of all stacks, also of those that are not listed."""
+    """The stacks of a report. `live` and `pinned` are the sums of all stacks, including those that are not listed."""
 
     mean: int
     live: int
@@ -45,7 +45,7 @@ class Raw:
 
 
 def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
-    """One for each stack of functions, those with the most bytes first."""
+    """Returns one stack for each distinct list of functions. Those with the most bytes come first."""
     sources.learn(one.addresses for one in raw)
     merged: dict[tuple[str, ...], Stack] = {}
     for one in raw:
@@ -60,7 +60,7 @@ def added(one: Stack, other: Stack) -> Stack:
 
 
 def of_report(report: Report, symbols: Path | None = None) -> Stacks | None:
-    """None where no block was sampled."""
+    """Returns the stacks of a report, or None if no block was sampled."""
     mean = whole(report.number("sampled", "mean"))
     if not mean:
         return None
@@ -90,6 +90,6 @@ def of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: P
 
 
 def scaled(site: Site, mean: int) -> Raw:
-    """As pprof does it: by the mean size of the live samples."""
+    """Scales a site as pprof does, by the mean size of the live samples."""
     part = picked(site.live_bytes / site.live_blocks, mean)
     return Raw(site.stack, round(site.live_bytes / part), round(site.live_blocks / part), 0)

@@ -23,7 +23,7 @@ def place_of(line: str) -> Place | None:
 
 
 def look_up(places: set[Place]) -> dict[Place, list[tuple[str, str, int]]]:
-    """Function, file and line, an inlined function before its caller."""
+    """Returns the function, file and line of each place. An inlined function comes before its caller."""
     if not any(sources.tools()):
         raise Trouble("addr2line is needed (Debian: binutils)")
     by_module: dict[str, set[int]] = defaultdict(set)
@@ -34,7 +34,7 @@ def look_up(places: set[Place]) -> dict[Place, list[tuple[str, str, int]]]:
 
 
 def symbolized(lines: Iterable[str]) -> Iterator[str]:
-    """The same lines; behind each frame, a line for each function of the source that it stands in."""
+    """Yields the same lines. After each frame, it adds a line for each source function that contains the address."""
     text = list(lines)
     places = {place for place in map(place_of, text) if place}
     found = look_up(places) if places else {}

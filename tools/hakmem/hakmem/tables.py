@@ -1,4 +1,4 @@
-"""The tables shared by `hakmem top` and `hakmem report`, in rich."""
+"""Makes the tables that `hakmem top` and `hakmem report` share, with the library rich."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hakmem.options import option_text
 from hakmem.reports import PARTS, Report, class_hit_rate
 
 BAR = 24
-LEAST_REASON = 20  # columns, below which a reason says nothing
-# The cells of a size class or a tier, by column.
+LEAST_REASON = 20  # a reason in fewer columns is useless
+# Maps each column to the text of its cell for a size class or a tier.
 CELLS: dict[str, Callable[[dict], str]] = {
     "class": lambda row: bytes_text(row.get("size")),
     "tier": lambda row: str(row.get("tier", MISSING)),
@@ -64,7 +64,7 @@ def moment_text(report: Report) -> str:
 
 
 def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
-    """At most so many; the smallest as one."""
+    """Returns at most `most` parts. The smallest ones are shown as one sum."""
     if most is None or len(parts) <= most:
         return parts
     kept = sorted(parts, key=lambda name: -parts[name])[: max(0, most - 1)]
@@ -92,7 +92,8 @@ def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained
 def class_table(
     rows: Sequence[dict], rates: Sequence[str] | None = None, dense: bool = False, tiers: bool = True, heading: Callable[[str], str] = str
 ) -> Table:
-    """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
+    """Returns the table of size classes. If `rates` is given, it shows these allocations per second in place of the totals. `heading` returns the
+    heading of a column."""
     columns = ["class", *(["tier"] if tiers else []), "served", "hits", "live", "in bins", "in slabs"]
     heads = [heading("allocs/s" if rates and name == "served" else name) for name in columns]
     cells = [[rates[at] if rates and name == "served" else CELLS[name](row) for name in columns] for at, row in enumerate(rows)]
@@ -146,7 +147,7 @@ def decision_table(decisions: Iterable[Decision], title: str = "Last decisions",
 
 
 def group_table(groups: Sequence[Group], most: int) -> Table:
-    """Decisions about single bins, one row for each class."""
+    """Returns the table of decisions about single bins, with one row for each class."""
     more = len(groups) - most
     title = "Decisions about single size classes" + (f" ({more} classes not shown)" if more > 0 else "")
     return plain_table(title, "class", "what", "decisions", "last at", "first → last", rows=map(group_cells, groups[:most]), words=2)

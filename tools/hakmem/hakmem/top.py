@@ -1,4 +1,4 @@
-"""hakmem top: a live view of one process on HAKMEM."""
+"""hakmem top: shows a live view of one process on HAKMEM."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ DECISIONS = 6
 LOOK_S = 0.2
 FIRST_REPORT_S = 5.0
 WIDE = 156
-TALL = 36  # lines, from which titles, rules and blank lines have room
+TALL = 36  # lines of a screen that has room for titles, rules and blank lines
 HEAD = 1
 FOOT = 1
 WIDE_FOOT = 64
-LEAST_ROWS = 2  # of the table, and one decision, before the parts are summed up
+LEAST_ROWS = 2  # least rows of the table; if there is no room for them and one decision, the smallest parts are summed
 TITLED = 4  # lines of a blank, a title, headings and a rule
 RATE = 9  # columns of a rate
 RATES_WIDTH = 8 * (RATE + 1) - 1
 GRID_GAP = 2
-SHELL_LINES = 2  # that this process has ended, and the shell's prompt
+SHELL_LINES = 2  # for "process ... has ended" and the shell's prompt
 LEAST_BAR = 6
 PARTS_AND_POLICY = 58  # columns of the parts without bars, the policy, and the gaps
 PIPE_HEIGHT = 50
 
-# The columns to sort by; those of the first group begin with the largest value.
+# The columns to sort by, in each table. Columns that are not in ASCENDING begin with the largest value.
 SORTS = {
     "classes": ("allocs/s", "class", "hits", "live", "in bins", "in slabs"),
     "threads": ("cpu", "thread", "name", "state", "cpu time", "allocs/s", "cached"),
@@ -81,7 +81,7 @@ REMOTE_FREES, PURGED = figure("counters", "remote_frees"), figure("counters", "p
 
 @dataclass(frozen=True)
 class Step:
-    """The interval between two reports; or since the start of the program, if there is only one."""
+    """The interval between two reports. If there is only one report, it begins at the start of the program."""
 
     before: Report | None
     now: Report
@@ -99,7 +99,7 @@ class Step:
         return hit_rate(self.grown(MALLOCS), self.grown(misses))
 
     def class_rates(self) -> list[tuple[dict, float]]:
-        """The busiest classes first, with their allocations per second."""
+        """Returns the classes with their allocations per second, the busiest first."""
         before = {row.get("size"): row.get("served") or 0 for row in self.before.classes} if self.before else {}
         grown = [(row, max(0, (row.get("served") or 0) - before.get(row.get("size"), 0))) for row in self.now.classes]
         rated = [(row, count / self.seconds if self.seconds > 0 else 0.0) for row, count in grown]
@@ -108,7 +108,7 @@ class Step:
 
 @dataclass
 class View:
-    """What the keys have chosen. note: stands in place of the keys until the next one is pressed."""
+    """What the user has chosen with keys. `note` is shown in place of the list of keys until the next key is pressed."""
 
     table: str = "classes"
     column: int = 0
@@ -161,7 +161,7 @@ def step_of(before: Report | None, now: Report, alive_s: float) -> Step:
 
 
 def rates_table(step: Step, width: int) -> Group:
-    """On a narrow screen, in two rows."""
+    """Returns the table of rates, which has two rows on a narrow screen."""
     now = step.now
     cells = {
         "allocs/s": short_text(step.rate(MALLOCS)),
@@ -201,8 +201,8 @@ def frame(
     threads: Sequence[ThreadRow] = (),
     keys_shown: bool = False,
 ) -> RenderableType:
-    """Shows as many rows and decisions as fit; the table beside the parts on a wide terminal. A low or narrow terminal has no titles,
-    rules and blank lines; a very low one sums up the smallest parts."""
+    """Returns the whole view, with as many rows and decisions as fit. On a wide terminal, the table is beside the parts. On a low or narrow terminal,
+    there are no titles, rules and blank lines. On a very low one, the smallest parts are shown as one sum."""
     view = view or View()
     height -= FOOT if keys_shown else 0
     dense = height < TALL or width < RATES_WIDTH
@@ -234,7 +234,7 @@ def frame(
 
 
 def head_line(title: str, step: Step) -> Text:
-    title = "".join(letter if letter.isprintable() else " " for letter in title)  # a command may hold lines
+    title = "".join(letter if letter.isprintable() else " " for letter in title)  # a command may contain newlines
     since = f"rates over {time_text(step.seconds)}  " if step.before else "rates since its start  "
     return Text.assemble(("hakmem top  ", "bold cyan"), (since, "dim"), title, no_wrap=True, overflow="ellipsis")
 
@@ -272,7 +272,7 @@ def sorted_classes(step: Step, view: View) -> list[tuple[dict, float]]:
 
 
 def threads_of(step: Step, threads: Sequence[ThreadRow]) -> list[ThreadRow]:
-    """With what the report tells of them: the 64 that hold the most."""
+    """Returns the threads, with what the report says about them. The report has only the 64 threads that hold the most memory."""
     now, before = ({row.get("thread"): row for row in report.rows("thread_lines")} if report else {} for report in (step.now, step.before))
     return [replace(row, **held(now.get(row.thread.number), before.get(row.thread.number), step.seconds)) for row in threads]
 
@@ -285,7 +285,7 @@ def held(now: dict | None, before: dict | None, seconds: float) -> dict[str, flo
     return {"rate": rate, "cached": (now.get("bins") or 0) + (now.get("depots") or 0)}
 
 
-# The value of each column, and its text.
+# For each column, the function that returns its value, and the function that formats the value.
 THREADS: dict[str, tuple[Callable[[ThreadRow], Any], Callable[[Any], str]]] = {
     "name": (lambda row: row.thread.name, str),
     "thread": (lambda row: row.thread.number, str),
@@ -309,7 +309,7 @@ def thread_table(threads: Sequence[ThreadRow], view: View, rows: int, dense: boo
 
 
 class Monitor:
-    """The latest complete report of a process, and the frame that shows it."""
+    """Has the latest complete report of a process, and makes the frame that shows it."""
 
     def __init__(self, watched: Process, save: Path | None = None) -> None:
         self.process, self.save = watched, save
@@ -328,7 +328,7 @@ class Monitor:
         self.threads_before, self.looked_at = now, at
 
     def look(self) -> bool:
-        """Returns True for a new report."""
+        """Reads the report. Returns True if it is new."""
         report = reports.read(self.file)
         last = self.step.now if self.step else None
         if report is None or (last and (report.data == last.data or report.written == last.written)):
@@ -352,7 +352,7 @@ class Monitor:
             time.sleep(LOOK_S)
 
     def frame(self, console: Console, spare: int = 0, keys_shown: bool = False) -> RenderableType:
-        """spare: lines of the screen to leave free."""
+        """Returns the frame to show, which leaves `spare` lines of the screen free."""
         if not self.step:
             return ""
         if self.view.help and keys_shown:
@@ -364,7 +364,7 @@ class Monitor:
 
 @contextmanager
 def keys() -> Iterator[bool]:
-    """Delivers keys without waiting for a newline. Yields False without a terminal."""
+    """Makes the terminal deliver keys without waiting for a newline. Yields False if there is no terminal."""
     if not sys.stdin.isatty():
         yield False
         return
@@ -377,7 +377,7 @@ def keys() -> Iterator[bool]:
 
 
 def pressed(terminal: bool) -> list[str]:
-    """The keys since the last look, for which it waits a moment; q at the end of the input."""
+    """Waits a moment for keys, and returns those that were pressed. Returns q at the end of the input."""
     if not terminal:
         time.sleep(LOOK_S)
         return []
@@ -389,7 +389,7 @@ def pressed(terminal: bool) -> list[str]:
 
 
 def obey(key: str, watch: Monitor, flame: Flame) -> bool:
-    """Returns False for the key that ends the view."""
+    """Does what the key asks for. Returns False if the key ends the view."""
     view = watch.view
     view.note = ""
     if view.help:
@@ -423,7 +423,7 @@ def top(pid: int, once: bool, save: Path | None, console: Console, view: View | 
         follow(watch, console, flame)
     finally:
         flame.end()
-    if console.is_terminal:  # the view had a screen of its own, which is gone
+    if console.is_terminal:  # prints the last frame again, because the view was on an alternate screen
         console.print(watch.frame(console, spare=SHELL_LINES))
     if flame.note:
         console.print(flame.note)
@@ -432,7 +432,7 @@ def top(pid: int, once: bool, save: Path | None, console: Console, view: View | 
 
 
 def follow(watch: Monitor, console: Console, flame: Flame) -> None:
-    """Until the process ends or the user quits, by a key or Ctrl-C."""
+    """Shows the view until the process ends or the user quits, by a key or Ctrl-C."""
     size = console.size
     with (
         suppress(KeyboardInterrupt),

@@ -1,4 +1,4 @@
-"""The flame graph of now, for `hakmem top`: runs `hakmem profile PID` beside the view, which goes on."""
+"""Makes the flame graph of `hakmem top`: runs `hakmem profile PID` in the background, while the view continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command(pid: int, page: Path) -> list[str]:
 
 
 class Flame:
-    """At most one at a time."""
+    """Makes flame graphs of a process, at most one at a time."""
 
     def __init__(self, pid: int, folder: Path) -> None:
         self.pid, self.folder = pid, folder
@@ -34,7 +34,7 @@ class Flame:
         )
 
     def look(self) -> bool:
-        """Returns True when it has ended; the note then says how."""
+        """Returns True if the flame graph has just been completed or has failed. The note then says which."""
         if not self.running or self.running.poll() is None:
             return False
         said = self.running.communicate()[1]
@@ -52,6 +52,6 @@ class Flame:
 
 
 def last_line(said: str) -> str:
-    """Of a message in a box, the words."""
+    """Returns the last line of a message. A frame of box characters around it is removed."""
     lines = [line.strip(" │╭╰─╮╯") for line in said.splitlines()]
     return next((line for line in reversed(lines) if line), "it failed")[:MOST_NOTE]

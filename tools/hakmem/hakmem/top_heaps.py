@@ -1,4 +1,4 @@
-"""The table of the program's own heaps in hakmem top."""
+"""Makes the table of the program's own heaps in hakmem top."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hakmem.figures import bytes_text, count_text, cut
 from hakmem.tables import plain_table
 
 COLUMNS = ("name", "heap", "physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets")
-# Those that stay where not all have room, the most wanted first; the column to sort by comes before them.
+# The order in which columns get room if there is not enough for all. After the name, the column to sort by comes first.
 WANTED = ("name", "physical", "limit", "blocks", "refused", "live", "peak", "served", "cached", "resets", "heap")
 BYTES = ("physical", "limit", "peak", "live", "cached")
-# The columns to sort by: the first is what a full heap is seen by.
+# The columns to sort by. The first one shows best which heap is full.
 SORTS = ("physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets", "name", "heap")
-FIELDS = {"blocks": "live_blocks"}  # of the report, where the column has a shorter name
-LEAST_NAME = 15  # characters with the gap: longer names are cut for the sake of other columns
+FIELDS = {"blocks": "live_blocks"}  # names in the report of columns that have a shorter name
+LEAST_NAME = 15  # characters with the gap; a longer name is cut if other columns need the room
 
 
 def value_of(row: dict[str, Any], column: str) -> Any:
@@ -35,7 +35,7 @@ def text_of(row: dict[str, Any], column: str) -> str:
 
 
 def fitting(widths: dict[str, int], sort: str, room: int) -> tuple[list[str], int]:
-    """The columns that fit, and how wide that of the names may be."""
+    """Returns the columns that fit, and the most characters that the column of names may have."""
     least = {**widths, "name": min(widths["name"], LEAST_NAME)}
     chosen = set()
     for name in dict.fromkeys(("name", sort, *WANTED)):
@@ -48,7 +48,7 @@ def fitting(widths: dict[str, int], sort: str, room: int) -> tuple[list[str], in
 def heap_table(
     heaps: Sequence[dict[str, Any]], sort: str, descending: bool, rows: int, dense: bool, width: int, heading: Callable[[str], str]
 ) -> Table:
-    """Of the heaps in the report, which has the 32 largest; in so many columns of the terminal."""
+    """Returns the table of the heaps in the report, which has the 32 largest. `width` is the number of columns of the terminal."""
     by_number = sorted(heaps, key=lambda row: row.get("heap") or 0)
     value: Callable[[dict[str, Any]], Any] = lambda row: value_of(row, sort) or ("" if sort == "name" else 0)
     shown = sorted(by_number, key=value, reverse=descending)[:rows]

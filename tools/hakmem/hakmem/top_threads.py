@@ -1,4 +1,4 @@
-"""The threads of a process, from /proc: names, states and CPU time."""
+"""Reads the names, states and CPU times of the threads of a process from /proc."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
-NAME, STATE, USER, SYSTEM, START = 1, 2, 13, 14, 21  # of /proc/PID/task/TID/stat, whose first field is number 0
+NAME, STATE, USER, SYSTEM, START = 1, 2, 13, 14, 21  # numbers of fields of /proc/PID/task/TID/stat, counted from 0
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Thread:
     name: str
     state: str
     cpu_s: float
-    start_s: float  # after the boot
+    start_s: float  # since the boot
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ThreadRow:
 
 
 def parse(text: str) -> Thread | None:
-    """The name may hold spaces and parentheses."""
+    """Returns the thread that the line describes. The name in the line may contain spaces and parentheses."""
     number, _, rest = text.partition(" (")
     name, closed, fields = rest.rpartition(") ")
     words = fields.split()
@@ -44,7 +44,7 @@ def read(pid: int) -> dict[int, Thread]:
     for folder in folders(pid):
         try:
             thread = parse((folder / "stat").read_text(errors="replace"))
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             continue
         if thread:
             found[thread.number] = thread
@@ -59,7 +59,7 @@ def folders(pid: int) -> list[Path]:
 
 
 def rows(before: dict[int, Thread], now: dict[int, Thread], seconds: float, boot_s: float) -> Iterable[ThreadRow]:
-    """CPU between two looks; of a new thread, since its start."""
+    """Yields the threads with their share of a CPU between the two times, or, for a new thread, since its start."""
     for number, thread in now.items():
         earlier = before.get(number)
         if earlier and earlier.start_s == thread.start_s and seconds > 0:

@@ -1,4 +1,4 @@
-"""The reports of many processes, one each: their sum, a row for each process, and rows by command."""
+"""Combines the reports of many processes, one of each. Makes their sum, a row for each process, and rows by command."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hakmem.tables import plain_table
 ROWS = 20
 DRAWN = 40
 SUMMED = ("served", "resident", "resident_statm", "resident_parts", "virtual", "mapped", "idle", "counters", "threads")
-KEYED = {"tiers": "tier", "classes": "size"}  # lists of rows, and the key by which rows belong together
+KEYED = {"tiers": "tier", "classes": "size"}  # lists of rows; rows with the same value of this key are added
 NOTE = "Pages that processes share count in each of them, and a forked process begins with the counts of its parent."
 
 
 def last_of_each(reports: Iterable[Report]) -> list[Report]:
-    """The latest report of each process, the largest process first."""
+    """Returns the latest report of each process, the largest process first."""
     latest: dict[float | None, Report] = {}
     for report in sorted(reports, key=lambda report: (report.seconds or 0, report.written)):
         latest[report.number("process")] = report
@@ -46,7 +46,7 @@ def rows_added(reports: Sequence[Report], name: str, key: str) -> list[dict]:
 
 
 def total(reports: Sequence[Report]) -> Report:
-    """One report with the sums; `processes` has what belongs to each."""
+    """Returns one report with the sums. Its key `processes` has a row for each process."""
     data: dict = {"version": reports[0].at("version"), "processes": [process_row(report) for report in reports]}
     for report in reports:
         data |= {name: added(data.get(name), report.at(name)) for name in SUMMED if report.at(name) is not None}
@@ -75,7 +75,7 @@ def live(report: Report) -> float:
 
 
 def processes(report: Report) -> list[dict]:
-    """The rows of a sum; none for the report of one process."""
+    """Returns the rows of the processes in a sum. The report of one process has none."""
     rows = report.at("processes")
     return rows if isinstance(rows, list) else []
 
@@ -106,7 +106,7 @@ def process_table(rows: list[dict]) -> RenderableType:
 
 
 def commands(rows: list[dict]) -> list[tuple[str, ...]]:
-    """Command, processes, allocations, resident and live bytes; the largest first."""
+    """Returns the command, processes, allocations, resident and live bytes of each command, the largest first."""
     groups: dict[str, list[dict]] = {}
     for row in rows:
         groups.setdefault(str(row.get("command") or MISSING), []).append(row)
@@ -121,7 +121,7 @@ COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
 
 
 def memory_plot(rows: list[dict]) -> Plot:
-    """A bar for each process, stacked by part."""
+    """Returns a plot with a bar for each process, which is stacked from its parts."""
     shown = rows[:DRAWN][::-1]
     labels = [f"{row.get('command') or ''} {row.get('process')}" for row in shown]
     seen = {name for row in shown for name, size in (row.get("parts") or {}).items() if size}

@@ -1,4 +1,4 @@
-"""Errors shown to the user without a traceback; and exit codes, those of <sysexits.h> and of shells."""
+"""Defines the error that is shown to the user without a traceback, and exit codes, which are those of <sysexits.h> and of shells."""
 
 from pathlib import Path
 

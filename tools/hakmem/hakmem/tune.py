@@ -1,7 +1,7 @@
 """hakmem tune: runs a program under candidate policies, writes the best one as a profile, and reports its gain.
 
-Successive halving: all candidates run a few times, the best third again, twice as often, until one is left. It then
-runs against the default and glibc in new rounds, for the rounds that selected it are biased in its favor.
+It searches by successive halving: all candidates run, then the best third of them runs in twice as many rounds, until one is left. This one
+is then compared with the default and glibc in new rounds, because the rounds that selected it are biased in its favor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hakmem.trouble import FAILED, Trouble
 
 MOST_CANDIDATES = 200
 KEPT = 3  # one in KEPT advances
-CLOSING = 3  # programs per final round: glibc, the default, the best
+CLOSING = 3  # runs in each final round: glibc, the default, the best
 MARGIN = 32 << 20
 
 
@@ -60,7 +60,7 @@ OBJECTIVE: dict[str, Callable[[Run], float]] = {
     "both": lambda run: run["cpu_s"] * run["rss_bytes"],
 }
 WHAT = {"time": "CPU time", "memory": "peak memory", "both": "CPU time × peak memory"}
-REPORTING = ("report", "profile")  # how the options are read, not part of a profile
+REPORTING = ("report", "profile")  # these options are not written to a profile
 FIGURES = (
     ("CPU time", lambda run: run["cpu_s"], lambda value: f"{value:.3f} s"),
     ("wall time", lambda run: run["wall_s"], lambda value: f"{value:.3f} s"),
@@ -71,7 +71,7 @@ FIGURES = (
 
 @dataclass
 class Field:
-    """Runs candidates in rounds, each in random order."""
+    """Runs candidates in rounds. Each round has a random order."""
 
     launch: Launcher
     expected_code: int
@@ -94,14 +94,15 @@ class Field:
         return [of(run) for run in self.runs.get(candidate.name, [])[-last:]]
 
     def score(self, candidate: Candidate, of: Callable[[Run], float], last: int) -> float:
-        """The median ratio to the default in the same rounds."""
+        """Returns the median ratio to the default in the same rounds, or infinity if the candidate was refused or did not run."""
         values, usual = self.values(candidate, of, last), self.values(DEFAULT, of, last)
         if candidate.name in self.refused or not values or not usual:
             return math.inf
         return statistics.median(value / (base or 1e-9) for value, base in zip(values, usual))
 
     def best_so_far(self, members: Sequence[Candidate], of: Callable[[Run], float]) -> tuple[Candidate, float] | None:
-        """Of the candidates with most runs, up to one that the interrupted round lacks: the least ratio of medians."""
+        """Returns the candidate with the smallest ratio of medians to the default. It must have the most runs, or one less, because the last round
+        may have been interrupted."""
         usual = [of(run) for run in self.runs.get(DEFAULT.name, [])]
         able = [member for member in members if member.name not in self.refused]
         counts = [(member, len(self.runs.get(member.name, []))) for member in able]
@@ -119,8 +120,9 @@ def unsteady(expected: float, run: Run) -> str:
 
 
 def rehearse(launch: Launcher, folder: str, expected: int) -> tuple[Report, bool]:
-    """One uncounted run on glibc and on HAKMEM: warms the file cache, and checks that the program ends as expected and
-    that HAKMEM serves it. Returns its report, and whether it reports without a preload too: it is linked with HAKMEM."""
+    """Runs the program once on glibc and once on HAKMEM. These runs do not count. They warm the file cache, and check that the program ends as
+    expected and that HAKMEM serves it. Returns its report, and whether the program is linked with HAKMEM, which is so if it writes a report
+    without a preload."""
     plain = launch.run(GLIBC, report=f"{folder}/linked-%p.json")
     linked = any(Path(folder).glob("linked-*.json"))
     if plain["code"] in (126, 127):
@@ -145,7 +147,7 @@ def rehearse(launch: Launcher, folder: str, expected: int) -> tuple[Report, bool
 
 
 def rungs(count: int) -> list[tuple[int, int]]:
-    """The steps of successive halving: candidates and rounds."""
+    """Returns the number of candidates and of rounds for each step of successive halving."""
     found, rounds = [], 1
     while count > 1:
         found.append((count, rounds))
@@ -154,18 +156,18 @@ def rungs(count: int) -> list[tuple[int, int]]:
 
 
 def runs_of(count: int) -> int:
-    """Counts all runs; the default runs in every round, as the baseline."""
+    """Returns the number of all runs of the search. The default also runs in each round, as the baseline."""
     return sum((members + 1) * rounds for members, rounds in rungs(count))
 
 
 def within_budget(plan: Plan, run_s: float) -> Plan:
-    """Limits the final rounds to half of the budget, but to LEAST_ROUNDS at least."""
+    """Limits the final rounds to half of the budget, but never to less than LEAST_ROUNDS."""
     fit = int(plan.budget_s / 2 / run_s / CLOSING)
     return replace(plan, rounds=max(LEAST_ROUNDS, min(plan.rounds, fit)))
 
 
 def affordable(plan: Plan, run_s: float) -> int:
-    """The number of candidates that the budget allows besides the final rounds; at least two."""
+    """Returns the number of candidates that the budget allows in addition to the final rounds, which is at least two."""
     left = plan.budget_s / run_s - CLOSING * plan.rounds
     most = plan.candidates or MOST_CANDIDATES
     return max(2, next((count for count in range(most, 2, -1) if runs_of(count) <= left), 2))
@@ -182,7 +184,7 @@ def search(contest: Field, members: list[Candidate], of: Callable[[Run], float],
 
 @dataclass
 class Race:
-    """All that the search needs, and all that is left of it when it is interrupted."""
+    """Has all that the search needs, and its results when it is interrupted."""
 
     plan: Plan
     contest: Field
@@ -213,7 +215,7 @@ def tune(plan: Plan, console: Console) -> None:
 
 
 def check_output(output: Path) -> None:
-    """Before the first run, for the result of all runs goes there."""
+    """Checks before the first run that the profile can be written, because otherwise the result of all runs would be lost."""
     try:
         if output.exists():
             output.open("a").close()
@@ -246,7 +248,7 @@ def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
 
 
 def compete(race: Race, console: Console) -> Candidate | None:
-    """Returns the best candidate; None if the user interrupts."""
+    """Returns the best candidate, or None if the user interrupts the search."""
     try:
         with progress(console, race.total) as tell:
             best = search(race.contest, race.members, race.of, tell)
@@ -258,7 +260,7 @@ def compete(race: Race, console: Console) -> Candidate | None:
 
 
 class progress:
-    """A progress bar on a terminal, otherwise an occasional line."""
+    """Shows a progress bar on a terminal, and otherwise prints a line from time to time."""
 
     def __init__(self, console: Console, total: int) -> None:
         columns = (BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
@@ -281,7 +283,7 @@ class progress:
 
 
 def effective_options(library: Path, best: Candidate) -> dict[str, str]:
-    """Expands a named profile to its options, read from the reports of a small program with it and without."""
+    """Returns the options of a candidate. The options of a named profile are read from the reports of a small program with and without it."""
     if "profile" not in best.options:
         return dict(best.options)
     known, now = (options_under(library, candidate) for candidate in (DEFAULT, best))
@@ -374,5 +376,5 @@ def write_profile(plan: Plan, best: Candidate, options: dict[str, str], said: li
     try:
         plan.output.write_text(text)
     except OSError as error:
-        print(text)  # the runs are not lost
+        print(text)  # so that the result is not lost
         raise Trouble(f"{plan.output}: {error.strerror}; the profile is printed above", FAILED) from None

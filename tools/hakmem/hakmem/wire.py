@@ -1,5 +1,5 @@
-"""JSON as the library writes it: numbers of 64 bits and finite ones, text in UTF-8. Any other number is None, as if missing; half a
-character, which cannot be shown, becomes U+FFFD."""
+"""Parses JSON as the library writes it. Integers beyond 64 bits and numbers that are not finite become None, as if they were missing. An escape of
+half a character (a surrogate), which cannot be shown, becomes U+FFFD."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def finite(text: str) -> float | None:
 
 
 def loads(text: str) -> object:
-    """Raises ValueError for any other text."""
+    """Returns the value of a JSON text. Raises ValueError if the text is not JSON."""
     try:
         return json.loads(HALVES.sub(r"\\ufffd", text), parse_int=whole, parse_float=finite, parse_constant=lambda name: None)
     except RecursionError:
