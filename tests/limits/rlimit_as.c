@@ -1,9 +1,10 @@
 /* Usage: test_rlimit_as MIB...
- * Under each limit of address space: the program starts; malloc serves at least 80 % of the space that the limit leaves, for each size
- * of blocks, then returns NULL with ENOMEM, and does so again, cycle after cycle. */
+ * Under each limit of address space: the program starts; malloc serves at least 80 % of the space that the limit leaves, in whole pages,
+ * for each size of blocks, then returns NULL with ENOMEM, and does so again, cycle after cycle. */
 #include "rlimit.h"
 
 #include "support/check.h"
+#include "support/core_page.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
 
@@ -26,7 +27,8 @@ static void serve_every_size(size_t limit, size_t room)
         }
         struct chain chain = {NULL, 0};
         CHECK(chain_fill(&chain, size[i]), "limit %zu MiB, blocks of %zu: errno %d", limit >> 20, size[i], errno);
-        size_t served = chain.count * size[i];
+        size_t page = core_page(), each = size[i] < page ? size[i] : (size[i] + page - 1) / page * page;
+        size_t served = chain.count * each;
         printf("  limit %4zu MiB: %8zu blocks of %7zu bytes, %3zu %% of the %zu KiB left\n", limit >> 20, chain.count,
                size[i], served * 100 / room, room >> 10);
         CHECK(served >= room / 100 * SERVED_PERCENT, "limit %zu MiB, blocks of %zu: %zu bytes served, %zu left",

@@ -1,11 +1,12 @@
 /* Usage: test_spike MiB trim|calls|idle|beside
- * Memory after a spike (M5): so many MiB are built of blocks of many sizes, and 95 % of them freed at random, small ones by the
- * 16 KiB. Then RSS must fall to 1.3 times the live bytes:
+ * Memory after a spike (M5): so many MiB are built of blocks of many sizes, and 95 % of them freed at random, four pages of blocks at a
+ * time. Then RSS must fall to 1.3 times the live bytes:
  *   trim   after malloc_trim
  *   calls  within a million further operations, after a rest
  *   idle   while the program is idle
  *   beside the same, with another idle thread of the program */
 #include "support/check.h"
+#include "support/core_page.h"
 #include "support/procinfo.h"
 #include "support/rng.h"
 #include "support/watchdog.h"
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STRETCH = 16384, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256, STEP_MS = 10, PATIENCE_MS = 30000 };
+enum { STRETCH_PAGES = 4, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256, STEP_MS = 10, PATIENCE_MS = 30000 };
 
 struct block {
     void *at;
@@ -39,10 +40,10 @@ static void *pages(size_t bytes)
 static void build(size_t bytes)
 {
     static const size_t sizes[] = {64, 256, 1024, 4096, 8192, 12288, 16384, 24576, 32768};
-    size_t built = 0;
+    size_t built = 0, bytes_of_stretch = STRETCH_PAGES * core_page();
     for (size_t stretch = 0; built < bytes; stretch++) {
         size_t size = sizes[stretch % (sizeof sizes / sizeof *sizes)];
-        for (size_t in = 0; in < STRETCH; in += size) {
+        for (size_t in = 0; in < bytes_of_stretch; in += size) {
             blocks[count] = (struct block){malloc(size), in == 0};
             CHECK(blocks[count].at != NULL, "%zu bytes", size);
             memset(blocks[count++].at, 1, size);

@@ -1,6 +1,7 @@
 /* Usage: test_start_faults LIBRARY MOST PROGRAM [ARGUMENT...]
  * A process with HAKMEM takes at most MOST page faults more than without, by medians of runs in turn. It must not be preloaded itself. */
 #include "support/check.h"
+#include "support/core_page.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SKIPPED = 77, RUNS = 31, PAGE = 4096 };
+enum { SKIPPED = 77, RUNS = 31 };
 
 /* By vfork, because the pages that a forked child copies count as faults of the program. Returns -1 if the program cannot run. */
 static long faults_of(char **program, char *preload)
@@ -48,7 +49,7 @@ int main(int argc, char **argv)
     if (argc < 4) {
         return 2;
     }
-    if (access(argv[3], X_OK) != 0 || sysconf(_SC_PAGESIZE) != PAGE) {
+    if (access(argv[3], X_OK) != 0 || core_page() != 4096) {
         return SKIPPED;
     }
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", argv[1]);
