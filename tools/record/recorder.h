@@ -53,7 +53,9 @@ bool rec_prepare(struct rec_self *self);
 void rec_release(struct rec_self *self);
 /* The process ends: its figures go to the head. */
 void rec_finish(void);
-/* The pages of this large block that are resident, + 1; 0 if it is not large. */
+/* A page of the system, in bytes. */
+size_t rec_page_size(void);
+/* The resident bytes of this large block in REC_PAGEs, + 1; 0 if it is not large. */
 uint32_t rec_touched(const void *block);
 /* Writes one line to standard error, with the error in errno unless that is 0; nothing if descriptor 2 is another file than at the start. */
 void rec_say(const char *what, const char *why);

@@ -1,6 +1,6 @@
 /* Recording: the format of a recorded process, and how one event becomes bytes. docs/RECORDING.md describes both.
  *
- *   file    head, 4 KiB, then chunks of 64 KiB
+ *   file    head, 64 KiB, then chunks of 64 KiB: each is mapped alone, and no system has larger pages
  *   chunk   struct rec_chunk, then events; a zero head of an event ends them
  *   event   head of 2 bytes, then the fields whose lengths the head tells: order, address, size, extra
  *
@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define REC_MAGIC 0x0131434552414b48ull /* "HAKREC1", 1 */
+#define REC_MAGIC 0x0231434552414b48ull /* "HAKREC1", 2 */
 #define REC_CHUNK_MAGIC 0x4b4e4843u     /* "CHNK" */
-#define REC_HEAD_BYTES ((size_t)4096)
+#define REC_HEAD_BYTES ((size_t)65536)
 #define REC_CHUNK_BYTES ((size_t)65536)
-#define REC_PAGE ((size_t)4096)
+#define REC_PAGE ((size_t)4096) /* in which touched pages are counted; a page of the system is one, or several */
 #define REC_LARGE_BLOCK ((size_t)128 << 10) /* from here on, the pages that the program touched are counted */
 #define REC_ALWAYS_FROM ((size_t)64 << 10)  /* from here on, a sample takes all blocks */
 #define REC_SAMPLE_MOST 65536u
