@@ -96,7 +96,7 @@ static request parse(int argc, char **argv)
 /* At most half of the free memory: the machine must not begin to swap. */
 static size_t bounded_bytes(size_t mib)
 {
-    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * 4096;
+    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
     return mib > half >> 20 ? half : mib << 20;
 }
 
