@@ -2,7 +2,6 @@
  * MADV_COLLAPSE does at once what the kernel does over time: it puts the heap on huge pages, before and after the free. After the
  * trim it must not make purged pages resident again. */
 #include "support/check.h"
-#include "support/core_page.h"
 #include "support/procinfo.h"
 #include "support/rng.h"
 #include "support/watchdog.h"
@@ -19,7 +18,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-enum { BLOCK = 512, COUNT = 393216, STRETCH_PAGES = 4, FREED_PERCENT = 90, CANNOT_RUN = 77 };
+enum { BLOCK = 512, COUNT = 393216, STRETCH = 32, FREED_PERCENT = 90, CANNOT_RUN = 77 };
 #define HUGE ((uintptr_t)2 << 20)
 
 static char **blocks;
@@ -56,7 +55,6 @@ int main(void)
 {
     struct rng rng = rng_seeded(5);
     bool dies = false;
-    size_t stretch = STRETCH_PAGES * core_page() / BLOCK;
     watchdog_start(120, "the huge heap");
     blocks =
         mmap(NULL, COUNT * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -70,7 +68,7 @@ int main(void)
         return CANNOT_RUN;
     }
     for (size_t i = 0; i < COUNT; i++) {
-        dies = i % stretch ? dies : rng_below(&rng, 100) < FREED_PERCENT;
+        dies = i % STRETCH ? dies : rng_below(&rng, 100) < FREED_PERCENT;
         live += dies ? 0 : malloc_usable_size(blocks[i]);
         if (dies) {
             free(blocks[i]);
