@@ -92,7 +92,7 @@ static request parse(int argc, char **argv)
 /* Returns the bytes to touch, which are at most half of the free memory, because the machine must not begin to swap. */
 static size_t bounded_bytes(size_t mib)
 {
-    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * 4096;
+    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
     return mib > half >> 20 ? half : mib << 20;
 }
 

@@ -29,3 +29,4 @@ target_compile_definitions(hakmem_record PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_H
 target_compile_options(hakmem_record PRIVATE -fexceptions -fvisibility=hidden -ftls-model=initial-exec -fno-builtin)
 target_link_libraries(hakmem_record PRIVATE hakmem_warnings)
 target_link_options(hakmem_record PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,initfirst)
+hakmem_coarse_pages(hakmem_record ${HAKMEM_TEST_PAGE})

@@ -120,7 +120,7 @@ function(hakmem_add_c_test)
   add_executable(${target} ${T_SOURCES})
   # -fno-builtin is needed because a compiler that knows malloc removes the calls that the test is about.
   target_compile_options(${target} PRIVATE -fno-builtin ${T_OPTIONS})
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_TEST_PAGE}>:TEST_PAGE=${HAKMEM_TEST_PAGE}>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE hakmem_warnings hakmem_sanitizer Threads::Threads ${CMAKE_DL_LIBS} ${T_LIBRARIES})
   hakmem_link_test(${target} ${T_LINK})

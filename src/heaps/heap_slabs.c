@@ -4,6 +4,7 @@
 #include "policy/gate.h"
 #include "slab/slab.h"
 #include "span/meta.h"
+#include "span/page_heap.h"
 
 enum {
     SHARED_TO = 4096,      /* bytes: slabs of larger blocks share no slice */

@@ -8,6 +8,7 @@
  *   large   the blocks have mappings of their own
  *   pinned  each thread leaves one block in 64 in use */
 #include "support/check.h"
+#include "support/core_page.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
 
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 300, HEAP = 128 << 20, BLOCK = 1000, LARGE = 2 << 20, KEPT = 64, PAGE = 4096 };
+enum { MOST_THREADS = 300, HEAP = 128 << 20, BLOCK = 1000, LARGE = 2 << 20, KEPT = 64 };
 enum { MAY_STAY_KIB = 4096, OF_STACK_KIB = 8, ENOUGH_KIB = HEAP / 2 / 1024, MOST_MS = 10000 };
 enum { BLOCKS = HEAP / BLOCK };
 
@@ -135,7 +136,7 @@ int main(int argc, char **argv)
         return 2;
     }
     watchdog_start(120, "joined");
-    each = strcmp(name, "large") == 0 ? LARGE : pinned ? PAGE : BLOCK;
+    each = strcmp(name, "large") == 0 ? LARGE : pinned ? core_page() : BLOCK;
     live_kept = pinned ? KEPT : 0;
     memset(block, 0, sizeof block); /* so that `before` counts its pages */
     size_t before = procinfo_rss_kib();

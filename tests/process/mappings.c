@@ -2,6 +2,7 @@
  * program and a forked child can read and write it, none of it is locked, and smaps shows only the flags of malloc's memory.
  * If a change has no lasting effect, the next malloc must reuse the block at the same address while it is resident. */
 #include "support/check.h"
+#include "support/core_page.h"
 #include "support/watchdog.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-enum { PAGE = 4096, GUARD_INSTALL = 102, USER_MODE_ONLY = 1, CANNOT = -2 };
+enum { STEP = 4096, GUARD_INSTALL = 102, USER_MODE_ONLY = 1, CANNOT = -2 };
 
 typedef int change(char *part, size_t size);
 
@@ -99,13 +100,9 @@ static const struct row {
     {"PROT_READ|PROT_WRITE", ordinary, 0},
 };
 
-static const struct place {
+struct place {
     const char *name;
     size_t bytes, from, size;
-} places[] = {
-    {"in the middle", 8 * MIB, 3 * MIB, MIB},
-    {"a page at the end", 8 * MIB, 8 * MIB - PAGE, PAGE},
-    {"the whole", 3 * MIB / 2, 0, 3 * MIB / 2},
 };
 
 static size_t locked_kib(void)
@@ -160,7 +157,7 @@ static int policy_at(const char *p)
 
 static int holds(const char *block, size_t size, char value)
 {
-    for (size_t at = 0; at < size; at += PAGE) {
+    for (size_t at = 0; at < size; at += STEP) {
         if (block[at] != value) {
             return 0;
         }
@@ -231,6 +228,12 @@ static void try(const struct row *row, const struct place *place)
 
 int main(void)
 {
+    size_t page = core_page();
+    const struct place places[] = {
+        {"in the middle", 8 * MIB, 3 * MIB, MIB},
+        {"a page at the end", 8 * MIB, 8 * MIB - page, page},
+        {"the whole", 3 * MIB / 2, 0, 3 * MIB / 2},
+    };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
             try(&rows[r], &places[p]);

@@ -2,6 +2,7 @@
  * Tests that a process with HAKMEM takes at most MOST page faults more than without it. It compares the medians of alternating runs.
  * HAKMEM must not be preloaded into this test itself. */
 #include "support/check.h"
+#include "support/core_page.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SKIPPED = 77, RUNS = 31, PAGE = 4096 };
+enum { SKIPPED = 77, RUNS = 31 };
 
 /* Returns the page faults of the program, or -1 if it cannot run. It uses vfork, because a forked child's copied pages would count too. */
 static long faults_of(char **program, char *preload)
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
     if (argc < 4) {
         return 2;
     }
-    if (access(argv[3], X_OK) != 0 || sysconf(_SC_PAGESIZE) != PAGE) {
+    if (access(argv[3], X_OK) != 0 || core_page() != 4096) {
         return SKIPPED;
     }
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", argv[1]);

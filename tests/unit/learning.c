@@ -2,6 +2,7 @@
 #include "unit/unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,12 @@ static size_t lines_in(const char *text, const char *what)
 /* Starts the heap. The options are already set, and they take effect here. */
 static void start(void)
 {
-    static const struct fake_file files[] = {{"/proc/self/statm", "9000 700 200 1 0 1 0\n"}, {NULL, NULL}};
+    static char statm[64];
+    static const struct fake_file files[] = {{"/proc/self/statm", statm}, {NULL, NULL}};
+    size_t page = hk_system_page();
     fake_os_reset();
+    snprintf(statm, sizeof statm, "%zu %zu %zu 1 0 1 0\n", 9000 * HK_PAGE / page, 700 * HK_PAGE / page,
+             200 * HK_PAGE / page);
     fake_os.files = files;
     fake_os_capture();
     unit_start();

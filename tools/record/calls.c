@@ -191,15 +191,20 @@ int posix_memalign(void **block, size_t align, size_t size)
 static void *of_pages(void *(*next)(size_t), size_t size, size_t bytes)
 {
     if (next == NULL || !enter())
-        return next != NULL ? next(size) : rec_early_alloc(bytes, REC_PAGE);
-    return noted(REC_ALIGNED, next(size), bytes, log_of(REC_PAGE));
+        return next != NULL ? next(size) : rec_early_alloc(bytes, rec_page_size());
+    void *block = next(size);
+    if (block != NULL)
+        rec_note_alloc(REC_ALIGNED, block, bytes, log_of(rec_page_size()));
+    leave();
+    return block;
 }
 
 void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }
 
 void *pvalloc(size_t size)
 {
-    return of_pages(ready() ? rec_next.pvalloc : NULL, size, (size + REC_PAGE - 1) & ~(REC_PAGE - 1));
+    size_t page = rec_page_size();
+    return of_pages(ready() ? rec_next.pvalloc : NULL, size, (size + page - 1) & ~(page - 1));
 }
 
 size_t malloc_usable_size(void *block)

@@ -76,6 +76,8 @@ void rec_say(const char *what, const char *why)
         return; /* the failure cannot be reported */
 }
 
+size_t rec_page_size(void) { return getauxval(AT_PAGESZ); }
+
 static int64_t process(void) { return syscall(SYS_getpid); }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -92,11 +94,11 @@ static void *map_file(int file, size_t offset, size_t size)
 }
 
 /* Lengthens the file, and maps the new part. It uses fallocate, so that a full disk is an error here and not a SIGBUS at a later write. */
-static void *grow_file(int file, size_t offset, size_t size)
+static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
 {
     if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)
         return NULL;
-    return map_file(file, offset, size);
+    return map_file(file, offset, mapped);
 }
 
 /* Creates the file of the process. The name gets a second number if the file exists, because exec begins a new recording in a process that
@@ -128,7 +130,7 @@ static void fill_head(struct rec_head *head, int64_t pid)
 static struct rec_head *begin_file(int64_t pid)
 {
     int file = create_file(pid);
-    struct rec_head *head = file >= 0 ? grow_file(file, 0, REC_HEAD_BYTES) : NULL;
+    struct rec_head *head = file >= 0 ? grow_file(file, 0, REC_HEAD_BYTES, rec_page_size()) : NULL;
     if (head == NULL)
         rec_say(file_path, "this process is not recorded");
     else
@@ -168,8 +170,8 @@ static void *map_chunk(struct rec_shared *shared)
 {
     uint64_t number = __atomic_fetch_add(&shared->next_chunk, 1, __ATOMIC_RELAXED);
     int file = open(file_path, O_RDWR | O_CLOEXEC);
-    struct rec_chunk *chunk =
-        file >= 0 ? grow_file(file, REC_HEAD_BYTES + number * REC_CHUNK_BYTES, REC_CHUNK_BYTES) : NULL;
+    size_t offset = REC_HEAD_BYTES + number * REC_CHUNK_BYTES;
+    struct rec_chunk *chunk = file >= 0 ? grow_file(file, offset, REC_CHUNK_BYTES, REC_CHUNK_BYTES) : NULL;
     if (file >= 0)
         close(file);
     if (chunk == NULL)
@@ -335,12 +337,13 @@ static bool take_options(char **variables)
 
 static struct rec_shared *map_shared(void)
 {
-    void *page = mmap(NULL, REC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t bytes = rec_page_size();
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return NULL;
-    if (madvise(page, REC_PAGE, MADV_WIPEONFORK) == 0)
+    if (madvise(page, bytes, MADV_WIPEONFORK) == 0)
         return page;
-    munmap(page, REC_PAGE);
+    munmap(page, bytes);
     return NULL;
 }
 

@@ -53,7 +53,9 @@ bool rec_prepare(struct rec_self *self);
 void rec_release(struct rec_self *self);
 /* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);
-/* Returns the number of resident pages of a large block + 1, or 0 if the block is not large or the number is unknown. */
+/* Returns the bytes of a page of the system. */
+size_t rec_page_size(void);
+/* Returns the resident bytes of a large block in units of REC_PAGE, plus 1, or 0 if the block is not large or the number is unknown. */
 uint32_t rec_touched(const void *block);
 /* Writes one line to standard error, with the error of errno unless that is 0. Writes nothing if descriptor 2 is no longer the file that
  * it was when the program began. */

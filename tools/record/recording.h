@@ -1,7 +1,7 @@
 /* Recording: defines the format of a recording, which is the file of one recorded process, and encodes single events.
  * docs/RECORDING.md describes the format.
  *
- *   file    a head of 4 KiB, then chunks of 64 KiB
+ *   file    a head of 64 KiB, then chunks of 64 KiB; each is mapped by itself, and no system has larger pages
  *   chunk   struct rec_chunk, then events, which end at an event head of zero
  *   event   a head of 2 bytes, then the fields order, address, size and extra, whose lengths the head gives
  *
@@ -15,11 +15,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define REC_MAGIC 0x0131434552414b48ull /* "HAKREC1", 1 */
+#define REC_MAGIC 0x0231434552414b48ull /* "HAKREC1", 2 */
 #define REC_CHUNK_MAGIC 0x4b4e4843u     /* "CHNK" */
-#define REC_HEAD_BYTES ((size_t)4096)
+#define REC_HEAD_BYTES ((size_t)65536)
 #define REC_CHUNK_BYTES ((size_t)65536)
-#define REC_PAGE ((size_t)4096)
+#define REC_PAGE ((size_t)4096) /* the unit of touched memory; a page of the system is one or several units */
 #define REC_LARGE_BLOCK ((size_t)128 << 10) /* the touched pages of blocks of this size or more are counted */
 #define REC_ALWAYS_FROM ((size_t)64 << 10)  /* a sample takes all blocks of this size or more */
 #define REC_SAMPLE_MOST 65536u

@@ -7,20 +7,20 @@
 
 enum { PAGES_AT_ONCE = 2048 };
 
-/* Returns the number of resident pages, or UINT32_MAX if the kernel refuses. It also counts pages that only an earlier block touched. It does
+/* Returns the resident memory in units of REC_PAGE, or UINT32_MAX if the kernel refuses. Counts pages that only an earlier block touched. Does
  * not count anonymous pages that were never touched. */
-static uint32_t resident_pages(uintptr_t from, uintptr_t to)
+static uint32_t resident_pages(uintptr_t from, uintptr_t to, size_t page)
 {
     unsigned char seen[PAGES_AT_ONCE];
     uint32_t count = 0;
-    for (; from < to; from += PAGES_AT_ONCE * REC_PAGE) {
-        size_t bytes = to - from < PAGES_AT_ONCE * REC_PAGE ? to - from : PAGES_AT_ONCE * REC_PAGE;
+    for (size_t most = PAGES_AT_ONCE * page; from < to; from += most) {
+        size_t bytes = to - from < most ? to - from : most;
         if (mincore((void *)from, bytes, seen) != 0)
             return UINT32_MAX;
-        for (size_t i = 0; i < bytes / REC_PAGE; i++)
+        for (size_t i = 0; i < bytes / page; i++)
             count += seen[i] & 1;
     }
-    return count;
+    return count * (uint32_t)(page / REC_PAGE);
 }
 
 REC_COLD uint32_t rec_touched(const void *block)
@@ -29,9 +29,10 @@ REC_COLD uint32_t rec_touched(const void *block)
     if (usable < REC_LARGE_BLOCK)
         return 0;
     int error = errno;
-    uintptr_t from = (uintptr_t)block & ~(REC_PAGE - 1);
-    uintptr_t to = ((uintptr_t)block + usable + REC_PAGE - 1) & ~(REC_PAGE - 1);
-    uint32_t pages = resident_pages(from, to);
+    size_t page = rec_page_size();
+    uintptr_t from = (uintptr_t)block & ~(page - 1);
+    uintptr_t to = ((uintptr_t)block + usable + page - 1) & ~(page - 1);
+    uint32_t pages = resident_pages(from, to, page);
     errno = error;
     return pages == UINT32_MAX ? 0 : pages + 1;
 }

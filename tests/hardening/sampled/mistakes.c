@@ -1,6 +1,8 @@
 /* Usage: test_sampled_mistakes HOW
  * Makes one mistake with a sampled block of SIZE bytes, or faults in another way. Prints "bad ADDRESS", the address of the mistake. The stacks of the
  * report must show the names of the functions here. */
+#include "support/core_page.h"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 100, PAGE = 4096, OWN_STATUS = 42, RACERS = 8, CROWD = 300, ROUNDS = 400, RECOVERIES = 1000 };
+enum { SIZE = 100, OWN_STATUS = 42, RACERS = 8, CROWD = 300, ROUNDS = 400, RECOVERIES = 1000 };
 #ifdef __clang__
 #define KEPT __attribute__((noinline))
 #else
@@ -57,8 +59,8 @@ KEPT static void drop_block(void)
     __asm__ volatile("");
 }
 
-static void behind(void) { touch(say(block + SIZE + (-(uintptr_t)(block + SIZE) % PAGE))); }
-static void before(void) { touch(say(block - (uintptr_t)block % PAGE - 1)); }
+static void behind(void) { touch(say(block + SIZE + (-(uintptr_t)(block + SIZE) % core_page()))); }
+static void before(void) { touch(say(block - (uintptr_t)block % core_page() - 1)); }
 
 static void after(void)
 {
@@ -87,7 +89,7 @@ static void resize_freed(void)
 
 static void beside(void)
 {
-    char *address = (uintptr_t)block % PAGE == 0 ? block + SIZE : block - 1;
+    char *address = (uintptr_t)block % core_page() == 0 ? block + SIZE : block - 1;
     *address ^= 1;
     say(address);
     drop_block();

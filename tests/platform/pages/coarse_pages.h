@@ -8,6 +8,7 @@
 void *coarse_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
 int coarse_munmap(void *p, size_t size);
 void *coarse_mremap(void *p, size_t before, size_t size, int flags, ...);
+int coarse_mincore(void *p, size_t size, unsigned char *pages);
 long coarse_syscall(long number, ...);
 unsigned long coarse_getauxval(unsigned long type);
 

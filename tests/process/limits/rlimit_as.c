@@ -1,9 +1,10 @@
 /* Usage: test_rlimit_as MIB...
  * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space
- * that the limit leaves, and then return NULL with ENOMEM. After a free of all blocks the same must work again, many times. */
+ * that the limit leaves, in whole pages, and then return NULL with ENOMEM. After a free of all blocks the same must work again, many times. */
 #include "rlimit.h"
 
 #include "support/check.h"
+#include "support/core_page.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
 
@@ -27,7 +28,8 @@ static void serve_every_size(size_t limit, size_t room)
         }
         struct chain chain = {NULL, 0};
         CHECK(chain_fill(&chain, size[i]), "limit %zu MiB, blocks of %zu: errno %d", limit >> 20, size[i], errno);
-        size_t served = chain.count * size[i];
+        size_t page = core_page(), each = size[i] < page ? size[i] : (size[i] + page - 1) / page * page;
+        size_t served = chain.count * each;
         printf("  limit %4zu MiB: %8zu blocks of %7zu bytes, %3zu %% of the %zu KiB left\n", limit >> 20, chain.count,
                size[i], served * 100 / room, room >> 10);
         CHECK(served >= room / 100 * SERVED_PERCENT, "limit %zu MiB, blocks of %zu: %zu bytes served, %zu left",

@@ -2,6 +2,7 @@
  * Tests a program that serves the page faults of its own blocks (userfaultfd). A thread fills each page of small and large blocks at its
  * first touch. After the program unregisters and frees the blocks, their memory must be ordinary again. */
 #include "blocks.h"
+#include "support/core_page.h"
 #include "support/watchdog.h"
 
 #include <errno.h>
@@ -18,21 +19,22 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-enum { SKIPPED = 77, PAGE = 4096, ROUNDS = 4, HELD = 400 };
+enum { SKIPPED = 77, LARGEST_PAGE = 65536, ROUNDS = 4, HELD = 400 };
 
 static int faults;
+static size_t page_bytes; /* of the kernel, which the core's page is a multiple of */
 static _Atomic size_t x_served;
 
 /* Serves page faults. The first word of each page is the page's own address. */
 static void *serve(void *unused)
 {
-    static uintptr_t page[PAGE / sizeof(uintptr_t)];
+    static uintptr_t page[LARGEST_PAGE / sizeof(uintptr_t)];
     struct uffd_msg message;
     while (read(faults, &message, sizeof message) == sizeof message && message.event == UFFD_EVENT_PAGEFAULT) {
-        uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(PAGE - 1);
+        uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(page_bytes - 1);
         page[0] = at;
-        struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)page, .len = PAGE};
-        x_served++; /* must precede the ioctl, which wakes the waiting thread */
+        struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)page, .len = page_bytes};
+        x_served++; /* before the one that waits for it goes on */
         CHECK(ioctl(faults, UFFDIO_COPY, &copy) == 0, "errno %d", errno);
     }
     check_thread_done();
@@ -51,15 +53,16 @@ static void ranges(char *start, size_t size, bool on)
 static void one_block(size_t size)
 {
     char *block = malloc(size);
-    char *first = (char *)(((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
-    size_t whole = (size - (size_t)(first - block)) & ~(size_t)(PAGE - 1), before = x_served;
+    size_t page = core_page();
+    char *first = (char *)(((uintptr_t)block + page - 1) & ~(uintptr_t)(page - 1));
+    size_t whole = (size - (size_t)(first - block)) & ~(page - 1), before = x_served;
     pattern_fill(block, size, size);
     CHECK(madvise(first, whole, MADV_DONTNEED) == 0, "errno %d", errno);
     ranges(first, whole, true);
-    for (size_t at = 0; at < whole; at += PAGE) {
-        CHECK(*(uintptr_t *)(void *)(first + at) == (uintptr_t)(first + at), "page %zu of %zu bytes", at / PAGE, size);
+    for (size_t at = 0; at < whole; at += page_bytes) {
+        CHECK(*(uintptr_t *)(void *)(first + at) == (uintptr_t)(first + at), "byte %zu of %zu", at, size);
     }
-    CHECK(x_served == before + whole / PAGE, "%zu pages served of %zu bytes", (size_t)x_served - before, size);
+    CHECK(x_served == before + whole / page_bytes, "%zu pages served of %zu bytes", (size_t)x_served - before, size);
     CHECK(pattern_holds(block, (size_t)(first - block), size), "what lies in front of the pages");
     ranges(first, whole, false);
     free(block);
@@ -68,10 +71,11 @@ static void one_block(size_t size)
 int main(void)
 {
     static void *block[HELD];
-    static const size_t size[] = {3 * PAGE, 40000, 100000, 900000, 1100000, 5000000};
+    const size_t page = core_page(), size[] = {3 * page, 10 * page - 960, 100000, 900000, 1100000, 5000000};
     struct uffdio_api api = {.api = UFFD_API};
     pthread_t server;
     watchdog_start(60, "userfault");
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0) {
         printf("userfault: not to be had here (errno %d): skipped\n", errno);

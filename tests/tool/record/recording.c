@@ -93,12 +93,12 @@ static void damage_is_refused(void **state)
     assert_true(open_made(&reader));
     rec_reader_close(&reader);
     made.bytes[REC_HEAD_BYTES + 60] ^= 1;
-    refused("altered: the sum of the chunk at byte 4096");
+    refused("altered: the sum of the chunk at byte 65536");
     chunk->closed = 0;
     memset(made.at[0], 0xff, 2); /* no kind of event is as large as 15 */
     refused("no event at byte");
     chunk->magic = 7;
-    refused("no chunk at byte 4096");
+    refused("no chunk at byte 65536");
     made_head()->chunks = 2;
     refused("cut off");
     made_head()->sample = 0;

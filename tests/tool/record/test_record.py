@@ -14,7 +14,7 @@ from pathlib import Path
 
 RECORDER, PLAYER, PROGRAM, PROGRAM_CXX, HAKMEM = sys.argv[1:6]
 BENCH_TRACES = sys.argv[6] if len(sys.argv) > 6 else None
-HEAD_BYTES, CHUNK_BYTES, CHUNK_HEAD_BYTES = 4096, 65536, 32
+HEAD_BYTES, CHUNK_BYTES, CHUNK_HEAD_BYTES = 65536, 65536, 32
 WRONG, REFUSED, SIGKILL = 1, 2, 9
 KERNEL_LAG_KIB = 256  # the kernel counts a thread's pages in steps of 64
 # The first call of a thread may make the C library allocate a table of thread-local storage, which the program does not count.
@@ -197,7 +197,7 @@ class Processes(RecordTest):
     def test_a_disk_that_is_full_ends_the_recording_not_the_program(self) -> None:
         folder = self.folder / "full"
         folder.mkdir()
-        limited = f"ulimit -f {(HEAD_BYTES + CHUNK_BYTES) // 512}; trap '' XFSZ; exec {PROGRAM} family"
+        limited = f"ulimit -f {(HEAD_BYTES + 2 * CHUNK_BYTES) // 1024}; trap '' XFSZ; exec {PROGRAM} family"
         command = f"ulimit -c 0; LD_PRELOAD= ; export LD_PRELOAD={RECORDER}; {limited}"
         run = Recorded(folder, "/bin/bash", "-c", command)
         self.assertIn("the recording stops here", run.errors)

@@ -267,9 +267,10 @@ void fuzz_thp(struct fuzz_input *in)
         hk_thp_look();
         const char *chosen = strchr(modes, '[');
         bool never = chosen != NULL && chosen[1] == 'n';
-        bool other_size =
-            *modes != 0 && *size != 0 && !(*size >= '0' && *size <= '9' && digits_of(size, "0123456789") == 2 << 20);
-        FUZZ_CHECK(hk_thp_serves() == (!never && !other_size), "(\"%s\", \"%s\")", modes, size);
+        bool two_mib = *modes == 0 || *size == 0
+                           ? hk_system_page() == HK_PAGE
+                           : *size >= '0' && *size <= '9' && digits_of(size, "0123456789") == 2 << 20;
+        FUZZ_CHECK(hk_thp_serves() == (!never && two_mib), "(\"%s\", \"%s\")", modes, size);
     }
 }
 

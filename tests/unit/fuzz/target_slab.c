@@ -271,12 +271,13 @@ static void check_pages(bool purged)
         if (where[i] == TAKEN)
             FUZZ_CHECK(pattern_holds(block_at(i), 64, i) && pattern_holds((char *)block_at(i) + size - 16, 16, i),
                        "(block %u)", i);
-    for (uintptr_t page = slab->d.start; purged && page < slab->d.start + slab->extent; page += HK_PAGE) {
-        bool free = page + HK_PAGE <= slab->d.start + slab->extent;
-        for (unsigned i = index_of((void *)page); free && i < slab->d.blocks && (uintptr_t)block_at(i) < page + HK_PAGE;
+    size_t bytes = hk_system_page();
+    for (uintptr_t page = slab->d.start; purged && page < slab->d.start + slab->extent; page += bytes) {
+        bool free = page + bytes <= slab->d.start + slab->extent;
+        for (unsigned i = index_of((void *)page); free && i < slab->d.blocks && (uintptr_t)block_at(i) < page + bytes;
              i++)
             free = where[i] == FREE;
-        FUZZ_CHECK(!free || all_zero((void *)page, HK_PAGE), "(page %zu)", (page - slab->d.start) / HK_PAGE);
+        FUZZ_CHECK(!free || all_zero((void *)page, bytes), "(page %zu)", (page - slab->d.start) / bytes);
     }
 }
 

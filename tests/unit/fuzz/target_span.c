@@ -259,7 +259,7 @@ void fuzz_meta(struct fuzz_input *in)
         if (op >= 252) {
             fake_os_refuse(op == 252 ? fake_refuse_all : op == 253 ? fake_refuse_purge : NULL);
         } else if (op >= 248) {
-            FUZZ_CHECK(hk_meta_purge(op % 2 == 0) % HK_PAGE == 0);
+            FUZZ_CHECK(hk_meta_purge(op % 2 == 0) % hk_system_page() == 0);
         } else if (blocks[slot].p == NULL) {
             blocks[slot].p = hk_meta_alloc(size);
             blocks[slot].size = size;
@@ -290,18 +290,19 @@ void fuzz_meta_pages(struct fuzz_input *in)
         size_t size;
         bool rests;
     } runs[RUNS];
+    size_t page = hk_system_page();
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in), slot = fuzz_byte(in) % RUNS;
         size_t mapped = hk_meta_mapped(), unused = hk_meta_unused();
         if (runs[slot].p == NULL) {
-            runs[slot].size = HK_PAGE * (1 + (size_t)fuzz_byte(in) % 9);
+            runs[slot].size = page * (1 + (size_t)fuzz_byte(in) % 9);
             runs[slot].p = hk_meta_pages(runs[slot].size);
             FUZZ_CHECK(runs[slot].p != NULL || fake_os.refuse != NULL);
             if (runs[slot].p == NULL)
                 continue;
-            FUZZ_CHECK((uintptr_t)runs[slot].p % HK_PAGE == 0 && all_zero(runs[slot].p, runs[slot].size));
+            FUZZ_CHECK((uintptr_t)runs[slot].p % page == 0 && all_zero(runs[slot].p, runs[slot].size));
             size_t more = hk_meta_mapped() - hk_meta_unused() - (mapped - unused);
-            FUZZ_CHECK(more == runs[slot].size || more == runs[slot].size + HK_PAGE, "(%zu)",
+            FUZZ_CHECK(more == runs[slot].size || more == runs[slot].size + page, "(%zu)",
                        more); /* the header of a region */
             pattern_fill(runs[slot].p, runs[slot].size, slot);
         } else if (op >= 240) {
