@@ -153,15 +153,12 @@ static void set_text(const struct row *row, const char *text)
     *text_of(row) = *copy != 0 ? copy : NULL;
 }
 
-static void set(const struct row *row, const char *text)
+static HK_NOINLINE void set_value(const struct row *row, const char *text)
 {
     uint64_t value;
     char word[sizeof row->unit];
-    if (row->kind == KIND_TEXT)
-        set_text(row, text);
-    else if (row->kind == KIND_WORD
-                 ? parse_word(row->unit, text, &value)
-                 : hk_option_number(text, strlen(text), &value) && value >= row->min && value <= row->max)
+    if (row->kind == KIND_WORD ? parse_word(row->unit, text, &value)
+                               : hk_option_number(text, strlen(text), &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else if (row->kind == KIND_WORD)
         hk_message(HK_TEXT_option_word, row->name, text, row->unit, word_of(row, word, sizeof word));
@@ -172,8 +169,10 @@ static void set(const struct row *row, const char *text)
 bool hk_option_set(const char *name, size_t length, const char *value)
 {
     const struct row *row = row_named(name, length);
-    if (row != NULL)
-        set(row, value);
+    if (row != NULL && row->kind == KIND_TEXT)
+        set_text(row, value);
+    else if (row != NULL)
+        set_value(row, value);
     return row != NULL;
 }
 

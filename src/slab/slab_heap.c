@@ -208,11 +208,16 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
 }
 
 /* One slab of free blocks per class stays for the next miss, but not of medium blocks, which would hold too much memory. */
+static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
+{
+    struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
+    bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
+    return only_one && hk_classes[slab->d.class].tier != HK_TIER_MEDIUM;
+}
+
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
 {
-    const struct hk_link *ends = &owner->slab_lists[slab->d.class].partial.head;
-    if (hk_slab_all_free(slab) &&
-        (ends->next != &slab->link || slab->link.next != ends || hk_classes[slab->d.class].tier == HK_TIER_MEDIUM))
+    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
         hk_slab_heap_release(owner, slab);
 }
 

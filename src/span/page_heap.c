@@ -135,11 +135,12 @@ size_t hk_page_heap_stake(void)
     return bytes;
 }
 
-/* Blocks of guarded spans fault while they are free, and so do not lie on huge pages. */
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
-    bool dense = !hk_guard_pages.on && (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
-    return use != HK_USE_UNSURE ? use : dense ? HK_USE_DENSE : HK_USE_SPARSE;
+    if (hk_guard_pages.on && use == HK_USE_UNSURE)
+        return HK_USE_SPARSE; /* its blocks fault while they are free, and so do not lie on huge pages */
+    bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
+    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
 
 static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)

@@ -32,6 +32,12 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
+/* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
+static size_t budget_of(const struct hk_tcache *cache, unsigned class)
+{
+    return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
+}
+
 /* New threads of a crowded process share slabs: most of them allocate little. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
@@ -47,9 +53,7 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
-    /* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
-    size_t budget = hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
-    while (target > now && target > 1 && cache->granted + (target - now) * size > budget)
+    while (target > now && target > 1 && cache->granted + (target - now) * size > budget_of(cache, class))
         target /= 2;
     return target;
 }
