@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hakmem.h"
+#include "support/again.h"
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -123,8 +124,6 @@ static void end_under_caches(bool resets)
     CHECK(hak_heap_destroy(two.next) == 0, "destroy");
 }
 
-static const char *self; /* the path of this program */
-
 /* 3: a free that comes after the end is told of, and changes nothing. */
 /* A process of its own: HAKMEM says nothing where stderr is not what it was at the start. */
 static void run_child(const char *mistake, char *said, size_t room, int *status)
@@ -134,7 +133,9 @@ static void run_child(const char *mistake, char *said, size_t room, int *status)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], 2);
-        execl(self, self, "make", mistake, (char *)NULL);
+        struct again self;
+        char **words = again(&self, "make", mistake, NULL);
+        execv(words[0], words);
         _exit(4);
     }
     close(ends[1]);
@@ -543,7 +544,6 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return make_mistake(argv[2]);
-    self = argv[0];
     watchdog_start(300, "pitfalls");
     if (argc > 1)
         crowd = (unsigned)atoi(argv[1]);

@@ -8,6 +8,7 @@
  *   limit   it ends for a thread of the program that would be refused, and its own refusal is silent
  *   users   it changes its user with all other threads
  *   exec    the process belongs to another program afterwards, with one thread */
+#include "support/again.h"
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/procinfo.h"
@@ -232,13 +233,15 @@ static void test_users(void)
     end_threads();
 }
 
-static void test_exec(const char *self)
+static void test_exec(void)
 {
     chain_drop(chain_grow(WORTH, BLOCK));
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     if (check_failures() == 0) {
-        execl(self, self, "one", NULL);
+        struct again self;
+        char **words = again(&self, "one", NULL);
+        execv(words[0], words);
     }
 }
 
@@ -257,7 +260,7 @@ int main(int argc, char **argv)
         }
     }
     if (strcmp(part, "exec") == 0) {
-        test_exec(argv[0]);
+        test_exec();
     }
     return check_report(part);
 }
