@@ -8,6 +8,7 @@
  *   limit   it ends if a thread of the program would otherwise be refused; its own refusal causes no message
  *   users   it changes its user together with all other threads
  *   exec    after exec the process has one thread, and belongs to another program */
+#include "support/again.h"
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/procinfo.h"
@@ -232,13 +233,15 @@ static void test_users(void)
     end_threads();
 }
 
-static void test_exec(const char *self)
+static void test_exec(void)
 {
     chain_drop(chain_grow(WORTH, BLOCK));
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     if (check_failures() == 0) {
-        execl(self, self, "one", NULL);
+        struct again self;
+        char **words = again(&self, "one", NULL);
+        execv(words[0], words);
     }
 }
 
@@ -257,7 +260,7 @@ int main(int argc, char **argv)
         }
     }
     if (strcmp(part, "exec") == 0) {
-        test_exec(argv[0]);
+        test_exec();
     }
     return check_report(part);
 }

@@ -1,6 +1,7 @@
 /* Usage: test_fork_first [rounds]
  * Tests fork during the first malloc of a thread, and of a process. Neither the parent nor the child may hang or lose its heap.
  * Each round is a new process. Its first thread starts to allocate at a moment that the main thread cannot know. */
+#include "support/again.h"
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -77,10 +78,11 @@ int main(int argc, char **argv)
         for (unsigned digit = 10, rest = round; digit-- > 0; rest /= 10) {
             number[digit] = (char)('0' + rest % 10);
         }
-        char *arguments[] = {argv[0], "round", number, NULL};
+        struct again self;
+        char **words = again(&self, "round", number, NULL);
         pid_t pid = fork();
         if (pid == 0) {
-            execv("/proc/self/exe", arguments);
+            execv(words[0], words);
             _exit(126);
         }
         int status = -1;

@@ -145,7 +145,8 @@ int main(int argc, char **argv)
     }
     bool handed = strcmp(name, "handed") == 0, known = strcmp(name, "known") == 0;
     size_t alive = live_and_end(handed ? live_handed : known ? live_known : inbox ? live_inbox : live_own);
-    size_t stays = before + MAY_STAY_KIB + threads * OF_STACK_KIB + (pinned ? HEAP / KEPT / 1024 : 0);
+    size_t stays = before + MAY_STAY_KIB + threads * OF_STACK_KIB + (pinned ? HEAP / KEPT / 1024 : 0) +
+                   procinfo_of_ended_kib(threads);
     size_t after = rss_in_time(stays);
     printf("joined %s, %u threads: %zu KiB before, %zu alive, %zu at the end\n", name, threads, before, alive, after);
     CHECK(alive > before + ENOUGH_KIB, "%zu KiB alive, %zu before", alive, before);

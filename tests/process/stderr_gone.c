@@ -1,6 +1,7 @@
 /* Usage: test_stderr_gone
  * Tests that HAKMEM writes to descriptor 2 only while it is the same file as at the start. A program that closed it may have opened a
  * database with this number, and HAKMEM must write no byte to that. If descriptor 2 was left alone, HAKMEM's line must appear there. */
+#include "support/again.h"
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -78,7 +79,8 @@ static int run_under(const char *name, int way, const char *file)
 static void become(const struct scenario *scenario, int way, const char *file, int to)
 {
     char number[8], option[64];
-    char *arguments[] = {(char *)"test_stderr_gone", (char *)scenario->name, number, (char *)file, NULL};
+    struct again self;
+    char **words = again(&self, scenario->name, number, file, NULL);
     snprintf(number, sizeof number, "%d", way);
     snprintf(option, sizeof option, "%s", scenario->option);
     putenv(option);
@@ -86,7 +88,7 @@ static void become(const struct scenario *scenario, int way, const char *file, i
     if (way == NEVER_OPEN) {
         close(2);
     }
-    execv("/proc/self/exe", arguments);
+    execv(words[0], words);
     _exit(126);
 }
 
@@ -99,7 +101,8 @@ static size_t read_all(int fd, char *text)
     }
     text[used] = '\0';
     close(fd);
-    return used;
+    char *emulator = strstr(text, "qemu: uncaught target signal"); /* its own words about a signal */
+    return emulator != NULL ? (size_t)(emulator - text) : used;
 }
 
 static void test(const struct scenario *scenario, int way)

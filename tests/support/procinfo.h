@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
-size_t procinfo_rss_kib(void);    /* exact resident set */
+size_t procinfo_rss_kib(void); /* exact resident set */
+size_t procinfo_of_ended_kib(
+    size_t threads);              /* the part of it that an emulator keeps for ended threads; 0 without an emulator */
 size_t procinfo_vmsize_kib(void); /* address space as RLIMIT_AS counts it */
 size_t procinfo_locked_kib(void); /* memory locked by mlock */
 size_t procinfo_tables_kib(void); /* page tables */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hakmem.h"
+#include "support/again.h"
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -224,7 +225,7 @@ static const struct mistake {
 };
 
 /* Runs a process that makes the mistake with an option set. Stores its output, and returns its wait status. */
-static int run(const char *self, const char *name, const char *option, char *said, size_t room)
+static int run(const char *name, const char *option, char *said, size_t room)
 {
     int ends[2], status = 0;
     CHECK(pipe(ends) == 0, "pipe");
@@ -232,7 +233,9 @@ static int run(const char *self, const char *name, const char *option, char *sai
     if (child == 0) {
         dup2(ends[1], 2);
         (void)setenv(option, "1", 1);
-        execl(self, self, name, (char *)NULL);
+        struct again self;
+        char **words = again(&self, name, NULL);
+        execv(words[0], words);
         _exit(4);
     }
     close(ends[1]);
@@ -245,13 +248,13 @@ static int run(const char *self, const char *name, const char *option, char *sai
     return status;
 }
 
-static void expect(const char *self, const struct mistake *mistake, const char *option)
+static void expect(const struct mistake *mistake, const char *option)
 {
     char said[4096];
     bool checks = strcmp(option, "NO_OPTION") != 0, survives = strcmp(option, "HAKMEM_SAFE_FREE") == 0;
     if (mistake->only_checked && !checks)
         return;
-    int status = run(self, mistake->name, option, said, sizeof said);
+    int status = run(mistake->name, option, said, sizeof said);
     bool dies = mistake->fatal && !(survives && mistake->only_checked);
     const char *line = strstr(said, "hakmem: ");
     if (strcmp(mistake->name, "mapped_by_another") == 0 && survives)
@@ -275,6 +278,6 @@ int main(int argc, char **argv)
     watchdog_start(300, "late");
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++)
         for (size_t option = 0; option < sizeof options / sizeof options[0]; option++)
-            expect(argv[0], &mistakes[i], options[option]);
+            expect(&mistakes[i], options[option]);
     return check_report("late");
 }

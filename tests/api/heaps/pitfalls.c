@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "hakmem.h"
+#include "support/again.h"
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -124,8 +125,6 @@ static void end_under_caches(bool resets)
     CHECK(hak_heap_destroy(two.next) == 0, "destroy");
 }
 
-static const char *self; /* the path of this program */
-
 /* Case 3: HAKMEM reports a free after the end of the heap, and the free changes nothing. */
 /* Makes the mistake in a new process, because HAKMEM writes to stderr only if it is the same file as at the start. */
 static void run_child(const char *mistake, char *said, size_t room, int *status)
@@ -135,7 +134,9 @@ static void run_child(const char *mistake, char *said, size_t room, int *status)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], 2);
-        execl(self, self, "make", mistake, (char *)NULL);
+        struct again self;
+        char **words = again(&self, "make", mistake, NULL);
+        execv(words[0], words);
         _exit(4);
     }
     close(ends[1]);
@@ -544,7 +545,6 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return make_mistake(argv[2]);
-    self = argv[0];
     watchdog_start(300, "pitfalls");
     if (argc > 1)
         crowd = (unsigned)atoi(argv[1]);

@@ -3,6 +3,7 @@
  * like all later blocks: its free is no fault, and a byte written behind it is a fault. It tests each function that allocates, with small and large
  * sizes, in main and before the constructors. The child is this program, called as test_first_call - WHEN FORM SIZE WRONG. It runs on
  * libhakmem-hardened.so (LIBRARY), or with HAKMEM_HARDENED=1 on the archive that it is linked with. */
+#include "support/again.h"
 #include "support/check.h"
 
 #include <fcntl.h>
@@ -118,20 +119,18 @@ static __attribute__((constructor(101))) void before(int count, char **arguments
 
 static int status_of(const char *library, const char *when, unsigned form, const char *size, const char *wrong)
 {
-    char self[] = "/proc/self/exe", number[12], preload[4096];
+    char number[12], preload[4096];
+    struct again self;
     snprintf(number, sizeof number, "%u", form);
     snprintf(preload, sizeof preload, library != NULL ? "LD_PRELOAD=%s" : "HAKMEM_HARDENED=%s",
              library != NULL ? library : "1");
-    char *const arguments[] = {self,   (char *)(uintptr_t) "-", (char *)(uintptr_t)when,
-                               number, (char *)(uintptr_t)size, (char *)(uintptr_t)wrong,
-                               NULL};
-    char *const variables[] = {preload, NULL};
+    char *const variables[] = {preload, NULL}, **words = again(&self, "-", when, number, size, wrong, NULL);
     pid_t pid = fork();
     CHECK(pid >= 0, "fork");
     if (pid == 0) {
         if (wrong[0] == '1')
             dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
-        execve(self, arguments, variables);
+        execve(words[0], words, variables);
         _exit(FAILED);
     }
     int status = -1;

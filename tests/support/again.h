@@ -1,0 +1,14 @@
+/* again: starts the program of a test again. Under an emulator the system cannot execute the program by itself, so the command begins with the
+ * emulator. */
+#ifndef TEST_SUPPORT_AGAIN_H
+#define TEST_SUPPORT_AGAIN_H
+
+struct again {
+    char *words[16], path[4096];
+};
+
+/* Returns the command that runs this program with the given arguments, the last of which is NULL. The first word is a path. The words lie
+ * in `room`. */
+char **again(struct again *room, ...) __attribute__((sentinel));
+
+#endif
