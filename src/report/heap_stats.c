@@ -12,8 +12,8 @@ const struct hk_row hk_class_stat_rows[HK_CLASS_STATS] = {
 #include "report/class_stats.def"
 };
 
-const struct hk_row hk_part_rows[HK_PARTS] = {
-#define HK_PART(name, meaning, high) {#name, meaning, NULL, NULL, 0, 0},
+const struct hk_part_row hk_part_rows[HK_PARTS] = {
+#define HK_PART(name, meaning, high) {#name, meaning},
 #include "report/parts.def"
 };
 

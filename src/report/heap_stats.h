@@ -14,10 +14,10 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* A row of a table; some tables leave fields empty. */
+/* The tables share one page, which the loader writes to in each process. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    size_t width, offset;
+    uint16_t width, offset; /* 0 in the table of classes */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
@@ -31,7 +31,9 @@ enum hk_part {
     HK_PARTS
 };
 
-extern const struct hk_row hk_part_rows[HK_PARTS];
+extern const struct hk_part_row {
+    const char *name, *meaning;
+} hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
     int thread; /* its number in the system; threads are numbered only if a report is written while the program runs */

@@ -48,12 +48,12 @@ class Row:
         return self.then in ("goes_on", "ends", "either")
 
 
-def table(text: str) -> dict[str, Row]:
-    found = [Row(name, then, text.replace('\\"', '"')) for name, then, text, _ in gen_docs.rows(text, "HK_MESSAGE", 4)]
+def table(path: Path) -> dict[str, Row]:
+    found = [Row(name, then, text.replace('\\"', '"')) for name, then, text, _ in gen_docs.rows(path, "HK_MESSAGE", 4)]
     return {row.name: row for row in found}
 
 
-ROWS = table((ROOT / "src/base/messages.def").read_text())
+ROWS = table(ROOT / "src/base/messages.def")
 
 
 @dataclass(frozen=True)
