@@ -70,13 +70,12 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
     hk_fault_text_frames(0);
 }
 
-bool hk_module_find(uintptr_t code, struct hk_module_place *place)
+/* Sets the path, and the address as an offset in the file. Not inlined, so that its buffers and those of the caller share the stack. */
+static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *place)
 {
-    struct hk_elf_file file;
     struct hk_lines lines;
     struct hk_mapping mapping;
     bool found = false;
-    place->function[0] = 0;
     if (!hk_lines_open(&lines, "/proc/self/maps"))
         return false;
     while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
@@ -86,6 +85,15 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place)
         return false;
     place->address = code - mapping.start + mapping.offset;
     memmove(place->path, mapping.path, strlen(mapping.path) + 1);
+    return true;
+}
+
+bool hk_module_find(uintptr_t code, struct hk_module_place *place)
+{
+    struct hk_elf_file file;
+    place->function[0] = 0;
+    if (!find_mapping(code, place))
+        return false;
     if (hk_elf_open(&file, place->path)) {
         place->address = hk_elf_address(&file, place->address);
         place->offset = hk_elf_function(&file, place->address, place->function, sizeof place->function);

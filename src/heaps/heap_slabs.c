@@ -188,7 +188,9 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     *by_limit = false;
     while (got < want) {
         struct hk_slab *slab = heap->partial[class];
-        if (slab == NULL && got == 0 && class < HK_FINE_CLASSES && (slab = heap->empty[class]) != NULL) {
+        if (slab == NULL && got > 0)
+            break; /* a slab is made for a miss only */
+        if (slab == NULL && class < HK_FINE_CLASSES && (slab = heap->empty[class]) != NULL) {
             heap->empty[class] = NULL;
             push_slab(&heap->partial[class], slab);
         }

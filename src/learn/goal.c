@@ -134,12 +134,12 @@ HK_EACH_PROCESS static void read_option(void)
 
 static uint64_t goal_bytes(void)
 {
-    uint64_t limit = goal_request.limit != UINT64_MAX ? goal_request.limit : 0;
+    uint64_t limit = goal_request.limit;
     switch (goal_request.requested) {
     case GOAL_BYTES: return goal_request.amount;
-    case GOAL_PERCENT: return (limit != 0 ? limit : goal_request.memory) / 100 * goal_request.amount;
+    case GOAL_PERCENT: return (limit != UINT64_MAX ? limit : goal_request.memory) / 100 * goal_request.amount;
     case GOAL_NONE: return 0;
-    default: return limit;
+    default: return limit != UINT64_MAX ? limit : 0;
     }
 }
 

@@ -70,26 +70,26 @@ static struct hk_sample_bucket *bucket_at(const struct hk_samples *samples, size
     return &samples->pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
-/* Returns the number of the nth place of a block: the places of a bucket, then those of a neighbor, which doubles the chance of a free place. */
-static size_t sample_place(const struct hk_samples *samples, uint64_t hash, unsigned n)
+/* Returns the number of a block's first bucket or of a neighbor, which doubles the chance of a free place. */
+static size_t number_of_bucket(const struct hk_samples *samples, uint64_t hash, bool neighbor)
 {
     size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
-    if (n >= PLACES)
-        number ^= 1 + (hash >> 48) % (NEIGHBORS - 1);
-    return number * PLACES + n % PLACES;
+    return neighbor ? number ^ (1 + (hash >> 48) % (NEIGHBORS - 1)) : number;
 }
 
 static bool take_place(const struct hk_samples *samples, uint64_t hash, const void *block, uint64_t record)
 {
-    for (unsigned n = 0; n < 2 * PLACES; n++) {
-        size_t place = sample_place(samples, hash, n), i = place % PLACES;
-        struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
+    size_t number = 0;
+    struct hk_sample_bucket *bucket = NULL;
+    for (unsigned n = 0, i; n < 2 * PLACES; n++) {
+        if ((i = n % PLACES) == 0)
+            bucket = bucket_at(samples, number = number_of_bucket(samples, hash, n != 0));
         uintptr_t free = 0;
         if (!atomic_compare_exchange_strong_explicit(&bucket->xblock[i], &free, BUSY, memory_order_relaxed,
                                                      memory_order_relaxed))
             continue;
         hk_store(bucket->xrecord[i], record);
-        hk_store(samples->xborn[place], (uint32_t)hk_reuse_now());
+        hk_store(samples->xborn[number * PLACES + i], (uint32_t)hk_reuse_now());
         hk_store_release(bucket->xblock[i], (uintptr_t)block);
         return true;
     }
@@ -130,13 +130,15 @@ void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t 
 static uint64_t lift(const struct hk_samples *samples, const void *block, uint32_t *born)
 {
     uint64_t hash = hk_sample_hash(block);
-    for (unsigned n = 0; n < 2 * PLACES; n++) {
-        size_t place = sample_place(samples, hash, n), i = place % PLACES;
-        struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
+    size_t number = 0;
+    struct hk_sample_bucket *bucket = NULL;
+    for (unsigned n = 0, i; n < 2 * PLACES; n++) {
+        if ((i = n % PLACES) == 0)
+            bucket = bucket_at(samples, number = number_of_bucket(samples, hash, n != 0));
         if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
             continue;
         uint64_t record = hk_load(bucket->xrecord[i]);
-        *born = hk_load(samples->xborn[place]);
+        *born = hk_load(samples->xborn[number * PLACES + i]);
         hk_store_release(bucket->xblock[i], 0);
         if (record != 0) {
             hk_sub(*cell_of(samples, hash), 1);

@@ -243,9 +243,9 @@ static bool step_out(struct stack_walk *walk)
         keep_row(key, &rules);
         return step_by_rules(walk, &rules);
     }
-    bool signal = signal_size != 0 && hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
-                  memcmp((const void *)at, HK_SIGNAL_RETURN, signal_size) == 0;
-    return found || signal ? step_over_signal(walk) : step_by_frame(walk);
+    bool signal = found || (signal_size != 0 && hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
+                            memcmp((const void *)at, HK_SIGNAL_RETURN, signal_size) == 0);
+    return signal ? step_over_signal(walk) : step_by_frame(walk);
 }
 
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault)

@@ -41,9 +41,10 @@ static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
     const struct hk_slab *slab = hk_slab_of(descriptor);
-    if (slab == NULL || descriptor->class >= HK_CLASSES)
+    unsigned number_of_class = descriptor->class; /* one load, because another thread may drop the descriptor */
+    if (slab == NULL || number_of_class >= HK_CLASSES)
         return;
-    struct hk_class_stats *class = &heap_stats->classes[descriptor->class];
+    struct hk_class_stats *class = &heap_stats->classes[number_of_class];
     size_t size = slab->d.block_size, cut = slab->d.blocks * size, free = slab->free * size;
     class->slabs++;
     class->tails += slab->d.bytes - cut;

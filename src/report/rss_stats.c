@@ -285,11 +285,11 @@ static uint64_t pinned_by(uintptr_t block)
 
 static void add_sample(void *context, const struct hk_live_sample *sample)
 {
-    struct hk_live_samples_line *lines = context, *line = &lines[sample->number];
-    size_t size = hk_max(sample->size, 1);
-    uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
     if (sample->number >= HK_SAMPLE_SITES || sample->site == NULL)
         return;
+    struct hk_live_samples_line *line = (struct hk_live_samples_line *)context + sample->number;
+    size_t size = hk_max(sample->size, 1);
+    uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
     line->site = sample->site;
     line->sums.blocks += hk_max(weight / size, 1);
     line->sums.bytes += weight;

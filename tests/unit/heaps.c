@@ -89,6 +89,21 @@ UNIT_TEST(notes_are_no_marks)
     }
 }
 
+/* A request for more blocks than a slab has gets the blocks of one slab. A new slab is made only if there is no block at all. */
+UNIT_TEST(one_slab_at_a_time)
+{
+    void *blocks[64], *more[64];
+    struct hak_heap *heap = begin_heap(0);
+    unsigned got = take(heap, CLASS_OF_512, blocks, 64);
+    assert_in_range(got, 1, 63);
+    assert_int_equal(got, hk_slab_at((uintptr_t)blocks[63])->d.blocks);
+    hk_heap_lock(heap);
+    hk_heap_put(heap, &blocks[63], 1);
+    hk_heap_unlock(heap);
+    assert_int_equal(take(heap, CLASS_OF_512, more, 64), 1);
+    assert_ptr_equal(more[63], blocks[63]);
+}
+
 /* A new slab does not use a hole of which only the first page is free. */
 UNIT_TEST(holes_of_a_slice)
 {
@@ -365,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_are_shared),
+        cmocka_unit_test(one_slab_at_a_time),
         cmocka_unit_test(holes_of_a_slice),
         cmocka_unit_test(an_end_leaves_no_mark),
         cmocka_unit_test(a_limit_is_exact),
