@@ -6,9 +6,9 @@
  *
  * If memory is refused, operator new calls the new handler, and throws the std::bad_alloc, of the C++ library that its caller uses. That library
  * may be one for the process, one for a module (RTLD_LOCAL), or lie inside the program, hidden or in parts. */
+#include "api/entry.h"
 #include <dlfcn.h>
 #include <string.h>
-#include "api/entry.h"
 #include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"

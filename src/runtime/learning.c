@@ -172,17 +172,22 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* With a memory goal, a tick runs at once, so that the goal holds from then on. A log that cannot be written is reported at the start. */
+/* A log that cannot be written is reported at the start. Not inlined, because the text takes 1 KiB of a small stack. */
+static HK_NOINLINE void begin_log(void)
+{
+    struct hk_text nothing = {.fd = HK_NOWHERE};
+    write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+}
+
+/* With a memory goal, a tick runs at once, so that the goal holds from then on. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
-    if (hk_options.explain != NULL) {
-        struct hk_text nothing = {.fd = HK_NOWHERE};
-        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
-    }
+    if (hk_options.explain != NULL)
+        begin_log();
     if (hk_goal_begin() || hk_options.learn_crowd || hk_options.learn_trace != NULL)
         seek_goal_locked();
     if (learning.found)
