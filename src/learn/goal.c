@@ -98,10 +98,11 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
 }
 
-/* A memory controller under version 1 is absent from version 2. */
+/* A memory controller under version 1 is absent from version 2. The buffer is static because malloc may call this function on a small stack. The
+ * caller holds the learner's lock. */
 static void read_groups(bool all)
 {
-    char groups[GROUPS_BYTES];
+    static char groups[GROUPS_BYTES] HK_COLD_DATA;
     uint64_t limit = UINT64_MAX, cpus = goal_request.affinity;
     hk_os.read_file("/proc/self/cgroup", groups, sizeof groups);
     const char *unified = strncmp(groups, "0::", 3) == 0 ? groups + 3 : word_after(groups, "\n0::");

@@ -116,7 +116,8 @@ static void begin_learner(void)
     hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
 }
 
-static void write_trace(uint64_t now, const struct hk_signals *saw)
+/* Not inlined, because the line takes 1 KiB of a small stack. */
+static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
     hk_text_init(&line, HK_NOWHERE);
