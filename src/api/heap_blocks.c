@@ -89,7 +89,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* shrinks always succeed; idle memory went back, so growth may */
+    if (HK_UNLIKELY(moved == NULL)) { /* a shrink succeeds; growth may too, because idle memory went back */
         void *resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

@@ -53,7 +53,7 @@ void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, e
 {
     if (checks[of] == CHECK_MARK)
         hk_mark_end(call, block);
-    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* for free, the free itself checks, and names free */
+    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* a plain free checks the block itself */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)
         hk_sized_check(call, block, entry, size);

@@ -287,7 +287,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t bytes = hk_block_size(HK_CALL_USABLE_SIZE, block, entry, kind);
-    return kind == HK_BLOCK_foreign ? 0 : bytes; /* the program must not use its readable bytes */
+    return kind == HK_BLOCK_foreign ? 0 : bytes; /* its bytes are only known to be readable */
 }
 
 HK_EXPORT int hak_trim(size_t keep)

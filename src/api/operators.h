@@ -21,7 +21,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 #include "api/operators.def"
 #undef FORM
 
-/* Is true if the function that the process uses is HAKMEM's `own`. */
+/* HK_IS_OURS is true if the function that the process uses is HAKMEM's `own`. */
 #define HK_IS_OURS(function, own)                                                                                      \
     (__extension__({                                                                                                   \
         __typeof__(&(own)) serves = (function);                                                                        \

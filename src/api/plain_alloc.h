@@ -47,7 +47,7 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-/* Returns true if a block of `now` bytes keeps its place, because the size fits and wastes at most half of the block. */
+/* Returns true if `size` fits a block of `now` bytes and wastes at most half of it. The block then keeps its place. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 #endif

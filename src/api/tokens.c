@@ -38,7 +38,7 @@ static void *malloc_apart(size_t size, size_t align, size_t token, void *caller)
     return HK_LIKELY(block != NULL) ? block : hk_refuse(size);
 }
 
-/* Returns an aligned block. An alignment that is no power of two follows the C library's rules. */
+/* Returns an aligned block. Rounds the alignment up to a power of two, as hak_memalign() does. */
 static void *aligned_apart(size_t align, size_t size, size_t token, void *caller)
 {
     size_t power = HK_FINE_STEP;

@@ -56,12 +56,12 @@ size_t hk_guard_requested_quietly(const void *block);
 /* Returns the kind of function that allocated a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 
-/* Sized calls: whether a size that the program names for a block can be that of the block. No correct program is refused. For a sized delete, the
- * size and the alignment must give the block's class, because memory of operator new is never resized. The plain form passes for an aligned block.
- * A joined block is not compared, because its class is not known exactly. A block above 128 KiB may have its own mapping (if address space was
- * scarce), which has exactly the size in whole pages. The caller makes sure that the program has not replaced operator new, whose blocks may have
- * any size. free_sized refuses only a size that is larger than the block, because realloc keeps a block if at least half of it is used or no
- * memory is left to shrink it. */
+/* The next functions decide if a size that the program names for a block can be that of the block. No correct program is refused. For a sized delete,
+ * the size and the alignment must give the block's class, because memory of operator new is never resized. The plain form passes for an aligned
+ * block. A joined block is not compared, because its class is not known exactly. A block above 128 KiB may have its own mapping (if address space was
+ * scarce), which has exactly the size in whole pages. The caller makes sure that the program has not replaced operator new, whose blocks may have any
+ * size. free_sized refuses only a size that is larger than the block, because realloc keeps a block if at least half of it is used or no memory is
+ * left to shrink it. */
 
 /* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized it. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);

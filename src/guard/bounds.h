@@ -22,14 +22,14 @@ enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 struct hk_bounds {
     enum hk_bounds_kind kind;
     uintptr_t start;
-    size_t size; /* an address in slack or rounding lies beyond it */
+    size_t size; /* bytes; an address in slack or rounding lies behind them */
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
 /* Returns the bytes from an address outside the window to the end of its large block or gap, if a memo has it. Returns 0 if not. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* Are used while the guard is on. The first returns true if the program does not have the block. The second returns the bytes before the canary. */
+/* The first returns true if the program does not have the block, the second the bytes before the canary. Precondition: the guard is on. */
 bool hk_bounds_is_withheld(uintptr_t block);
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
 /* Returns the bytes that the program may use of the block. `size` is that of its class, its cells or its mapping. */

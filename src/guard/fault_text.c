@@ -70,7 +70,7 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
     hk_fault_text_frames(0);
 }
 
-/* Sets the path of the file at an address, and the offset in it. Is not inlined, so that its buffers and those of the caller share the stack. */
+/* Sets the path of the file at an address, and the offset in it. It is not inlined, so that its buffers use stack only while it runs. */
 static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *place)
 {
     struct hk_lines lines;

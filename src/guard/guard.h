@@ -41,8 +41,7 @@ void hk_guard_take_hooks(void);
 /* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1 it notes
  * the whole stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes only the caller. */
 void hk_track_report_begin(void);
-/* Returns `fault` in `text`, with what the track knows of the block, and writes the stack of the block's free. If the track knows nothing, returns
- * `fault` alone. */
+/* Returns `fault` in `text` with what the track knows, and writes the stack of the block's free. Returns only `fault` if the track knows nothing. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

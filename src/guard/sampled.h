@@ -28,7 +28,7 @@ enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
 HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
 /* Returns the bytes that the program may use. Ends the program if `block` is no live block. Precondition: hk_sampled_has(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
-/* Frees a sampled block. Ends the program if `block` is no live block. `caller` is the exported function's return address. Same precondition. */
+/* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_sampled_has(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
 /* Reports an access to `address` that faulted. */

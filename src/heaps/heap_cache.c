@@ -61,7 +61,7 @@ static void keep_unused_array(struct shelf_array *array, uint32_t size)
         continue;
 }
 
-/* Returns an array of `size` places. Takes the whole list for a moment, so that no array can come back in between (ABA). Others take new memory. */
+/* Returns an array of `size` places. Takes the whole list, so that no array can come back in between (ABA). Other threads then use new memory. */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)

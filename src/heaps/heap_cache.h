@@ -34,7 +34,7 @@ struct hk_heap_cache {
     _Atomic(struct hk_heap_cache *) xhit; /* the cache that hits use: itself while it is open, otherwise hk_no_cache */
     struct hak_heap *heap;
     struct hk_heap_bin bins[HK_FINE_CLASSES];
-    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows since the bin last grew */
+    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows since the last attempt to grow */
     uint64_t served_when_aged;      /* blocks served in total when the shelf was last aged */
     void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins; NULL: not allocated */
     struct hk_heap_shelf *shelf;
@@ -145,7 +145,7 @@ void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
 void hk_heap_void_caches(struct hak_heap *heap);
 /* Gives all blocks on a thread's shelf back to the slabs of their heaps, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
-/* Flushes some caches that have served nothing since the last call. Frees the caches of closed heaps. */
+/* Flushes some caches that have served nothing since the last call. Frees the caches of heaps that were reset or closed. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
 /* Flushes and frees the caches of a thread that ends, and its shelf. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);

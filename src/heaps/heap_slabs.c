@@ -8,7 +8,7 @@
 
 enum {
     SHARED_TO = 4096,      /* bytes; slabs of larger blocks never share a slice */
-    SHARED_OF_CLASS = 2,   /* of each class; further slabs get slices of their own */
+    SHARED_OF_CLASS = 2,   /* slabs of a class that share slices; further ones get their own */
     SURELY_TOUCHED = 4608, /* bytes; see slab/slab_heap.c */
 };
 #define DENSE_FROM HK_MIB
@@ -209,7 +209,7 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     return got;
 }
 
-/* Precondition: the slab is on no list. */
+/* Releases a slab. Precondition: the slab is on no list. */
 static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
 {
     uintptr_t start = slab->d.start;

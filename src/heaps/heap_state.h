@@ -29,7 +29,7 @@ struct hak_heap {
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
     bool has_caches; /* false if no thread could take back blocks from other threads' caches */
-    /* Any thread uses these fields. */
+    /* Any thread may use these fields. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
     _Atomic size_t xcharged, xpeak;

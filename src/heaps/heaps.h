@@ -57,7 +57,7 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
 /* Frees a block. `call` is the function that a message names. Reports the first free in a heap that has ended, and ignores all of them. Returns
  * false if the address is no longer in memory of a heap or of HAKMEM. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
-/* Returns what is wrong with a free of this address, NULL if nothing is, or hk_heaps_free() reports it. Is exact only if heaps have no caches. */
+/* Returns what is wrong with a free of this address, NULL if it is right or hk_heaps_free() reports it. Precondition: heaps have no caches. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);
 /* Returns the bytes of a heap's block. Ends the program if no block can begin there. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);

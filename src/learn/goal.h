@@ -19,8 +19,7 @@ struct hk_goal {
 
 /* Reads the option. Returns true if it sets a goal. */
 bool hk_goal_begin(void);
-/* Reads the memory and the CPUs of the machine, and the limits of the group. Returns true if there is a goal. Before this call, there is no goal,
- * and one CPU. */
+/* Reads the machine's memory and CPUs, and the limits of the group. Returns true if there is a goal. Before, there is no goal, and one CPU. */
 bool hk_goal_find(void);
 void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
 

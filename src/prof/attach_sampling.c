@@ -9,7 +9,7 @@ enum {
     WINDOW_PICKS = 64,
     WINDOW_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32,          /* divisor of the mean, chosen so that no window is open most of the time */
+    FINE_PART = 32,          /* divisor of the mean, because a window is open for about 1/32 of the time */
     CLASSES_PER_TICK = 2048, /* classes times threads read in a tick; takes some 50 microseconds */
 };
 

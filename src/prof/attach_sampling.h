@@ -31,7 +31,7 @@ bool hk_attach_sampling_begin(uint64_t mean);
 void hk_attach_sampling_end(void);
 /* Opens the next window, at a tick. */
 void hk_attach_sampling_tick(void);
-/* Returns true if a missing allocation must be sampled. Precondition: the thread has a tcache. */
+/* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
 
 #endif

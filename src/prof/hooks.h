@@ -37,7 +37,7 @@ void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, vo
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
-/* Samples a block if the countdown ran out and picks it. `cache` is NULL for a thread without a tcache. */
+/* Runs when the countdown has run out. Samples the block if the countdown picks it. `cache` is NULL for a thread without a tcache. */
 void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 void hk_hooks_unpick(const void *block);
 

@@ -167,7 +167,7 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
     return record;
 }
 
-/* Returns the power of two that bounds the size, so that whole size classes count together. */
+/* Returns the exponent of the power of two that bounds the size, so that whole size classes count together. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
 /* Returns the number of the site, SITES if the tables are full or memory is refused. Another thread may install the same site first. */

@@ -19,7 +19,7 @@ enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
 struct hk_site {
     /* The next fields are constant once the site is published. */
     uint64_t hash;
-    unsigned size_bits; /* log2 of its upper size bound; scaling by the mean size is thus accurate */
+    unsigned size_bits; /* log2 of the largest size; sizes differ little, so scaling is accurate */
     unsigned depth;
     /* The next fields are changed by any thread. */
     _Atomic int64_t xlive_blocks, xlive_bytes;

@@ -18,7 +18,7 @@ struct stack_walk {
     uintptr_t registers[HK_REGS];
     uintptr_t low, high; /* the pages in between are known to be readable */
     struct hk_code code; /* the segment that contains the last frame's code */
-    bool interrupted;    /* the code address is that of an instruction, not of a return */
+    bool interrupted;    /* the code address is an instruction's own, not a return address */
 };
 
 /* Reads a word. Asks the system about its page first, because the frame may be broken. Returns false if the page is not readable. */
@@ -156,7 +156,7 @@ static void keep_row(uint64_t key, const struct hk_rules *rules)
     uint64_t slots[3] = {0, 0, 0}, cfa = (uint64_t)rules->cfa_register << 32 | (uint32_t)rules->cfa_value;
     struct kept_row *row = row_of(key);
     if (rules->kinds[HK_REG_LINK] == HK_RULE_UNDEFINED)
-        cfa = UINT64_MAX; /* no register has this number; it means the end of the stack */
+        cfa = UINT64_MAX; /* no register has this number, so the stack ends here */
     else if (!pack_rules(rules, slots))
         return;
     hk_store(row->xcheck, check_of(key, cfa, slots));

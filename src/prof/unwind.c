@@ -230,7 +230,7 @@ static void run_register(struct run *run, struct hk_unwind_reader *reader, unsig
     case EXPRESSION: set_rule(run, number, HK_RULE_AT_EXPRESSION, skip_expression(run, reader)); return;
     case IS_EXPRESSION: set_rule(run, number, HK_RULE_IS_EXPRESSION, skip_expression(run, reader)); return;
     case UNDEFINED: set_rule(run, number, HK_RULE_UNDEFINED, 0); return;
-    case RESTORE: /* compilers give CIEs one rule, that of the return address, and never restore it */
+    case RESTORE: /* the CIE's rule, which is SAME for all registers that compilers restore */
     case SAME: set_rule(run, number, HK_RULE_SAME, 0); return;
     default: reader->failed = true;
     }

@@ -53,7 +53,7 @@ struct hk_heap_stats {
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs, frees;       /* calls of any allocating or freeing function */
+    uint64_t mallocs, frees;       /* blocks allocated and freed in total */
     uint64_t counts[HK_STAT_ROWS]; /* in the order of hk_stat_rows */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
     struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */

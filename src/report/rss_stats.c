@@ -46,7 +46,7 @@ static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    /* `freebits` is loaded before `start`, which tells if the bitmap is the slab's. */
+    /* The bitmap is loaded before the slab's other fields, which tell if the bitmap is still this slab's. */
     const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE);
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
@@ -302,7 +302,7 @@ static bool ranks_before(const void *line, const void *other)
     return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
 }
 
-/* Sums up the live samples. Maps a line for each site in the meantime. */
+/* Sums up the live samples. Maps a line for each site, and unmaps the lines at the end. */
 void hk_live_samples_take(struct hk_live_samples *live_samples)
 {
     size_t bytes = hk_in_system_pages(HK_SAMPLE_SITES * sizeof(struct hk_live_samples_line));

@@ -22,7 +22,7 @@ struct hk_attach_state {
     _Atomic uint64_t xwanted; /* mean bytes between two samples, or HK_ATTACH_END; 0: no request */
     /* The process writes these fields. */
     _Atomic uint64_t xstate; /* enum hk_attached */
-    uint64_t every_call;     /* 1: each call is sampled from the start on, and `mean` is that of all sizes */
+    uint64_t every_call;     /* 1: hooks see each call from the start on; `mean` holds for all sizes */
     uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
     struct hk_samples_where where;
 };

@@ -16,7 +16,7 @@ enum {
     MAX_REST_MS = 1000,    /* a limit, because a busy machine makes a round seem longer than it was */
     QUIET_ROUNDS = 3,      /* after so many, memory that is purged at its second epoch is gone */
     STUCK_ROUNDS = 16,     /* after so many without a change, the idle memory stays */
-    MADE_WITHIN_MS = 1000, /* a limit, because a seccomp filter may have killed the thread */
+    MADE_WITHIN_MS = 1000, /* a limit, because a seccomp filter may have killed the thread before it ran */
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
@@ -65,7 +65,8 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* Waits for the creation. The caller has written what still_wanted() reads. By the fences, it sees that, or this function sees the stage. */
+/* Waits until the creation has ended. The caller has written what still_wanted() reads. Because of the fences, still_wanted() sees that, or this
+ * function sees the stage BEING_MADE. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -111,8 +112,8 @@ static void work(void)
     }
 }
 
-/* Is the thread's function. Sets the name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The
- * thread ends with the last thread that has a cache, because a process lives as long as any of its threads. */
+/* Runs the thread. Sets the name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends
+ * with the last thread that has a cache, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -156,7 +157,8 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Is asked again in the stage BEING_MADE, because a thread that ends the background thread or shuts the process in waits until that stage ends. */
+/* Returns true if a thread is still wanted. The stage BEING_MADE is set before the last call, because a thread that ends the background thread or
+ * shuts the process in waits until that stage ends. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)

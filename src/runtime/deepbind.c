@@ -137,7 +137,7 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library or one it needs has its own allocator. Returns false without a slash, because only the loader knows the file. */
+/* Returns true if the library or one it needs has its own allocator, but never for a path without a slash, whose file only the loader knows. */
 static bool brings_its_own(const char *path)
 {
     struct hk_elf_file file;

@@ -216,7 +216,8 @@ bool hk_report_may_take_locks(void)
     return free && hk_locks_come_free();
 }
 
-/* Writes only the heap profile, which takes no lock, if the thread may hold one. It never releases it, because the handler does not return. */
+/* Writes the report and the heap profile when SIGTERM ends the program. If the thread may hold a lock, only the profile is written, which takes none.
+ * The lock would never be released, because the handler does not return. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -23,8 +23,7 @@ uint64_t hk_report_if_due(uint64_t now_ms);
  * error number, -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
 int hk_report_write(const char *path, int standard_error);
 int hk_heap_profile_write_to(const char *path, int standard_error);
-/* Writes, at exit, what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits while the background thread is writing, and prevents that it writes
- * again. */
+/* Writes at exit what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Lets the background thread finish its file, but begin no other. */
 void hk_exit_report(void);
 /* Writes only the profile, without a lock. */
 void hk_exit_profile(void);

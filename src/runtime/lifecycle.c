@@ -168,7 +168,7 @@ bool hk_mark_thread(void)
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* True if one thread exists at the fork. Then no lock is held and no update is under way, and untouched pages need not be copied. */
+/* True if the process has one thread at the fork, and so no lock is held and no update is under way. The handlers then do less. */
 static bool alone_at_fork;
 
 static void fork_prepare(void)
@@ -224,8 +224,8 @@ static void fork_child(void)
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* Registers handlers and the key. Another thread's first call may register other locks during a fork. The forking thread waits for that, because
- * it takes this lock first. */
+/* Registers handlers and the key. Another thread's first call may register other locks during a fork. The forking thread waits for that call, because
+ * it takes hk_start_lock first. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -259,7 +259,7 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 
 /* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other
  * C libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates
- * pays for no heap. Only what must come before all code of the program is done here: the C library may allocate while it registers the handlers. */
+ * pays for no heap. Only what must precede all code of the program is done here, such as handlers, for which the C library may allocate. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;

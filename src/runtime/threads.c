@@ -95,7 +95,7 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
 }
 
-/* Creates the background thread first, because a filter that forbids it would forbid the program's thread too. */
+/* Creates the background thread before the program's thread, because a filter that forbids one of them would forbid the other too. */
 HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *argument)
 {

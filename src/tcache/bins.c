@@ -9,7 +9,7 @@
 #include "tcache/pool.h"
 
 enum {
-    BLOCKS_PER_EPOCH = 1024, /* an epoch flushes so many from idle bins in about 50 microseconds */
+    BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins per epoch; takes about 50 microseconds */
     TOO_SMALL_TURNOVER = 4,
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024,

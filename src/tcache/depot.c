@@ -4,9 +4,9 @@
 #include "span/meta.h"
 
 enum {
-    MAGAZINES_PER_AGING = 64, /* so many take at most about 100 microseconds */
+    MAGAZINES_PER_AGING = 64, /* flushed per epoch; takes at most about 100 microseconds */
     MAX_SPARES = 16,
-    MAX_SPREAD = 4, /* A magazine spans at most 4 times the bytes of its blocks */
+    MAX_SPREAD = 4, /* a magazine spans at most 4 times the bytes of its blocks */
     SAMPLE_STEP = 8,
 };
 

@@ -107,7 +107,7 @@ HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *blo
 {
     return hk_hit_push_at(hot, &offset, block);
 }
-/* Precondition: HAKMEM has started, and size <= HK_FINE_MAX. */
+/* Returns a block, NULL on a miss. Precondition: HAKMEM has started, and size <= HK_FINE_MAX. */
 HK_INLINE void *hk_hit_malloc_fine(size_t size)
 {
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
@@ -142,7 +142,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Returns a block above HK_FINE_MAX, NULL on a miss. No prefetch, because such bins hold few blocks, and one of NULL costs a page table walk. */
+/* Returns a block above HK_FINE_MAX, NULL on a miss. Does not prefetch, because the bins hold few blocks, and a NULL costs a page table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
@@ -192,8 +192,8 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
 }
 
 /* Does what hk_hit_free() does, on processors that load two words at once (aarch64 ldp). A single branch detects every kind of miss in the window.
- * Until that branch, the offset is used as that of some bin. The hot part is aligned to the size of its bins, so that after a miss its address
- * follows from the bin's. */
+ * Until then, the offset is used as that of some bin. The hot part is aligned to the size of its bins, so that its address follows from the bin's
+ * after a miss. */
 HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;

@@ -14,8 +14,8 @@
 #include "slab/outbox.h"
 #include "tcache/hit.h"
 
-/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self points to one of two of
- * these, so that the hit path needs no test for a missing cache: their bins are empty, their key matches no entry, their outbox refuses
+/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self of this thread points to one of the
+ * two records below, so that the hit path needs no test for a missing cache. Their bins are empty, their key matches no entry, their outbox refuses
  * every block, and their shelf is empty. They are constant after hk_cacheless_shut().
  *
  *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */

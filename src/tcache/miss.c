@@ -63,8 +63,8 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
         tick(cache);
 }
 
-/* Returns true if a sampled guard page is due. The miss at a tick stands for all misses since the last tick. So it counts the bytes that its bin
- * has served since it last missed, times the number of misses of that weight in a tick. */
+/* Returns true if a sampled guard page is due. The miss at a tick stands for all misses since the last tick. So it counts for the bytes that were
+ * served between the last two misses of its bin, times the number of misses of that weight in a tick. */
 static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];

@@ -68,7 +68,8 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* Returns memory for a cache. The first cache shares pages with other metadata, which has cache line alignment. Most programs have no second. */
+/* Returns memory for a new cache, or NULL. The first cache shares its pages with other metadata, because most programs have no second cache.
+ * (Metadata is aligned to a cache line.) */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
@@ -194,8 +195,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the caches of a word that are to be purged. These are all idle caches, or those that were idle at the last epoch too. Marks the idle
- * ones as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
+/* Returns the caches of a word that are to be purged. If `all` is true, these are all idle caches, otherwise those that were idle at the last epoch
+ * too. Marks the idle ones as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
@@ -234,7 +235,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Purges caches of one word, which no thread can take. Returns their number. A child forked then restores them from pool.purged. */
+/* Purges caches of one word. No thread can take them during the purge. Returns their number. A forked child restores them from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
