@@ -47,8 +47,7 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
     else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
-                       hot->key !=
-                           HK_NO_KEY)) /* no more than HK_FINE_MAX, as the highest classes are medium and large */
+                       hot->key != HK_NO_KEY)) /* a block of up to HK_FINE_MAX; medium and large classes are higher */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
         free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);

@@ -9,7 +9,7 @@ enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
 };
-/* How realloc changes the size of a block of this kind. */
+/* Says how realloc changes the size of a block of a kind. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);

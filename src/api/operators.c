@@ -24,7 +24,7 @@ typedef void new_handler(void);
 typedef new_handler *get_handler(void);
 typedef void throw_it(void);
 
-/* std::get_new_handler and std::__throw_bad_alloc of the program's C++ library, if it has one. */
+/* These are std::get_new_handler and std::__throw_bad_alloc of the program's C++ library. They are NULL if it has none. */
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
@@ -51,8 +51,8 @@ static _Atomic unsigned xremembered;
 static parts remembered_parts;
 static uintptr_t remembered_base;
 
-/* Finds a C++ library inside the program by the program's own symbol table, because the linker takes its objects only if something else needs
- * them, and zig's are hidden. The parts of the first module that asks are remembered. */
+/* Finds a C++ library inside the program by the program's own symbol table. The weak names above are not enough, because the linker takes the
+ * library's objects only if something else needs them, and zig hides them. The parts of the first module that asks are remembered. */
 static void find_parts(const void *caller, parts found)
 {
     static const struct hk_elf_wanted unknown[CXX_PARTS] = {

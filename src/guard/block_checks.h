@@ -38,7 +38,7 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the size that the program asked for, or the block's if that is unknown. Returns HK_SIZE_UNKNOWN after a fault or if it is not HAKMEM's. */
+/* Returns the requested size, or the block's size if that is unknown. Returns HK_SIZE_UNKNOWN after a fault or if the block is not HAKMEM's. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
 /* Brackets a resize of a block by its pages, which may move. The block counts as free before the system can give its address to another thread.
  * Then it counts as live at its new place. */

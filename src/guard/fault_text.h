@@ -18,7 +18,7 @@ enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 struct hk_module_place {
     char path[HK_MODULE_PATH];
     uintptr_t address;             /* address for addr2line */
-    char function[HK_MODULE_NAME]; /* empty: unknown */
+    char function[HK_MODULE_NAME]; /* name of the function; empty: unknown */
     uintptr_t offset;              /* bytes from the function's start */
 };
 

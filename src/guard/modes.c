@@ -1,4 +1,4 @@
-/* Puts HAKMEM_SAFE_FREE and HAKMEM_HARDENED in force as protections. */
+/* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts these in force. */
 
 #include "guard/states.h"
 #include "slab/slab_heap.h"
@@ -66,7 +66,7 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard_pages.around_metadata = HK_GUARDS(metadata);
     hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;
     hk_quarantine_seed = hk_guard.secret;
-    hk_slab_heap_joins = false; /* a joined block is larger than its class */
+    hk_slab_heap_joins = false; /* off, because the guard takes a block's size from its class */
     if (HK_GUARDS(empty) && !hk_empties_begin())
         hk_message(HK_TEXT_empty_memory);
     hk_guard.least = HK_GUARDS(empty);

@@ -39,7 +39,7 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
         return;
     hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
     tell_block(slot, address);
-    /* The stack may be broken, and the unwinder may crash on it. So it comes last, and its first frame comes before all others. */
+    /* The stack may be broken, and the unwinder may crash on it. So the stack is last, and its first frame precedes all others. */
     hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
     hk_stack_capture(stack, (void *)fault->code);

@@ -34,7 +34,7 @@ HK_INLINE bool hk_slots_hold(const void *p) { return hk_late_range_holds(&hk_slo
 
 /* Registers the lock, at the start. */
 void hk_slots_init(void);
-/* Maps the slots if they are not mapped. Returns false if the system refuses, so that the next call tries again, or if too many slots are live. */
+/* Maps the slots if they are not mapped. Returns false if the system refuses or too many slots are live. The next call then tries again. */
 bool hk_slots_open(void);
 
 /* Returns a slot with an accessible, zeroed block of so many bytes. Returns NULL if the block does not fit, too many slots are live, or the system

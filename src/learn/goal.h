@@ -13,7 +13,7 @@
 struct hk_goal {
     uint64_t bytes;      /* bytes to stay within; 0: no goal */
     uint64_t used;       /* resident bytes; the footprint if no file may be read */
-    uint64_t stalled_us; /* by all tasks of the system, in total; 0: unreadable */
+    uint64_t stalled_us; /* total time that tasks of the system stalled; 0: unreadable */
     uint64_t cpus;
 };
 

@@ -78,7 +78,7 @@ enum {
     GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
     REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks; below this ratio, remote frees do not matter */
-    TIGHT_FROM = 14,     /* sixteenths of the goal */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from here on */
     TIGHT_TO = 12,
     STALLED_PART = 10,  /* divisor of the time; tasks that stall longer need others to return memory */
     STALLED_TICKS = 20, /* some 3 s after the last such tick */

@@ -35,7 +35,7 @@ enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK
 
 struct hk_canary {
     struct hk_knobs kept;            /* the knobs before the trial */
-    unsigned trial, rest;            /* ticks left */
+    unsigned trial, rest;            /* ticks left of the trial, and of the rest after it */
     uint64_t usual_cost, trial_cost; /* ns per second; the faded mean, and the sum of the trial */
 };
 
@@ -49,11 +49,11 @@ struct hk_learner {
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
     unsigned stalled_rest;                /* ticks for which stalls still count */
-    uint64_t back[HK_REUSE_SPANS], idled; /* bytes, faded by a part each tick */
+    uint64_t back[HK_REUSE_SPANS], idled; /* bytes reused after each span, bytes that became idle; both faded */
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle lately and may still be reused */
     unsigned tick;
     uint64_t share;            /* bytes per thread in a crowd; UINT64_MAX: no crowd */
-    unsigned missed, unmissed; /* ticks in a row */
+    unsigned missed, unmissed; /* ticks in a row with misses of the large cache, and without */
     unsigned blocks_rest;      /* ticks for which large blocks still get huge pages */
     struct hk_canary canary;
 };

@@ -63,7 +63,7 @@ HK_INLINE bool hk_sample_may_be(const struct hk_samples *samples, const void *bl
     return hk_load(samples->xfilter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
 }
 
-/* A record consists of the number of the site, in so many low bits, and the size. */
+/* A record is the size, shifted to the left by so many bits, plus the number of the site. */
 enum { HK_SAMPLE_SITE_BITS = 16 };
 HK_INLINE unsigned hk_sample_site(uint64_t record) { return record % (1 << HK_SAMPLE_SITE_BITS); }
 HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SITE_BITS; }

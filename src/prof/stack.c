@@ -323,7 +323,7 @@ void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packe
 enum { LOOKS = 32, ROOM_FOR_STACKS = HK_STACK_TABLE_SIZE / 4 * 3 };
 
 struct kept_stack {
-    _Atomic uint64_t xhash; /* 0: empty */
+    _Atomic uint64_t xhash; /* hash of the stack; 0: the slot is empty */
     struct hk_packed_stack stack;
 };
 

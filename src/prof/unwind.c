@@ -170,7 +170,7 @@ static void read_augmentation(struct entry *entry, const char *letters)
             entry->of_signal = true;
 }
 
-/* Reads a CIE, which holds what many functions have in common. Returns false if compilers do not write it. */
+/* Reads a CIE, which holds what many functions have in common. Returns false if it has a form that compilers do not write. */
 static bool read_common(struct entry *entry, const struct hk_code *code, uintptr_t address)
 {
     char letters[8];

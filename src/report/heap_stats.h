@@ -17,7 +17,7 @@ enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 /* The rows of all tables have one type, so that the tables share one page, which the loader writes to in each process. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    uint16_t width, offset; /* 0 in the table of classes */
+    uint16_t width, offset; /* width of the text's column, place in the struct; both 0 for classes */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)

@@ -21,7 +21,7 @@ enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 struct walk {
     struct hk_resident_sums *here, *all; /* sums of this mapping, and of all */
     size_t total;                        /* resident bytes, by the kernel's count */
-    const struct hk_large_block *large;  /* the last one seen; needed because only its first slice has an entry */
+    const struct hk_large_block *large;  /* the last large block seen; only its first slice has an entry */
     uintptr_t large_end;
     struct glance chunks, entries;
 };

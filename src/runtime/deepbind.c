@@ -63,7 +63,7 @@ static bool lead_libc_here(void)
 static bool libc_leads_here(void)
 {
     enum { LEADS = -1, CANNOT = -2 };
-    static _Atomic int xstate; /* or the id of the process whose thread changes the table */
+    static _Atomic int xstate; /* LEADS, CANNOT, 0, or the id of the process that changes the table */
     int process = hk_os.process_id(), state = hk_load_acquire(xstate);
     while (state >= 0) {
         if (state == process) {

@@ -108,7 +108,7 @@ HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
     return answered;
 }
 
-/* Finds out from a block that the process's malloc returns. */
+/* Decides by the address of a block that the process's malloc returns. Returns true if it is HAKMEM's. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;
@@ -134,7 +134,7 @@ static struct {
     _Atomic bool xhooked;
     bool has_key;
     pthread_key_t key;
-    int ended_as; /* the process that has written its last report */
+    int ended_as; /* id of the process that has written its last report */
 } life HK_EACH_PROCESS_DATA;
 
 /* Ends the cache in the last round. `value` is the round, plus COUNTED for a counted thread. Setting it again requests another round. */

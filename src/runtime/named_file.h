@@ -17,8 +17,8 @@ void hk_named_files_fork_child(void);
 /* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. `ending` is that of files in a folder, NULL if the name is not from an option.
- * Returns false if the path is too long. */
+/* Expands the name into path->bytes, with a terminating NUL. `ending` is the ending of the file if the name is a folder, NULL if the name is not from
+ * an option. Returns false if the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. Returns false if it is too long. */
 bool hk_path_end(struct hk_text *path);

@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry 
 
 struct hk_thread_state {
     struct hk_bin bins[HK_CLASSES]; /* must be first, so that a bin is at hk_thread_state plus its offset */
-    size_t key; /* page map entry of the owner's slabs without class; size_t, so that no call widens it */
+    size_t key;                     /* page map entry of the owner's slabs, without class; as wide as an offset */
 };
 
 /* The key of a thread without a cache. No page map entry matches it. */
@@ -213,7 +213,7 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state 
     size_t entry = entries[slice];
     uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
     size_t key = ((struct hk_thread_state *)own)->key;
-    HK_FORGET(key); /* it is loaded by now, so the bin's address takes the register of `own` */
+    HK_FORGET(key); /* the key is loaded by now, so the bin's address takes the register of `own` */
     HK_FORGET(own);
     *offset = entry ^ key;
     uintptr_t at = (own & ~in_bins) | (*offset & in_bins);

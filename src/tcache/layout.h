@@ -139,7 +139,7 @@ void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
 /* Fills the empty bins from the inboxes of all other owners, asleep or not. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
-/* A thread's cache is ended (ending.c) by the thread itself, by another thread that finds it gone, or in a fork child. */
+/* A thread's cache is ended (ending.c) by the thread itself, by another thread that finds that thread gone, or in a fork child. */
 /* Flushes everything that the calling thread holds. The thread has no cache from then on, and gets no other. */
 void hk_tcache_end(void);
 /* Checks up to `most` caches, and ends those whose threads are gone and have not ended them. Returns true if one was ended. */

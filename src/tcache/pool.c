@@ -6,7 +6,7 @@
 
 enum {
     POOL_WORD = 64,
-    MAX_PER_EPOCH = 8192, /* caches; takes some milliseconds */
+    MAX_PER_EPOCH = 8192, /* caches purged per epoch; takes some milliseconds */
     MANY_THREADS = 64,
 };
 

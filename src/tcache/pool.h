@@ -27,7 +27,7 @@ struct hk_tcache *hk_pool_next_dead(unsigned *most);
 void hk_pool_once(_Atomic bool *done, void (*begin)(void));
 /* Returns true if there are so many threads that a new one takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
-/* Purges the caches that wait since an earlier epoch. */
+/* Purges the caches that have waited since an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
 /* Returns the bytes of the waiting caches that are not purged. */
 size_t hk_pool_resident(void);
