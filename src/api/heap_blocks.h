@@ -9,7 +9,7 @@
 void *hk_heap_failed(int error);
 /* Allocates a block after a miss. Returns NULL and sets errno if memory is refused or the heap has ended. */
 void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
-/* Frees a block whose page map entry says that it is a heap's. */
+/* Frees a block whose page map entry names a heap. */
 void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot);
 /* Does the same after hk_heaps_hit_free() has refused the block. */
 void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);

@@ -72,7 +72,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     return hak_usable_size(block);
 }
 
-/* Returns 0 for a pointer that is not a block of HAKMEM, if the process's malloc is not HAKMEM's. */
+/* Returns the usable bytes. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
 HK_BY_NAME size_t any_usable_size(void *block)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;

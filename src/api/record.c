@@ -1,4 +1,4 @@
-/* Defines the four operations with hooks and samples. They show the call to these features and pass it on to the plain allocator. */
+/* Defines the four operations with hooks and samples. Each shows the call to these features and passes it on to the plain allocator. */
 #include "api/record.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"

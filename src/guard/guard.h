@@ -14,7 +14,7 @@ enum hk_protection {
 
 struct hk_guard {
     bool on;            /* calls are checked */
-    bool leaves;        /* a fault is reported, and the call has no effect; false: it ends the program */
+    bool leaves;        /* a fault is reported, and the call has no effect; false: a fault ends the program */
     bool contents;      /* a protection that reads or writes blocks is in force */
     uint32_t words;     /* bit n: protection n is in force */
     bool frees_plainly; /* a live block of the right kind is freed without further checks */

@@ -4,7 +4,7 @@
 #include "span/meta.h"
 
 enum {
-    FIRST_SLOTS = 8, /* of a bin's first array; one of them holds the NULL at the bottom */
+    FIRST_SLOTS = 8, /* slots of a bin's first array; one holds the NULL at the bottom */
     ARRAY_GROWTH = 4,
     MOST_SLOTS = 128,
     TURNS_TO_GROW = 3,

@@ -39,7 +39,7 @@ struct hk_heap_cache {
     void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins; NULL: not allocated */
     struct hk_heap_shelf *shelf;
     /* The fields below are used under the heap's lock. */
-    uint64_t generation; /* the heap's, when the cache came onto its list; 0: it never did */
+    uint64_t generation; /* generation of the heap when the cache came onto its list; 0: it never did */
     struct hk_heap_cache *next, *prev;
 };
 _Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,

@@ -54,7 +54,7 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
 /* Returns a block of any size after a miss. `shelf` may be NULL. *by_limit tells if the limit, not the system, refused. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* Frees a block. `call` is the function that a message names. Reports the first free in a heap that has ended, and ignores all of them. Returns
+/* Frees a block. `call` is the function that a message names. A free in a heap that has ended has no effect, and the first one is reported. Returns
  * false if the address is no longer in memory of a heap or of HAKMEM. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
 /* Returns what is wrong with a free of this address, NULL if it is right or hk_heaps_free() reports it. Precondition: heaps have no caches. */

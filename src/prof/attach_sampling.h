@@ -20,7 +20,7 @@ struct hk_attach_sampling {
     _Atomic uint32_t xcalls, xpicks; /* calls and picks left in the window */
     /* These fields are written at ticks and read from outside the process. */
     _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
-    _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since the begin; only fine classes */
+    _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; only fine classes */
     uint64_t served_before[HK_CLASSES];
 };
 extern struct hk_attach_sampling hk_attach_sampling;

@@ -57,7 +57,7 @@ bool hk_samples_open(struct hk_samples *samples);
 /* Records a picked block. Returns the number of its site, HK_SAMPLE_SITES if the tables are full or memory is refused. */
 unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack);
 
-/* Returns false if the block was surely not picked. Precondition: the tables are mapped. */
+/* Returns false only if the block was not picked. Precondition: the tables are mapped. */
 HK_INLINE bool hk_sample_may_be(const struct hk_samples *samples, const void *block)
 {
     return hk_load(samples->xfilter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;

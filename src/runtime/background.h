@@ -20,11 +20,11 @@
 
 #include "base/base.h"
 
-/* Makes the state this process's. Called when the library is loaded and in a fork child. */
+/* Makes this process the owner of the state. Called when the library is loaded and in a fork child. */
 void hk_background_settle(void);
 /* Says that the process has no background thread, and counts only the calling thread. Called at the start and in a fork child. */
 void hk_background_reset(void);
-/* Returns the id of the process that the state belongs to. In a vfork child, it is the parent's. */
+/* Returns the id of the process that owns the state. In a vfork child, that is the parent. */
 int hk_background_home(void);
 
 /* The type of a function that calls pthread_create for a thread of HAKMEM, which is not counted. */

@@ -16,7 +16,7 @@ static struct {
     struct hk_lock lock;
     struct hk_learner learner;
     struct hk_signals before; /* totals of the counted signals at the last tick */
-    uint64_t stalled_us;      /* total at the last tick; 0: no tick yet */
+    uint64_t stalled_us;      /* total stalled time at the last tick; 0: no tick yet */
     uint64_t ticked_ms;
     uint64_t next_ms; /* clock in ms at the next regular tick */
     uint64_t began_ms;

@@ -9,8 +9,8 @@ enum {
     OWNERS_PER_MISS = 8,
     SLABS_WORTH_STEALING = 4,
     SLABS_PER_MISS = 4,
-    SLABS_PER_SLAB = 64, /* drained before a slab is allocated; takes about 50 microseconds */
-    SLABS_PER_TICK = 16, /* drained of each class; bounds the time of one call */
+    SLABS_PER_SLAB = 64, /* slabs drained before one is allocated; takes about 50 microseconds */
+    SLABS_PER_TICK = 16, /* slabs drained of each class; bounds the time of one call */
 };
 
 /* Collects the remote frees of the chained slabs. Returns the number of blocks. */
