@@ -89,7 +89,7 @@ struct hk_tcache {
     uint32_t system_thread;           /* the system's number of the thread; 0: not asked yet */
     bool alive;
     struct hk_liveness liveness; /* tells if the cache's thread exists */
-    bool has_pages;              /* false for the first cache, which shares pages and is never purged */
+    bool has_pages;              /* the cache has its own pages, which can be purged while it is in the pool */
     struct hk_miss_counts {      /* written by the owner only; the counts only grow */
         _Atomic uint64_t xcalls, xrequested;
     } miss_counts[HK_CLASSES];
