@@ -2,6 +2,8 @@
  * compiles by itself. */
 #define HK_UNITY 1
 
+#include "base/base.h" /* before system headers, because it renames what HAKMEM calls of them */
+
 #include "base/liveness.c"
 #include "base/lock.c"
 #include "base/message.c"

@@ -20,7 +20,7 @@ static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t en
     hk_block_free(call, block, entry, kind, caller);
 }
 
-/* Addresses outside the window; all addresses before HAKMEM has started or while hooks are on. */
+/* Frees an address outside the window. Before HAKMEM has started, and while hooks are on, all addresses come here. */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 {
     block = HK_UNTAGGED(block);
@@ -41,13 +41,13 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Hooks of a process that began without them see only large blocks here, because all other blocks that they picked have no entry. */
+/* Frees a block by its entry. Hooks that began in a running process see only large blocks here, because smaller sampled blocks have no entry. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
     else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
-                       hot->key != HK_NO_KEY)) /* up to HK_FINE_MAX: medium and large blocks have the highest classes */
+                       hot->key != HK_NO_KEY)) /* a block of up to HK_FINE_MAX; medium and large classes are higher */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
         free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
@@ -55,8 +55,8 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
         hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
-/* Most are remote frees, and most of these join a word that the outbox has already. All others leave at the first compare, those of heaps for
- * the thread's cache of the heap: remote frees pay nothing for them. */
+/* Frees a block that is not in a slab of this thread. Most such blocks are remote frees, and most of these join a word that the outbox has
+ * already. All others fail the first compare, so remote frees pay nothing for the blocks of heaps, which go to the thread's cache of the heap. */
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
@@ -78,7 +78,7 @@ static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t of
     hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
-/* Looks at the newest item only, because a look at the others would cost more than a flush. */
+/* Detects a double free of the newest item only, because a look at the other items would cost more than a flush. */
 HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
@@ -86,7 +86,7 @@ HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state 
     keep(block, hot, offset);
 }
 
-/* Frees a block without a mark: hk_mark_check() reports the reason, unless the block's slab has no marks. */
+/* Frees a block without a mark. hk_mark_check() ends the program, unless the block's slab has no marks. */
 static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     hk_mark_check(call, block);
@@ -102,7 +102,7 @@ HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_stat
 }
 
 #define LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
-/* The misses of free and of delete: no register holds the call, because that would cost each remote free an instruction. */
+/* Each miss has a function for free and one for delete. If a register held the call instead, each remote free would cost an instruction more. */
 static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_FREE, block, hot, entry);
@@ -136,7 +136,7 @@ static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offse
     keep(block, hot, offset);
 }
 
-/* The size is one of the block's class: right for every call. All else is left to the slow path. */
+/* Frees a medium block if the named size belongs to the class of the block, as is right for every call. The slow path does the rest. */
 HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
                                  enum hk_call call)
 {

@@ -1,11 +1,11 @@
-/* Allocates and frees blocks of user heaps when the thread's cache of the heap cannot serve the call, and resizes blocks of user heaps. */
+/* Allocates and frees blocks of user heaps if the thread's cache of the heap cannot, and resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
 #include <errno.h>
 #include "api/plain_alloc.h"
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* Returns NULL without a tcache, and if an option checks each free, because heaps then have no caches. */
+/* Returns the thread's shelf, NULL if there is no tcache. Returns NULL also if an option checks each free, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
@@ -28,7 +28,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_heap_failed(ENOMEM);
 }
 
-/* The system has refused: what HAKMEM can give back may be enough. */
+/* Gives idle memory back and tries again after the system has refused. Returns NULL if that does not help. */
 static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
 {
     bool by_limit;
@@ -41,7 +41,7 @@ static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, 
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 
-/* Leaves errno as it was, and counts no refusal. */
+/* Returns a block, NULL if memory is refused. Leaves errno as it was, and does not count a refusal. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;
@@ -89,9 +89,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(
-            moved ==
-            NULL)) { /* a block never fails to shrink; idle memory went back to the system, and it may grow now */
+    if (HK_UNLIKELY(moved == NULL)) { /* a shrink succeeds; growth may too, because idle memory went back */
         void *resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

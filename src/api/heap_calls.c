@@ -1,4 +1,4 @@
-/* The functions of hakmem.h for heaps of the program's own. */
+/* Defines the functions of hakmem.h for user heaps. */
 #include <errno.h>
 #include <string.h>
 #include "api/plain_alloc.h"
@@ -55,7 +55,7 @@ HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
         hak_free(block);
 }
 
-/* A block of another heap moves here. */
+/* Moves a block of another heap into this heap. Returns NULL if memory is refused. */
 static void *moved_here(struct hak_heap *heap, void *block, size_t size)
 {
     size_t now = hak_usable_size(block);
@@ -98,7 +98,7 @@ HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
     return heap_done(open);
 }
 
-/* For a caller compiled with another version, as hak_get_stats(). */
+/* The caller may be compiled with another version of the struct, as in hak_get_stats(). */
 HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *stats, size_t size)
 {
     struct hk_heap_figures figures;

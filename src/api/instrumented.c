@@ -1,5 +1,5 @@
-/* Chooses, by the mode, which features see a call that the plain allocator does not serve alone. While protections check each call, the block
- * passes through block_checks before and after. */
+/* Chooses, by the mode, which features see a call that is not left to the plain allocator. While protections check each call, the block passes
+ * through block_checks before and after. */
 #include "api/instrumented.h"
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Unmaps a large block if contents are guarded, because it ends with a page that faults, and holds what the program wrote. */
+/* Unmaps a large block if contents are guarded, because its last page faults and the others hold what the program wrote. */
 static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
@@ -39,7 +39,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* Returns the block. If memory for its state was refused, the block is NULL, and `refused` is freed. */
+/* Returns the block. If it is NULL because memory for its state was refused, frees `refused`. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -47,7 +47,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* Clears a large block that serves again because the system did not unmap it: it has pages that fault, and old contents. */
+/* Clears a large block for reuse, because one that was not unmapped has faulting pages and old contents. Returns false if the system refuses. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);
@@ -93,7 +93,7 @@ HK_INLINE size_t bin_offset(size_t size)
     return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
 }
 
-/* A block from a bin, given to the program. */
+/* Gives the program a block that was taken from a bin. */
 HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kind)
 {
     hk_state_byte *state = hk_state_in_window((uintptr_t)block);
@@ -120,7 +120,7 @@ unsigned hk_guarded_group(const void *block)
     return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
 }
 
-/* If memory is refused, purges everything and tries once more, as for other blocks. */
+/* Takes a block of the group. If memory is refused, purges everything and tries once more, as for other blocks. */
 static void *taken_of_group(unsigned class, unsigned group)
 {
     void *block = hk_abandoned_take_of_group(class, group);
@@ -164,7 +164,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Frees a block of a user heap. Heaps have no states, and no caches while the guard is on, so that they know each block that is free. */
+/* Frees a block of a user heap. Heaps have no state bytes. They have no caches while the guard is on, so that they know each free block. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -195,7 +195,7 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     if (HK_UNLIKELY(block == NULL))
         return;
     if (HK_UNLIKELY(hk_remote_track.on)) {
-        (void)hk_tcache_get(); /* a call stack is captured in threads with a cache only */
+        (void)hk_tcache_get(); /* only threads with a cache capture a call stack */
         hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
     }
     raw_free(block);
@@ -220,7 +220,7 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
         raw_free(block);
 }
 
-/* Most blocks are live, of this kind, and in the window. */
+/* Frees a block. Most blocks are live, of this kind, and in the window, and pass quickly. */
 HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
@@ -239,7 +239,7 @@ HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind ki
         free_missed(block, entry);
 }
 
-/* A copy of the first bytes of a block in a new one of the same group; NULL if memory is refused. */
+/* Copies the first bytes of a block into a new one of the same group. Returns the new block, NULL if memory is refused. */
 static void *copy_of(const void *block, size_t before, struct hk_request *request, unsigned group)
 {
     void *to = hk_guarded_alloc_in(group, request);
@@ -255,7 +255,7 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Moves a block of another allocator or of the bootstrap arena; NULL if the block is none. */
+/* Moves a block of another allocator or of the bootstrap arena. Returns NULL if the pointer is not such a block or memory is refused. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
@@ -308,7 +308,7 @@ void *hk_guarded_realloc(void *block, struct hk_request *request)
     void *to = hk_stays(size, before) ? block : resize_by_pages(block, before, request);
     if (to == NULL)
         to = move(block, before, request);
-    /* Before it was refused a second block, idle memory went back to the system. */
+    /* Resizing in place may succeed now, because idle memory went back to the system when the second block was refused. */
     return to != NULL || size < before ? to : resize_by_pages(block, before, request);
 }
 
@@ -337,7 +337,7 @@ HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
         return hk_guarded_alloc(request);
     void *block = hk_record_alloc(request);
     if (HK_UNLIKELY(hk_learning_is_due()))
-        hk_learning_tick(); /* if the bin has served the request, too: the gate may be shut for the sake of the tick */
+        hk_learning_tick(); /* not only after misses, because the gate may be shut just for this tick */
     if (hk_mode_has(HK_MODE_WAKE))
         hk_background_begin_in_malloc(request->caller, hk_thread_make);
     return block;

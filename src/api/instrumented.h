@@ -7,23 +7,23 @@
 
 #include "guard/block_checks.h"
 
-/* Starts HAKMEM if necessary. Returns NULL if memory is refused. */
+/* Allocates a block, and starts HAKMEM if necessary. Returns NULL if memory is refused. */
 void *hk_instrumented_alloc(struct hk_request *request);
 /* Does the same for malloc. */
 void *hk_instrumented_malloc(size_t size, void *caller);
 void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *caller);
 
-/* Returns NULL if memory is refused. */
+/* Allocates a block while the guard is on. Returns NULL if memory is refused. */
 void *hk_guarded_alloc(struct hk_request *request);
-/* Does the same from the slabs of a group (slab/abandoned.h); for more than 1 MiB and for group 0, as hk_guarded_alloc(). */
+/* Does the same from the slabs of a group (slab/abandoned.h). For more than 1 MiB and for group 0, it is the same as hk_guarded_alloc(). */
 void *hk_guarded_alloc_in(unsigned group, struct hk_request *request);
-/* Returns the group of a block; 0 if it has none. */
+/* Returns the group of a block, 0 if the block has none. */
 unsigned hk_guarded_group(const void *block);
 /* Does what hk_guarded_alloc() does, for malloc. */
 void *hk_guarded_malloc(size_t size, void *caller);
-/* Checks a block, its kind and its size, if that is not HK_SIZE_UNKNOWN, and frees it. `caller` is the return address of the exported function. */
+/* Checks a block, its kind and, unless it is HK_SIZE_UNKNOWN, its size, and frees it. `caller` is the exported function's return address. */
 void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller);
-/* block and size are not 0. Returns NULL if memory is refused, or after a fault. */
+/* Resizes a block. `block` and the size must not be 0. Returns NULL if memory is refused, or after a fault. */
 void *hk_guarded_realloc(void *block, struct hk_request *request);
 size_t hk_guarded_usable_size(const void *block);
 

@@ -1,4 +1,4 @@
-/* The table of kinds.def as functions. Switches, because arrays of functions would have to be relocated before the first call. */
+/* Makes functions from the table of kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
 #include "api/kinds.h"
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
@@ -44,7 +44,7 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
     case HK_BLOCK_##kind:                                                                                              \
         return bytes;
 #include "api/kinds.def"
-#undef HK_BLOCK /* clang-format joins the lines otherwise */
+#undef HK_BLOCK /* otherwise clang-format joins the lines */
     }
     __builtin_unreachable();
 }
@@ -53,7 +53,7 @@ void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, e
 {
     if (checks[of] == CHECK_MARK)
         hk_mark_end(call, block);
-    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* else the free itself checks, and names free */
+    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* a plain free checks the block itself */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)
         hk_sized_check(call, block, entry, size);

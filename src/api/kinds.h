@@ -9,14 +9,14 @@ enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
 };
-/* How realloc changes the size of a block of this kind. */
+/* Says how realloc changes the size of a block of a kind. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);
 enum hk_block_resize hk_block_resize_of(enum hk_block_kind kind);
-/* Returns the usable bytes; for another allocator's block, the readable bytes. Ends the program if no live block begins there. */
+/* Returns the usable bytes or, for another allocator's block, the readable bytes. Ends the program if no live block begins there. */
 size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind);
-/* Ends the program if no live block begins at `block`, or if `size` cannot be its size. A medium slab's block counts as free then. */
+/* Ends the program if no live block begins at `block`, or if `size` cannot be its size. Afterwards the block of a medium slab counts as free. */
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind, size_t size);
 /* Frees a block that hk_block_check_free() has checked. `caller` is the return address of the exported function. */
 void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block_kind kind, void *caller);

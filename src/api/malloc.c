@@ -21,7 +21,7 @@ static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
-    /* A size beyond the address space is no sign that memory is short. */
+    /* A size beyond the address space does not mean that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
 }
@@ -31,19 +31,19 @@ static bool has_thread_storage(void) { return hk_started() || !hk_is_bootstrappi
 HK_COLD void *hk_refuse(size_t size)
 {
     if (!has_thread_storage())
-        return NULL; /* errno lies in thread-local storage */
+        return NULL; /* errno lies in thread-local storage, which is not ready */
     note_refusal(size);
     errno = ENOMEM;
     return NULL;
 }
 
-/* Chooses an allocator behind a miss. */
+/* Allocates after a miss, by the plain or the instrumented allocator. */
 HK_INLINE void *alloc(struct hk_request *request)
 {
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_serve(request) : hk_instrumented_alloc(request);
 }
 
-/* Does the same for malloc, without a request for the common miss. Counts no refusal. */
+/* Does the same for malloc. The common miss needs no request. Does not count a refusal. */
 HK_INLINE void *malloc_behind_miss(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_mode_is_plain()))
@@ -73,7 +73,7 @@ HK_NOINLINE void *hk_alloc_slow(struct hk_request *request)
     return HK_LIKELY(block != NULL) ? block : alloc(request);
 }
 
-/* `align` is a power of two. */
+/* Returns an aligned block, NULL if memory is refused. `align` is a power of two. */
 static void *alloc_aligned(size_t align, size_t size, void *caller)
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .caller = caller};
@@ -103,7 +103,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         return hk_refuse(bytes);
     if (request.zeroed)
         return block;
-    /* A canary may lie right behind the requested bytes. */
+    /* hk_zero() may write beyond the requested bytes, and a canary may lie right behind them. */
     return HK_UNLIKELY(hk_guard.contents) ? memset(block, 0, bytes) : hk_zero(block, bytes);
 }
 
@@ -116,7 +116,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     return HK_UNLIKELY(block == NULL) ? calloc_slow(bytes, HK_CALLER) : hk_inline_zero(block, bytes);
 }
 
-/* A loop instead of memcpy: the C library is not relocated yet. */
+/* Resizes a block before the start. Copies in a loop, because the C library with memcpy is not relocated yet. */
 static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 {
     volatile char *moved = hk_bootstrap_alloc(size, HK_FINE_STEP);
@@ -128,7 +128,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Copies exactly `bytes`, because a sampled block has no room for the rest of the last quantum. */
+/* Moves a block. Copies exactly `bytes`, because a sampled block has no room for the rest of the last quantum. */
 static void *move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))
@@ -144,8 +144,8 @@ HK_INLINE void *resize_in_place(void *block, size_t size, size_t now, void *call
                                          : hk_record_resize(block, size, now, caller);
 }
 
-/* A block never fails to shrink. One that grows is resized again: before it was refused a second block, idle memory went back to the
- * system, and what the block lacks is less. */
+/* Resizes a block if no second block could be allocated. A block never fails to shrink. A block that grows is resized again, because idle memory
+ * went back to the system in between, and the block needs less than a second block would. */
 static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, void *caller)
 {
     if (size <= now)
@@ -154,7 +154,7 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Counts no refusal and leaves errno as it was, because the block may stay. */
+/* Copies to a new block after a miss. Does not count a refusal and leaves errno as it was, because the block may stay where it is. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;
@@ -166,7 +166,7 @@ static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, v
                                    : move_exactly(to, block, hk_min(size, now));
 }
 
-/* Allocates, copies, frees. A size of 0 is a free: realloc_slow() handles it. */
+/* Moves a block by allocating, copying and freeing. A size of 0 means free, which realloc_slow() handles. */
 static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
 {
     if (HK_UNLIKELY(size == 0))
@@ -183,7 +183,7 @@ static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 {
     struct hk_request request = {.size = size, .align = HK_FINE_STEP, .caller = caller};
     void *resized = hk_guarded_realloc(block, &request);
-    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a heap counts its refusals itself */
+    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a heap has counted its refusal */
         return resized;
     return hk_refuse(size);
 }
@@ -212,7 +212,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     return resized != NULL ? resized : copy(block, size, now);
 }
 
-/* A growing buffer begins with realloc(NULL, size): a hit here too. */
+/* Resizes a block outside the window. Handles realloc(NULL, size) as a hit, because a growing buffer begins with it. */
 static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
 {
     void *fresh = block == NULL ? hk_hit_malloc(size) : NULL;
@@ -261,7 +261,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (aligned == NULL) {
         if (has_thread_storage())
             note_refusal(size);
-        return ENOMEM; /* errno is the program's */
+        return ENOMEM; /* this function must not change errno */
     }
     *block = aligned;
     return 0;
@@ -287,7 +287,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t bytes = hk_block_size(HK_CALL_USABLE_SIZE, block, entry, kind);
-    return kind == HK_BLOCK_foreign ? 0 : bytes; /* its readable bytes are not usable ones */
+    return kind == HK_BLOCK_foreign ? 0 : bytes; /* its bytes are only known to be readable */
 }
 
 HK_EXPORT int hak_trim(size_t keep)

@@ -1,14 +1,14 @@
-/* All forms of the C++ operators new and delete, under their Itanium ABI names: a C++ program needs no other library, and a C program
+/* Defines all forms of the C++ operators new and delete under their Itanium ABI names. So a C++ program needs no other library, and a C program
  * does not load the C++ library. This file is compiled with -fexceptions, so that bad_alloc passes through.
  *
- * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one,
- * replaced or not:   sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
+ * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one, replaced or not:
+ * sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
  *
  * If memory is refused, operator new calls the new handler, and throws the std::bad_alloc, of the C++ library that its caller uses. That library
- * may be one for the process, one for a module (RTLD_LOCAL), or lie inside the program, hidden or in parts. */
+ * may belong to the process or to one module (RTLD_LOCAL). It may also lie inside the program, hidden or only in parts. */
+#include "api/entry.h"
 #include <dlfcn.h>
 #include <string.h>
-#include "api/entry.h"
 #include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"
@@ -24,11 +24,11 @@ typedef void new_handler(void);
 typedef new_handler *get_handler(void);
 typedef void throw_it(void);
 
-/* std::get_new_handler and std::__throw_bad_alloc of the program's C++ library, if it has one. */
+/* These are std::get_new_handler and std::__throw_bad_alloc of the program's C++ library. They are NULL if it has none. */
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* Finds a C++ library that was loaded for one module only (RTLD_LOCAL) through the module that contains `caller`. */
+/* Finds a symbol of a C++ library. A library that was loaded for one module only (RTLD_LOCAL) is found through the module that contains `caller`. */
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
@@ -37,7 +37,7 @@ static void *symbol_for(const void *caller, const char *name)
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    /* dlopen by name: the linker warns about a static program that refers to it. */
+    /* dlopen is called by name, because the linker warns about a static program that refers to it. */
     void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
     void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return handle != NULL ? dlsym(handle, name) : NULL;
@@ -51,8 +51,8 @@ static _Atomic unsigned xremembered;
 static parts remembered_parts;
 static uintptr_t remembered_base;
 
-/* Finds a C++ library inside the program by the program's own table of symbols, because the linker takes its objects only if something else
- * needs them, and zig's are hidden. The first module that asks is remembered. */
+/* Finds a C++ library inside the program by the program's own symbol table. The weak names above are not enough, because the linker takes the
+ * library's objects only if something else needs them, and zig hides them. The parts of the first module that asks are remembered. */
 static void find_parts(const void *caller, parts found)
 {
     static const struct hk_elf_wanted unknown[CXX_PARTS] = {
@@ -78,7 +78,7 @@ static void find_parts(const void *caller, parts found)
     }
 }
 
-/* Does what __throw_bad_alloc() does. A program that catches std::bad_alloc has its type, and the type has the rest. */
+/* Does what __throw_bad_alloc() does. A program that catches std::bad_alloc contains its type, and the type needs the other parts. */
 static void throw_by_parts(parts found)
 {
     if (found[THROW].address != 0)
@@ -92,7 +92,7 @@ static void throw_by_parts(parts found)
     ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
 }
 
-/* Returns NULL if there is none. `caller` is the return address of operator new. */
+/* Returns the new handler, NULL if none is set. `caller` is the return address of operator new. */
 static HK_COLD new_handler *current_new_handler(const void *caller)
 {
     get_handler *get = _ZSt15get_new_handlerv;
@@ -119,7 +119,7 @@ static HK_COLD _Noreturn void throw_bad_alloc(const void *caller)
     hk_fatal(HK_TEXT_new_refused);
 }
 
-/* Serves a miss. */
+/* Allocates a block after a miss. Returns NULL if memory is refused. */
 static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
@@ -144,7 +144,7 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
 static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* Exceptions of the throwing form or of the handler must be caught, which C cannot do: calls the C++ library's form. */
+/* Calls the C++ library's form, because exceptions of the throwing form or of the handler must be caught, which C cannot do. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
@@ -172,14 +172,14 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
 static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (!array || OURS(new_array_aligned)); }
 
-/* Inline, as all that serve the forms, for the return address of the exported operator. */
+/* The functions behind the forms are inline, so that HK_CALLER is the return address of the exported operator. */
 HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
 {
     void *block = hk_hit_malloc(size);
     return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
-/* The kind of a block matters only while the guard is on, and only if this is the form that the array form calls. */
+/* Allocates an array. Its kind matters only while the guard is on, and only if the form that new[] calls is HAKMEM's. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
@@ -216,15 +216,15 @@ HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 
-/* HAKMEM's own operator delete needs neither size nor alignment: the page map has the size. While the guard is on, they are compared. A
- * form whose simpler form the program has replaced calls that. */
+/* HAKMEM's operator delete needs neither size nor alignment, because the page map has the size. The guard compares them. A form whose simpler form
+ * the program has replaced calls that one. */
 HK_INLINE void delete_single(void *block)
 {
     HK_FREE_OR(block, hk_delete_elsewhere(block), hk_delete_not_mine(block, hot, offset),
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Returns true if the delete was done here: the guard is on, and the form that would be called is HAKMEM's. */
+/* Frees the block if `ours` says that the form to be called is HAKMEM's. Returns `ours`. The guard is on. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
@@ -238,7 +238,7 @@ HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
         return;                                                                                                        \
     call
 
-/* Checks the size, if the program has replaced no operator. */
+/* Frees a block and checks its size. Used if the program has replaced no operator. */
 static void delete_sized(void *block, size_t size)
 {
     HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED), hk_delete_not_mine(block, hot, offset),
@@ -253,7 +253,7 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Blocks of a replaced operator new may be larger than their size. */
+/* Returns true if the program has replaced no operator. Blocks of a replaced operator new may be larger than their size. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);
@@ -261,10 +261,10 @@ static bool sizes_are_exact(void)
 
 typedef void sized_form(void *block, size_t size);
 static sized_form choose_single, choose_array;
-/* What the first call chooses, so that the choice costs the others no instruction. */
+/* The first call sets these, so that the choice costs later calls no instruction. */
 static sized_form *sized_single = choose_single, *sized_array = choose_array;
 
-/* Before the start, it is unknown whether the guard will be on. */
+/* Returns the form to call. Remembers it only after the start, because until then it is unknown whether the guard will be on. */
 static sized_form *choose(sized_form **chosen, sized_form *checked, sized_form *unchecked)
 {
     sized_form *form = sizes_are_exact() ? checked : unchecked;

@@ -10,7 +10,7 @@ HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
 HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
-/* Parameters that a form of an operator need not read. */
+/* These parameters exist because the ABI has them. A form need not read them. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
 #define FORM(type, form, symbol, parameters)                                                                           \
@@ -21,7 +21,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 #include "api/operators.def"
 #undef FORM
 
-/* True if the function that serves the process is HAKMEM's `own`. */
+/* HK_IS_OURS is true if the function that the process uses is HAKMEM's `own`. */
 #define HK_IS_OURS(function, own)                                                                                      \
     (__extension__({                                                                                                   \
         __typeof__(&(own)) serves = (function);                                                                        \
@@ -29,7 +29,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
         serves == (own);                                                                                               \
     }))
 
-/* A function that is reached by its exported name only, which a library without malloc does not have. */
+/* Marks a function that is reached by its exported name only. A library without malloc does not have these names. */
 #define HK_BY_NAME static __attribute__((unused))
 
 #endif

@@ -1,11 +1,11 @@
-/* The plain allocator: what a thread's cache, its slabs and large blocks do for the four operations. */
+/* Defines the plain allocator. It allocates, frees, resizes and measures blocks with the thread's cache, its slabs and large blocks. */
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
 #include "tcache/pool.h"
 
-/* If address space is scarce, a mapping of the block's own wastes less of it than a span does. */
+/* If address space is scarce, larger blocks get mappings, because these waste less of it than spans do. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
@@ -27,7 +27,7 @@ static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void 
     return aligned;
 }
 
-/* HK_CLASSES if the block gets a mapping of its own. */
+/* Returns the class for a request, HK_CLASSES if the block gets its own mapping. */
 static unsigned class_for(size_t size, size_t align)
 {
     size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
@@ -39,7 +39,7 @@ static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
     return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class);
 }
 
-/* Of more than 32 KiB, up to 1 MiB. */
+/* Takes a block of more than 32 KiB, up to 1 MiB. Returns NULL if memory is refused. */
 static void *take_of_medium_class(struct hk_tcache *cache, unsigned class, struct hk_request *request)
 {
     if (cache != NULL)
@@ -66,7 +66,7 @@ static void *take_block(struct hk_request *request)
     return block;
 }
 
-/* After a refusal: purges everything and tries once more, because HAKMEM's own dirty memory may exhaust the limit. */
+/* Purges everything and tries once more after a refusal, because HAKMEM's own dirty memory may exhaust the limit. */
 static HK_COLD void *take_after_purge(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -76,7 +76,7 @@ static HK_COLD void *take_after_purge(struct hk_request *request)
         hk_tcache_trim(cache);
     hk_pool_purge();
     hk_decay_all(0);
-    (void)hk_footprint_read_limit(); /* the program may have changed it */
+    (void)hk_footprint_read_limit(); /* the program may have changed the limit */
     if (cache != NULL)
         hk_tcache_steal_all(cache);
     return take_block(request);

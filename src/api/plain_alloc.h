@@ -12,9 +12,9 @@
 #include "runtime/learning.h"
 #include "tcache/miss.h"
 
-#define HK_LONG_TO_ZERO (512 * HK_KIB) /* as long as it takes to ask the system about the pages */
+#define HK_LONG_TO_ZERO (512 * HK_KIB) /* zeroing so many bytes takes as long as asking the system about them */
 
-/* Serves the common miss: the thread has a cache, and the bin of the size is empty. NULL for all other misses, and if memory is refused. */
+/* Serves the common miss, in which the thread has a cache, and its bin is empty. Returns NULL on other misses, or if memory is refused. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
@@ -25,21 +25,21 @@ HK_INLINE void *hk_plain_refill(size_t size)
     return block;
 }
 
-/* Returns NULL if memory is refused. Precondition: HAKMEM has started. */
+/* Returns a block, NULL if memory is refused. Precondition: HAKMEM has started. */
 void *hk_plain_alloc(struct hk_request *request);
-/* Calls these two, one after the other. Precondition: request->zeroed is false. */
+/* Calls hk_plain_refill() and, if that returns NULL, hk_plain_alloc(). Precondition: request->zeroed is false. */
 HK_INLINE void *hk_plain_serve(struct hk_request *request)
 {
     void *block = request->align <= HK_FINE_STEP ? hk_plain_refill(request->size) : NULL;
     return HK_LIKELY(block != NULL) ? block : hk_plain_alloc(request);
 }
-/* A block with a mapping of its own, whatever its size. `cache` is the thread's, or NULL. */
+/* Returns a block of any size with its own mapping. `cache` is the thread's, or NULL. */
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
-/* Resizes a block of `now` bytes without a copy; NULL if that is impossible. */
+/* Resizes a block of `now` bytes without a copy. Returns the block, NULL if that is impossible. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
-/* Returns the bytes of a block in a slab or with a mapping of its own. */
+/* Returns the bytes of a block that lies in a slab or has its own mapping. */
 size_t hk_plain_size(const void *block, uint32_t entry);
 
 /* Zeroes a block that was used before, and returns it. */
@@ -47,7 +47,7 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-/* Returns true if a block of `now` bytes keeps its place: the size fits and wastes at most half of the block. */
+/* Returns true if `size` fits a block of `now` bytes and wastes at most half of it. The block then keeps its place. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 #endif

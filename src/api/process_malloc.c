@@ -1,5 +1,5 @@
-/* Defines reallocarray, cfree, free_sized and malloc_usable_size for a program that defines malloc, calloc, realloc and free, but none of the
- * related functions: these then receive the program's pointers, and must not read a block that may be the program's.
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size so that they work in a program that defines malloc, calloc, realloc and free, but
+ * none of these. They then receive the program's pointers, and must not read a block that may be the program's.
  *
  *   reallocarray -> the process's realloc: the loader's first definition     free_sized, cfree -> the process's free
  *
@@ -13,7 +13,7 @@
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
-/* While the loader is at work, the process's functions are not resolved yet. */
+/* Returns true while the loader is at work, because the process's functions are not resolved yet. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
 HK_BY_NAME void *any_reallocarray(void *block, size_t count, size_t size)
@@ -46,11 +46,11 @@ HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t siz
     any_free_sized(block, size);
 }
 
-/* False also in a program that is not position independent and takes malloc's address: that address then lies in the
- * program. An invalid pointer there yields 0 instead of an error. */
+/* Returns true if the process's malloc is HAKMEM's. Returns false also in a program that is not position independent and takes malloc's address,
+ * because that address then lies in the program. In such a program, an invalid pointer yields 0 instead of an error. */
 static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Distinguishes a block of HAKMEM's from one that the program has cut from such a block: the latter begins elsewhere, or has the same size. */
+/* Returns true if a block of HAKMEM begins at the pointer. A block that the program cut from such a block begins elsewhere, or has the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -72,14 +72,14 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     return hak_usable_size(block);
 }
 
-/* 0 for a pointer that is not a block of HAKMEM's, if the process's malloc is not HAKMEM's. */
+/* Returns the usable bytes. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
 HK_BY_NAME size_t any_usable_size(void *block)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
         return usable_size_slow(block);
     size_t bytes = hk_classes[hk_entry_class(entry)].size;
-    return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* which checks a medium block */
+    return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* the slow path checks a medium block */
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), any_reallocarray)

@@ -1,4 +1,4 @@
-/* The four operations with hooks and samples: each looks at the call, and hands it on to the plain allocator. */
+/* Defines the four operations with hooks and samples. Each shows the call to these features and passes it on to the plain allocator. */
 #include "api/record.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"
@@ -7,7 +7,7 @@
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
 
-/* Returns NULL if the allocation is not picked, or without room for a picked block. */
+/* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or a picked block finds no room. */
 static HK_COLD void *alloc_watched(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_get();
@@ -21,7 +21,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* A request that would be a hit is served from the bin: hooks do not change the program's blocks. */
+/* Allocates without the hooks. Takes a block from the bin if it has one, because hooks must not change which blocks the program gets. */
 static void *alloc_unwatched(struct hk_request *request)
 {
     bool hits = request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP;
@@ -38,7 +38,7 @@ void *hk_record_alloc(struct hk_request *request)
 {
     if (!hk_mode_has(HK_MODE_HOOKS))
         return alloc_unwatched(request);
-    HK_FENCE(memory_order_acquire); /* a running process begins to be watched */
+    HK_FENCE(memory_order_acquire); /* pairs with the start of watching in a running process */
     void *block = hk_hooks.watches ? alloc_watched(request) : NULL;
     if (block != NULL)
         return block;
@@ -48,7 +48,7 @@ void *hk_record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Tells the hooks of a free. True if a site rule has freed the block: only large blocks have site rules. */
+/* Tells the hooks of a free. Returns true if a site rule has freed the block. Only large blocks have site rules. */
 static bool free_by_rule(void *block, uint32_t entry)
 {
     bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);
@@ -65,7 +65,7 @@ static bool free_by_rule(void *block, uint32_t entry)
 void hk_record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
-    hk_block_check_free(call, block, entry, kind, size); /* before a hook sees the free */
+    hk_block_check_free(call, block, entry, kind, size); /* checks before a hook sees the free */
     if (hk_mode_has(HK_MODE_HOOKS) && kind != HK_BLOCK_user_heap && free_by_rule(block, entry))
         return;
     if (!hk_hit_free_known(block, entry))

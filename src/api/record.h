@@ -6,11 +6,11 @@
 
 #include "api/plain_alloc.h"
 
-/* As hk_plain_alloc(), but the bin need not be empty. */
+/* Does what hk_plain_alloc() does. The bin need not be empty. */
 void *hk_record_alloc(struct hk_request *request);
-/* `call` names the function in the message about an invalid pointer; `size` is what the program says it is, or HK_SIZE_UNKNOWN. */
+/* Frees a block. `call` is the function that the message about an invalid pointer names. `size` is what the program says, or HK_SIZE_UNKNOWN. */
 void hk_record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller);
-/* As hk_plain_resize(). */
+/* Does what hk_plain_resize() does. */
 void *hk_record_resize(void *block, size_t size, size_t now, void *caller);
 
 #endif

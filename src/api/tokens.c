@@ -1,7 +1,7 @@
-/* The entry points of Clang's AllocToken (-fsanitize=alloc-token): each allocating function once more, with a number behind its arguments
- * that says of which type, or of which place, the block is. The protection `types` keeps the blocks of one group of such numbers apart from
- * all others; otherwise the number is ignored. Clang spells the operators with one underscore less in some versions.
- * Not here: the names that contain the number (-fsanitize-alloc-token-fast-abi), of which there is one for each number. */
+/* Defines the entry points of Clang's AllocToken (-fsanitize=alloc-token). Each allocating function exists once more with an additional argument,
+ * a number for the type or the place of the block. The protection `types` keeps the blocks of one group of numbers apart from all others. Without
+ * this protection, the number is ignored. Some versions of Clang spell the operators with one underscore less.
+ * The names that contain the number (-fsanitize-alloc-token-fast-abi) are not defined, because there is one for each number. */
 #include <errno.h>
 #include <string.h>
 #include "api/entry.h"
@@ -12,8 +12,8 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
-/* Clang's default mode gives types with pointers the upper half of all numbers, and -falloc-token-max=8 the numbers from 4 on: these
- * halves never meet in a group. */
+/* Returns the group of a token. Types with pointers get the upper half of all numbers in Clang's default mode, and the numbers from 4 on with
+ * -falloc-token-max=8. In both cases, the halves never meet in a group. */
 static unsigned group_of(size_t token)
 {
     enum { HALF = HK_GROUPS / 2 };
@@ -23,7 +23,7 @@ static unsigned group_of(size_t token)
 
 static bool keeps_apart(void) { return HK_UNLIKELY(hk_started() && HK_GUARDS(types)); }
 
-/* False in a program with a malloc of its own, which gets the calls. */
+/* Returns false if the program has its own malloc. Then that malloc gets the calls. */
 static bool tokens_are_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 static void *token_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
@@ -38,7 +38,7 @@ static void *malloc_apart(size_t size, size_t align, size_t token, void *caller)
     return HK_LIKELY(block != NULL) ? block : hk_refuse(size);
 }
 
-/* NULL: the C library's rules hold for what is no power of two. */
+/* Returns an aligned block. Rounds the alignment up to a power of two, as hak_memalign() does. */
 static void *aligned_apart(size_t align, size_t size, size_t token, void *caller)
 {
     size_t power = HK_FINE_STEP;
@@ -63,7 +63,7 @@ HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* A block of another group moves; one that stays in its group may stay where it is. */
+/* Resizes a block. A block of another group moves. A block of the same group may stay where it is. */
 HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
@@ -117,7 +117,7 @@ HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
-/* Without memory, the form without a token: it knows the program's handler, and throws. */
+/* Returns a block or NULL. On NULL, the caller uses the form without a token, because that form knows the new handler, and throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
     return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)

@@ -2,8 +2,8 @@
 #ifndef HK_INLINE_COPY_H
 #define HK_INLINE_COPY_H
 
-#include <string.h>
 #include "base/base.h"
+#include <string.h>
 
 enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 

@@ -9,8 +9,8 @@
 #ifndef HK_LIVENESS_H
 #define HK_LIVENESS_H
 
-#include <pthread.h>
 #include "base/base.h"
+#include <pthread.h>
 
 struct hk_liveness {
     pthread_mutex_t mutex;

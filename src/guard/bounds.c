@@ -1,15 +1,15 @@
-/* Finds the block that an address lies in by the page map, and remembers the bounds of large blocks in a table of memos. */
+/* Finds the block that contains an address through the page map. Remembers the bounds of large blocks in a table of memos. */
 #include "guard/bounds.h"
 
 #include "large/large.h"
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* Extents of large blocks and gaps between them, by 2 MiB of address. A memo is read and written without a lock. Its turn is odd during a write. */
+/* The extent of a large block or of a gap between two, found by 2 MiB of address. A memo needs no lock, because its turn is odd during a write. */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */
-    _Atomic uint64_t xversion; /* of the large blocks: a memo is true as long as none of them changes */
+    _Atomic uint64_t xversion; /* hk_large.xversion at the write; the memo holds while it is unchanged */
     _Atomic uintptr_t xstart;
     _Atomic size_t xsize;
 } HK_ALIGNED(32);
@@ -37,7 +37,7 @@ static void write_memo(struct memo *memo, const struct hk_large_extent *extent)
     hk_store_release(memo->xturn, turn + 2);
 }
 
-/* False if the memo is of other addresses or no longer true. */
+/* Reads a memo. Returns false if the memo is of other addresses or outdated. */
 static bool read_memo(const struct memo *memo, uintptr_t address, struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load_acquire(memo->xturn);
@@ -58,7 +58,7 @@ size_t hk_bounds_remembered(uintptr_t address)
     return address < end ? end - address : 0;
 }
 
-/* Returns true for slices without a span. The program has nothing there, except in a hole, whose slices are not owned. */
+/* Returns true for an owned slice without a span. The program has nothing there. The slices of a hole are not owned, and may be the program's. */
 static bool is_free_slice(uintptr_t address)
 {
     uintptr_t first = hk_window_first(), place = address - hk_window.base;
@@ -114,7 +114,7 @@ bool hk_bounds_is_withheld(uintptr_t block)
     return state != NULL && (hk_load_acquire(*state) & ~HK_STATE_FREE) == 0;
 }
 
-/* A canary that was overwritten gives no size. The free of its block will report it. */
+/* Returns the bytes before the canary. If the canary was overwritten, returns `size`. The free of the block will report the canary. */
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size)
 {
     size_t requested = hk_guard_requested_quietly((const void *)block);

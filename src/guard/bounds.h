@@ -15,24 +15,24 @@
 #include "guard/guard.h"
 #include "slab/slab.h"
 
-/* UNKNOWN: not HAKMEM's, or the lock of the large blocks was taken; with a known gap, the gap between two blocks. FREE: free memory of the heap: a
- * free block, or, with a size of 0, no block at all. */
+/* UNKNOWN: the memory is not HAKMEM's, or the lock of the large blocks was taken. A size other than 0 is then that of the gap between two blocks.
+ * FREE: a free block or, if the size is 0, free memory without a block. */
 enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
     enum hk_bounds_kind kind;
     uintptr_t start;
-    size_t size; /* the address may lie beyond it: in the slack of a large block, or in what rounding added */
+    size_t size; /* bytes; an address in slack or rounding lies behind them */
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address outside the window to the end of its large block or gap, as looked up before; 0 if unknown. */
+/* Returns the bytes from an address outside the window to the end of its large block or gap, if a memo has it. Returns 0 if not. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* While the guard is on: true of a block that the program does not have; the bytes before the canary. */
+/* The first returns true if the program does not have the block, the second the bytes before the canary. Precondition: the guard is on. */
 bool hk_bounds_is_withheld(uintptr_t block);
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
-/* The bytes that the program may use of the block, whose class, cells or mapping have `size` bytes. */
+/* Returns the bytes that the program may use of the block. `size` is that of its class, its cells or its mapping. */
 HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
 {
     return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_bounds_usable_guarded(block, size) : size;
@@ -45,7 +45,7 @@ HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
                     hk_bounds_is_withheld(slab->d.start + index * slab->d.block_size));
 }
 
-/* The room of an address at which no slab lies that the window leads to. */
+/* Returns the room of an address that is not in a slab of the window. */
 HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
 {
     uintptr_t lowest = hk_load(hk_large.xlowest);
@@ -56,7 +56,7 @@ HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
     return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
-/* Returns the bytes from the address on that are known at once to be one block's, or outside HAKMEM's memory; 0 if hk_block_bounds() has to tell. */
+/* Returns the bytes from the address on that surely belong to one block, or are not HAKMEM's. Returns 0 if only hk_block_bounds() can tell. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

@@ -12,7 +12,7 @@
 #include "guard/guard.h"
 
 #define HK_CANARY_BYTES sizeof(uint64_t)
-enum { HK_CANARY_CHECKED = 64 }; /* zeros behind the mark that are verified */
+enum { HK_CANARY_CHECKED = 64 }; /* so many zeros behind the mark are checked */
 #define HK_CANARY_BROKEN SIZE_MAX
 
 HK_INLINE uint64_t hk_canary_key(const char *end)
@@ -30,21 +30,21 @@ HK_INLINE uint64_t hk_load64(const char *at)
 }
 HK_INLINE void hk_store64(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
 
-/* Requires zeros from block + size to end, where the protection `zero` is in force. */
+/* Writes the canary. If the protection `zero` is in force, the bytes from block + size to end must be zero before. */
 HK_INLINE void hk_canary_write(char *block, char *end, size_t size)
 {
     hk_store64(block + size, hk_canary_mark());
     hk_store64(end - HK_CANARY_BYTES, hk_canary_key(end) ^ (size_t)(end - block - (ptrdiff_t)size) << 8);
 }
 
-/* The slack of the block that ends at `end`; HK_CANARY_BROKEN if the word was overwritten. */
+/* Returns the slack of the block that ends at `end`, HK_CANARY_BROKEN if the word was overwritten. */
 HK_INLINE size_t hk_canary_slack(const char *end, size_t bytes)
 {
     uint64_t word = hk_load64(end - HK_CANARY_BYTES) ^ hk_canary_key(end), slack = word >> 8;
     return (word & 0xff) == 0 && slack >= HK_CANARY_BYTES && slack <= bytes ? (size_t)slack : HK_CANARY_BROKEN;
 }
 
-/* The requested size of the block; HK_CANARY_BROKEN if a byte behind it was overwritten. */
+/* Returns the requested size of the block, HK_CANARY_BROKEN if a byte behind it was overwritten. */
 HK_INLINE size_t hk_canary_size(const char *block, const char *end)
 {
     size_t slack = hk_canary_slack(end, (size_t)(end - block));

@@ -11,34 +11,34 @@
 #include "base/message.h"
 #include "prof/stack.h"
 
-/* A code address as file, address in that file, and function. It is read from /proc/self/maps and the ELF file by system calls alone, without malloc
- * and without the C library's lock of loaded objects, which a crashed thread may hold. Any thread, a signal handler too. */
+/* A code address as file, address in that file, and function. System calls alone read it from /proc/self/maps and the ELF file, without malloc and
+ * without the C library's lock of loaded objects, which a crashed thread may hold. Any thread and signal handlers may use it. */
 enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 
 struct hk_module_place {
     char path[HK_MODULE_PATH];
-    uintptr_t address;             /* as addr2line wants it */
-    char function[HK_MODULE_NAME]; /* empty: unknown */
-    uintptr_t offset;              /* in the function */
+    uintptr_t address;             /* address for addr2line */
+    char function[HK_MODULE_NAME]; /* name of the function; empty: unknown */
+    uintptr_t offset;              /* bytes from the function's start */
 };
 
-/* False if no file is mapped at the address. */
+/* Fills in `place`. Returns false if no file is mapped at the address. */
 bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 
-/* True if the caller writes the report. */
+/* Returns true if the caller must write the report. If not, another thread has begun one. */
 bool hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* The text so far, and memory for a stack. */
+/* Return the text so far, and memory for a stack. */
 struct hk_text *hk_fault_text(void);
 struct hk_stack *hk_fault_text_stack(void);
 
-/* Adds a line for a frame: the code address, which is 1 less than a return address; and for all frames of the stack from one on. */
+/* Add a line for one frame, or for all frames of the stack beginning with `from`. `code` is 1 less than a return address. */
 void hk_fault_text_frame(unsigned number, uintptr_t code);
 void hk_fault_text_frames(unsigned from);
-/* Adds a stack under a title; nothing if there is none. */
+/* Adds a stack under a title. Adds nothing if there is no stack. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);
-/* Adds the name of a code address to any text: function and module, as far as they are known. Any thread. */
+/* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call it. */
 void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place);
 
 #endif

@@ -39,7 +39,7 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
         return;
     hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
     tell_block(slot, address);
-    /* The stack comes last, and its first frame before the unwinder runs, because the stack may be broken. */
+    /* The stack may be broken, and the unwinder may crash on it. So the stack is last, and its first frame precedes all others. */
     hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
     hk_stack_capture(stack, (void *)fault->code);
@@ -60,7 +60,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     hk_fault_text_end();
 }
 
-/* A live block's own pages are accessible, unless the program changed their protection. */
+/* Reports a fault in the slots, and passes all others on. A fault in a live block's own pages is the program's, because HAKMEM did not bar them. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;

@@ -15,25 +15,25 @@
 #include "guard/sampled_slots.h"
 #include "policy/gate.h"
 
-/* At start. */
+/* Registers the locks and turns sampling on if the options ask for it. Runs at the start. */
 void hk_sampled_begin(void);
 
-/* NOT_PICKED: the allocation is not at a tick, or the countdown has not run out. NO_ROOM: picked, but no slot is free, or the system refuses memory.
- * SERVED: picked, and the block lies against a guard page and is zeroed. */
+/* NOT_PICKED: the allocation is not at a tick, or the countdown has not run out. NO_ROOM: it was picked, but no slot is free, or the system
+ * refuses memory. SERVED: it was picked, and its block is zeroed and lies against a guard page. */
 enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVED };
-/* Asks before an allocation that its bin cannot serve. Sets *block if the allocation is served. */
+/* Decides about an allocation that its bin cannot satisfy. Sets *block if it returns HK_SAMPLE_SERVED. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
-/* True also for a block that was picked while the process is watched (prof/sampled_heap.h). */
+/* Returns true for a sampled block. That includes blocks picked while the process is watched (prof/sampled_heap.h). */
 HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
-/* The bytes that the program may use. Fatal if `block` is no live block. Precondition: hk_sampled_has(block). */
+/* Returns the bytes that the program may use. Ends the program if `block` is no live block. Precondition: hk_sampled_has(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
-/* The same precondition, and fatal in the same way. `caller` as above. */
+/* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_sampled_has(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
-/* Reports an access that faulted, at `address`. */
+/* Reports an access to `address` that faulted. */
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault);
-/* Reports a call with a wrong pointer; `what` begins the headline. `by` is the stack of the call. */
+/* Reports a call with a wrong pointer. The headline begins with `what`. `by` is the stack of the call. */
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
                           const struct hk_packed_stack *by);
 

@@ -11,9 +11,9 @@ enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
 
 struct hk_late_range hk_slot_range;
 
-/* In .bss.cold: no page of it is touched before the first sample. */
+/* This array lies in .bss.cold, so that no page of it is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
-static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* of freed slots, a ring */
+static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* numbers of freed slots; a ring */
 
 static struct {
     struct hk_lock lock;
@@ -58,7 +58,7 @@ bool hk_slots_open(void)
     return open;
 }
 
-/* The pages that the block lies in: the rest of the slot stays inaccessible. */
+/* Returns the first page that the block lies in, and sets *bytes. The rest of the slot stays inaccessible. */
 static uintptr_t pages_of(uintptr_t block, size_t size, size_t *bytes)
 {
     uintptr_t from = hk_align_down(block, guarded.page);
@@ -73,7 +73,7 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
     return address - from < bytes;
 }
 
-/* Writes the pattern beside the block, or returns the first byte that lost it; 0 if none did. */
+/* Writes the pattern beside the block, or checks it. Returns the first byte that lost the pattern, 0 if none did. */
 static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 {
     size_t bytes;
@@ -157,7 +157,7 @@ enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *b
     return found;
 }
 
-/* A slot that was never used is infinitely far. */
+/* Returns the bytes between the address and the slot's block. A slot that was never used is infinitely far. */
 static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);

@@ -1,4 +1,4 @@
-/* Keeps the state bytes of blocks, finds the fault of a pointer that the guard refuses, and gives out the addresses of blocks of 0 bytes. */
+/* Keeps the state bytes of blocks, and finds the fault of a pointer that the guard refuses. Gives out the addresses of blocks of 0 bytes. */
 #include "guard/states.h"
 
 #include "span/bootstrap.h"
@@ -14,13 +14,13 @@ void hk_guard_take_hooks(void)
 
 #define STATES_OF_CHUNK (HK_CHUNK >> HK_STATE_SHIFT)
 
-static _Atomic(hk_state_byte *) xspare; /* NULL: none */
+static _Atomic(hk_state_byte *) xspare; /* mapped state bytes of no chunk; NULL: none */
 
 hk_state_byte *hk_states_take_spare(void)
 {
     hk_state_byte *states = atomic_exchange(&xspare, NULL);
     if (states == NULL && (states = hk_os.map(STATES_OF_CHUNK)) != NULL)
-        /* A huge page would hold the states of 32 MiB, of which the heap may use little. */
+        /* No huge page is wanted, because it would hold the states of 32 MiB, of which the heap may use little. */
         hk_os.advise_huge((void *)states, STATES_OF_CHUNK, false);
     return states;
 }
@@ -67,13 +67,13 @@ HK_COLD const char *hk_guard_fault_of(const void *block)
     return entry != 0 ? HK_TEXT_inside : hk_tcache_foreign_fault(block);
 }
 
-/* Each block of 0 bytes gets an address in a range that nothing may touch. */
+/* Each block of 0 bytes gets an address in a range that faults when it is touched. */
 enum { STEP = 16, EMPTIES = 1 << 16 };
 
 static struct {
-    uintptr_t start; /* 0: none */
+    uintptr_t start; /* start of the range; 0: none */
     _Atomic uint64_t *used;
-    _Atomic uint32_t xnext; /* the word where the last one was found */
+    _Atomic uint32_t xnext; /* the word of `used` where the last free address was found */
 } empties;
 
 bool hk_empties_begin(void)

@@ -13,13 +13,13 @@
 #include "guard/guard.h"
 #include "span/descriptor.h"
 
-/* NONE: no block starts here, or it was never given out. The low bits of a live byte say by which function the block was allocated. */
+/* NONE: no block starts here, or it was never given out. The low bits of a live byte say which kind of function allocated the block. */
 enum hk_state { HK_STATE_NONE = 0, HK_STATE_BUSY = 0x20, HK_STATE_FREE = 0x40, HK_STATE_LIVE = 0x80 };
 enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* The chunk of any address; NULL if it is not covered. In the window, page map entries are mapped for whole leaves, and chunks are not. */
+/* Returns the chunk of any address, NULL if it is not covered. In the window, page map entries are mapped for whole leaves, and chunks are not. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -37,7 +37,7 @@ HK_INLINE hk_state_byte *hk_state_in(hk_state_byte *states, uintptr_t address)
     return &states[(address & (HK_CHUNK - 1)) >> HK_STATE_SHIFT];
 }
 
-/* NULL outside the window, and if no block was given out near the address. */
+/* Returns the state at an address. Returns NULL outside the window, or if no block was given out near the address. */
 HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -47,7 +47,7 @@ HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* NULL if no block was given out near the address. */
+/* Returns the state at any address, NULL if no block was given out near it. */
 HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
 {
     struct hk_chunk *chunk = hk_state_chunk(address);
@@ -55,12 +55,12 @@ HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Bytes for one chunk, for a block whose new place is known only when it is too late to refuse; NULL if the system refuses. */
+/* Returns state bytes for one chunk, NULL if the system refuses. A resize takes them first, because it cannot refuse once the block has moved. */
 hk_state_byte *hk_states_take_spare(void);
-/* The state at an address, in these bytes if its chunk has none. They are no longer the caller's. */
+/* Returns the state at an address. Uses `spare` if its chunk has no bytes. The caller must not use `spare` afterwards. */
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
 
-/* The same for a block that is given out: maps the bytes if necessary. NULL if the system refuses. */
+/* Returns the state of a block that is given out, and maps the bytes if necessary. Returns NULL if the system refuses. */
 hk_state_byte *hk_state_make_slow(uintptr_t address);
 HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
 {
@@ -68,18 +68,18 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
     return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
 }
 
-/* Prints the line about an invalid pointer. Returns if faulty calls are left without effect, else ends the program. */
+/* Reports an invalid pointer in one line. Returns if faulty calls are left without effect. Otherwise ends the program. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
-/* The fault of a pointer that is no live block; NULL if it is another allocator's block, which is left alone. */
+/* Returns the fault of a pointer that is no live block. Returns NULL if it is another allocator's block, which is left alone. */
 const char *hk_guard_fault_of(const void *block);
 
-/* Blocks of 0 bytes. At the start: false if the system refuses memory. */
+/* Reserves the addresses of blocks of 0 bytes, at the start. Returns false if the system refuses memory. */
 bool hk_empties_begin(void);
-/* NULL if all are in use. */
+/* Returns the address of a block of 0 bytes, NULL if all are in use. */
 void *hk_empty_alloc(void);
 bool hk_is_empty(const void *p);
-/* Requires hk_is_empty(p). Faulty if it is not in use. */
+/* Frees a block of 0 bytes. Reports a fault if it is not in use. Precondition: hk_is_empty(p). */
 void hk_empty_free(enum hk_call call, const void *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* Turns the remote track on, and reports a block whose stage in the track does not allow its next step. */
+/* Turns the remote track on, and reports a block whose stage in the track does not allow the next step. */
 #include "guard/guard.h"
 
 #include "guard/fault_text.h"
@@ -6,7 +6,7 @@
 
 enum { THREAD_SHIFT = 32 };
 
-/* The system is asked for the number of a thread once. */
+/* Returns thread and call stack of a free as one word. Asks the system for the number of a thread once only. */
 static uint64_t place_of_free(const void *caller, bool whole)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -59,7 +59,7 @@ const char *hk_track_report_fault(struct hk_text *text, const char *fault, const
     return word != 0 ? explain(text, fault, word) : fault;
 }
 
-/* Locks may be held: from here on nobody waits for one. */
+/* Sets hk_is_aborting, so that nobody waits for a lock from then on. Locks may be held here. */
 static __attribute__((noreturn)) void tell_and_end(enum hk_call call, const char *fault, const void *block,
                                                    uint64_t word)
 {
@@ -75,5 +75,5 @@ HK_EACH_PROCESS void hk_track_report_begin(void)
     hk_remote_track.on =
         hk_options.trace_remote == HK_TRACE_REMOTE_ON || (HK_DEBUG && hk_options.trace_remote == HK_TRACE_REMOTE_AUTO);
     if (hk_remote_track.on)
-        (void)hk_stack_table_make(); /* without it the track has no stacks to tell, and finds as much */
+        (void)hk_stack_table_make(); /* if it fails, the track finds as much but has no stacks */
 }

@@ -1,19 +1,19 @@
-/* Fills and empties a thread's cache of a user heap, and recalls blocks from other threads' caches when the heap's limit refuses memory. */
+/* Fills and empties a thread's cache of a user heap. Recalls blocks from other threads' caches when the heap's limit refuses memory. */
 #include "heaps/heap_cache.h"
 
 #include "span/meta.h"
 
 enum {
-    FIRST_SLOTS = 8, /* of the first array of a bin; one is for the NULL at its bottom */
+    FIRST_SLOTS = 8, /* slots of a bin's first array; one holds the NULL at the bottom */
     ARRAY_GROWTH = 4,
     MOST_SLOTS = 128,
     TURNS_TO_GROW = 3,
     AGED_AT_ONCE = 64,
 };
-#define BIN_BYTES (16 * HK_KIB) /* of blocks in a bin; one block, if it is larger */
+#define BIN_BYTES (16 * HK_KIB) /* limit of the bytes in a bin; a larger block is alone in its bin */
 #define ARRAYS_OF_GROUP (HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *))
 
-/* Metadata frees blocks of up to 32 KiB only. */
+/* Larger shelf arrays are kept on lists of their own, because metadata frees blocks of up to 32 KiB only. */
 enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
 _Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
 
@@ -27,11 +27,11 @@ void hk_heap_cache_init(struct hk_heap_cache *cache)
     hk_store(cache->xhit, &hk_no_cache);
 }
 
-/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. Called under some heap's lock, which fork takes, so that
- * no child finds it half done. */
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. The caller holds some heap's lock. Fork takes these
+ * locks, so no child finds hk_no_cache half done. */
 static void make_no_cache(void)
 {
-    static _Atomic uint32_t xstage; /* 1: begun, 2: done */
+    static _Atomic uint32_t xstage; /* 0: not begun, 1: begun, 2: done */
     uint32_t none = 0;
     if (HK_LIKELY(hk_load_acquire(xstage) == 2))
         return;
@@ -61,7 +61,7 @@ static void keep_unused_array(struct shelf_array *array, uint32_t size)
         continue;
 }
 
-/* Takes the whole list for a moment, so that no array can come back in between (ABA). Another thread that finds the list empty takes new memory. */
+/* Returns an array of `size` places. Takes the whole list, so that no array can come back in between (ABA). Other threads then use new memory. */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)
@@ -82,7 +82,7 @@ void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
     void *array = shelf->caches;
     shelf->caches = NULL;
     shelf->size = shelf->reach = 0;
-    hk_store(shelf->xbusy, 0); /* its thread may have been killed in a hit */
+    hk_store(shelf->xbusy, 0); /* the shelf's thread may have been killed in a hit */
     if (size > FREED_TO)
         keep_unused_array(array, size);
     else if (size > 0)
@@ -113,13 +113,13 @@ static size_t items_of(const struct hk_heap_bin *bin) { return (size_t)(bin->top
 static size_t capacity_of(const struct hk_heap_bin *bin) { return (size_t)(bin->limit - bin->base); }
 static bool has_items_array(const struct hk_heap_bin *bin) { return bin->base != hk_no_heap_items; }
 
-/* The most blocks that a bin of the class may hold in an array of so many slots. */
+/* Returns the most blocks that a bin of the class may hold in an array of so many slots. */
 static size_t most_in(unsigned class, size_t slots)
 {
     return hk_min(slots - 1, hk_max(BIN_BYTES / hk_classes[class].size, 1));
 }
 
-/* The fewest that hold the capacity. */
+/* Returns the smallest number of slots that holds the bin's capacity. */
 static size_t slots_of(const struct hk_heap_bin *bin)
 {
     size_t slots = FIRST_SLOTS;
@@ -136,7 +136,7 @@ static void drop_array(struct hk_heap_bin *bin)
 }
 
 /* Gives the bin its first array or a larger one. The bin stays as it is if it may not grow, or memory is refused. First arrays of adjacent classes
- * lie together, because programs use these classes together. They stay the cache's. */
+ * lie together, because programs use these classes together. The cache keeps the first arrays. */
 static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -157,7 +157,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns the bin after a miss or an overflow. A bin that has these often grows. NULL if memory for its first array is refused. */
+/* Returns the bin after a miss or an overflow. Grows a bin that often misses or overflows. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -182,7 +182,7 @@ static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf 
         *place = cache;
     }
     cache = *place;
-    if (cache->generation != hk_load(heap->xgeneration)) { /* the blocks that it held are gone with their generation */
+    if (cache->generation != hk_load(heap->xgeneration)) { /* the blocks of an earlier generation are gone */
         for (struct hk_heap_bin *bin = cache->bins; bin < cache->bins + HK_FINE_CLASSES; bin++) {
             bin->top = bin->base;
             bin->served = 0;
@@ -194,7 +194,7 @@ static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf 
     return cache;
 }
 
-/* The thread's cache of the heap, open from here on; NULL if the heap has none, memory is refused, or the thread has no shelf. */
+/* Returns the thread's cache of the heap, and opens it. Returns NULL if the heap has no caches, memory is refused, or the thread has no shelf. */
 static struct hk_heap_cache *cache_for_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
     if (HK_LIKELY(shelf != NULL) && HK_LIKELY(heap->index < shelf->size) &&
@@ -213,13 +213,13 @@ static void flush_locked(struct hk_heap_cache *cache)
     }
 }
 
-/* Other threads may move `top` within their arrays at the same time. */
+/* Adds a cache to the sum. Other threads may move `top` within their arrays at the same time. */
 HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         const struct hk_heap_bin *bin = &cache->bins[class];
         size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
-        n = n < MOST_SLOTS ? n : 0; /* 0 if another thread has just replaced the array */
+        n = n < MOST_SLOTS ? n : 0; /* 0 if another thread is replacing the array */
         sum->blocks += n;
         sum->bytes += n * hk_classes[class].size;
         sum->served += *(const volatile uint64_t *)&bin->served;
@@ -238,8 +238,8 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Flushes the caches of other threads, as far as they leave their hit. A thread that finds its cache shut waits for the lock. After the fence, a
- * thread is seen in its hit, or it sees its cache shut. */
+/* Flushes the caches of other threads, unless a thread stays in its hit. A thread that finds its cache shut waits for the lock. After the fence,
+ * either this thread sees that the other one is in its hit, or the other one sees that its cache is shut. */
 static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
@@ -266,7 +266,7 @@ void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap)
     hk_heap_unlock(heap);
 }
 
-/* What the limit refuses may be free in caches. */
+/* Takes blocks from slabs. If the limit refuses, recalls cached blocks, which may free enough memory, and tries again. */
 static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
                                unsigned want, bool *by_limit)
 {
@@ -277,7 +277,7 @@ static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap 
     return hk_heap_take(heap, class, end, want, by_limit);
 }
 
-/* Takes half a bin at a time, written to the bin where it will stand. */
+/* Returns a block, and refills an empty bin by half its capacity. The blocks are written directly to their places in the bin. */
 static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
@@ -287,7 +287,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) == 0) { /* else the cache was shut, or the call did not try the bin */
+    if (items_of(bin) == 0) { /* the bin has blocks if the cache was shut, or the call did not try it */
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)
@@ -306,7 +306,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Returns false without a cache, or room for a bin. Gives the older half of a full bin back. */
+/* Keeps a block in the thread's cache. A full bin gives its older half back. Returns false if there is no cache, or no array for the bin. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);

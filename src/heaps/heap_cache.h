@@ -24,49 +24,49 @@ struct hk_heap_bin {
 };
 _Static_assert(sizeof(struct hk_heap_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
-/* The first arrays of adjacent classes lie together. */
+/* Classes whose first arrays lie together form a group. */
 enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1) / HK_HEAP_GROUP };
 
 struct hk_heap_shelf;
 
 struct hk_heap_cache {
-    void *no_top, *no_limit;              /* NULL: the bin of mark 0, that of pages without a slab, is full */
-    _Atomic(struct hk_heap_cache *) xhit; /* where hits go: itself while it is open, else hk_no_cache */
+    void *no_top, *no_limit;              /* NULL, so that the bin of mark 0 (pages without a slab) is always full */
+    _Atomic(struct hk_heap_cache *) xhit; /* the cache that hits use: itself while it is open, otherwise hk_no_cache */
     struct hak_heap *heap;
     struct hk_heap_bin bins[HK_FINE_CLASSES];
-    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin at its capacity */
-    uint64_t served_when_aged;      /* blocks that its bins had served when the shelf was last aged */
-    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins */
+    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows since the last attempt to grow */
+    uint64_t served_when_aged;      /* blocks served in total when the shelf was last aged */
+    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins; NULL: not allocated */
     struct hk_heap_shelf *shelf;
-    /* under the heap's lock */
-    uint64_t generation; /* that of the heap when the cache came onto its list; 0: it never did */
+    /* The fields below are used under the heap's lock. */
+    uint64_t generation; /* generation of the heap when the cache came onto its list; 0: it never did */
     struct hk_heap_cache *next, *prev;
 };
 _Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
                "hk_mark_of_class() of a class leads to its bin");
 
-/* Of each thread, by the number of the heap; hk_no_cache where there is none. All zeros: no cache. */
+/* Each thread has a shelf, which has a place for each heap's number. A place without a cache has hk_no_cache. A shelf of zeros has no places. */
 struct hk_heap_shelf {
     struct hk_heap_cache **caches;
     uint32_t size;
-    uint32_t reach;         /* size, as a distance of page map entries from HK_ENTRY_HEAPS */
-    uint32_t age_at;        /* the number that hk_heap_shelf_age() goes on with */
-    _Atomic uint32_t xbusy; /* 1 while a hit uses one of its caches */
+    uint32_t reach;         /* `size` as a distance of page map entries from HK_ENTRY_HEAPS */
+    uint32_t age_at;        /* the number at which hk_heap_shelf_age() continues */
+    _Atomic uint32_t xbusy; /* 1 while a hit uses a cache of the shelf */
 };
 
-/* Its bins are empty and full. */
+/* Stands for a missing or shut cache. Its bins are both empty and full, so that each call misses. */
 extern struct hk_heap_cache hk_no_cache;
 extern void *hk_no_heap_items[1];
-/* A shut cache with bins that have no arrays. */
+/* Initializes a cache that is shut and has bins without arrays. */
 void hk_heap_cache_init(struct hk_heap_cache *cache);
 
-/* The place of a number, which the shelf has from here on; NULL if memory is refused. */
+/* Returns the place of a number, and enlarges the shelf if it has none. Returns NULL if memory is refused. */
 struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index);
-/* Frees the array. */
+/* Frees the array of a shelf. */
 void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
 
-/* Says that a hit is under way. Two plain stores are enough: another thread that shuts a cache and then makes this thread execute a fence finds
- * `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
+/* Says that a hit is under way. Two plain stores are enough, because another thread shuts a cache first and then makes this thread execute a
+ * fence. Then either that thread finds `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
 HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
     hk_store(shelf->xbusy, 1);
@@ -83,7 +83,7 @@ HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t
     return (struct hk_heap_bin *)(void *)((char *)cache->bins + offset);
 }
 
-/* Returns NULL on a miss. Here and below, no address of a bin is computed, because instructions can address it as a sum. */
+/* Returns a block, NULL on a miss. Here and below, the bin's address is not computed, because instructions can address it as a sum. */
 HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
 {
     void **top = hk_heap_bin_at(cache, offset)->top;
@@ -99,7 +99,7 @@ HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
     return block;
 }
 
-/* Pushes into the bin at `base` + `first` + `offset`, of which `first` is a constant. */
+/* Pushes a block into the bin at `base` + `first` + `offset`. `first` is a constant. Returns false if the bin is full. */
 HK_INLINE bool hk_heap_push_from(void *base, size_t first, size_t offset, void *block)
 {
     void **top = ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top;
@@ -108,7 +108,7 @@ HK_INLINE bool hk_heap_push_from(void *base, size_t first, size_t offset, void *
     if (HK_UNLIKELY(top == ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* the item first, as in tcache/hit.h */
+    HK_READ_NO_EARLIER(); /* the item is stored first, as in tcache/hit.h */
     HK_FORGET(offset);
     HK_FORGET(base);
     ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top = top + 1;
@@ -120,8 +120,8 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* Pushes a block by the offset in its page map entry, which may also be that of a shared slice, or of a block that no bin holds. The mark of a page
- * of a shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. */
+/* Pushes a block by the offset in its page map entry. The entry may also be that of a shared slice, or of a block that no bin holds. The mark of a
+ * page of a shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. Returns false if no bin took the block. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -133,30 +133,30 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* Returns a block after a miss, or of a class without bins. `shelf` may be NULL. If the result is NULL, *by_limit tells whether the limit refused. */
+/* Returns a block after a miss, or of a class without bins. `shelf` may be NULL. If the result is NULL, *by_limit tells if the limit refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
-/* Takes a block back after an overflow, or without a cache. */
+/* Takes a freed block back after an overflow, or if there is no cache. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread,
- * or NULL. A thread keeps its blocks if it does not leave a hit for a tenth of a second, as in a handler of a signal that interrupted the hit. */
+/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling
+ * thread, or NULL. A thread keeps its blocks if it stays in a hit for a tenth of a second, because a signal handler may have interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
-/* Shuts the caches of a heap and takes them off its list, because their blocks are void. Under the heap's lock, before a new generation. */
+/* Shuts the caches of a heap and unlists them, because their blocks become void. The caller holds the lock and begins a new generation next. */
 void hk_heap_void_caches(struct hak_heap *heap);
-/* Gives the blocks of a thread back to the slabs of all heaps of which it has caches, and releases slabs of free blocks. */
+/* Gives all blocks on a thread's shelf back to the slabs of their heaps, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
-/* Flushes some caches that were not used since the last time, and frees those of closed heaps. */
+/* Flushes some caches that have served nothing since the last call. Frees the caches of heaps that were reset or closed. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
-/* Ends the shelf of a thread that ends. */
+/* Flushes and frees the caches of a thread that ends, and its shelf. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
 
-/* Blocks and bytes in all caches of a heap, and blocks that these have served. Under the heap's lock. */
+/* The blocks and bytes in all caches of a heap, the number of caches, and the blocks that these have served. */
 struct hk_heap_cached {
     size_t blocks, bytes, caches;
     uint64_t served;
 };
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap);
-/* In a fork child: forgets the caches of threads that the child does not have. Their blocks stay taken. Returns their number. */
+/* Forgets the caches of threads that a fork child does not have. Their blocks stay taken. Returns the number of blocks. */
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor);
 
 #endif

@@ -18,42 +18,42 @@
 
 enum { HK_OF_HEAP = 128, HK_SLICE_PAGES = 16, HK_NO_CLASS = 255 };
 
-/* The descriptor of a slice that slabs share. */
+/* The descriptor of a slice that several slabs share. */
 struct hk_heap_slice {
     struct hk_descriptor d;
-    uint8_t classes[HK_SLICE_PAGES]; /* of the slab that each page belongs to; HK_NO_CLASS */
-    struct hk_slab **slabs;          /* of each page */
+    uint8_t classes[HK_SLICE_PAGES]; /* class of each page's slab; HK_NO_CLASS: no slab */
+    struct hk_slab **slabs;          /* slab of each page; NULL: none */
     struct hk_heap_slice *next, *prev;
-    uint16_t free_pages; /* a bit for each */
+    uint16_t free_pages; /* one bit per page */
 };
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES; more than that of any class if no slab has the page. If the slice has marks,
- * these answer faster (see slab/slab.h). */
+/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is higher than that of any class if no slab has the page. If
+ * the slice has marks, these answer faster (see slab/slab.h). */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* The class of a block of a heap, HK_CLASS_LARGE for a large one; HK_NO_CLASS if there is none. */
+/* Returns the class of a block of a heap, HK_CLASS_LARGE for a large one, HK_NO_CLASS if no slab has the page. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Takes up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If it is 0, *by_limit tells whether the
- * limit refused. */
+/* Takes up to `want` blocks, written downwards from `end`, so that the lowest address comes last. Returns their number. If it is 0, *by_limit
+ * tells if the limit refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
-/* Fatal if one of them is not a taken block of the heap. */
+/* Frees blocks into their slabs. Ends the program if one of them is not a taken block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
-/* What is wrong with an address in slabs of the heap; NULL: a block that is not free in its slab begins there. */
+/* Returns what is wrong with an address in slabs of the heap. Returns NULL if a block begins there that is not free in its slab. */
 const char *hk_heap_fault_at(const void *block, uint32_t entry);
 /* Releases the slabs of free blocks that wait for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);
-/* Releases all slabs, whatever is live in them. */
+/* Releases all slabs, even if they have live blocks. */
 void hk_heap_release_all(struct hak_heap *heap);
 
 #endif

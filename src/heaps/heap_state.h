@@ -15,7 +15,7 @@
 
 enum {
     HK_HEAPS_MOST = HK_ENDED_HEAP - HK_FIRST_HEAP,
-    HK_HEAP_NAME = 64, /* bytes, the last one 0 */
+    HK_HEAP_NAME = 64, /* bytes, including the final 0 */
 };
 
 struct hk_heap_slice;
@@ -23,46 +23,47 @@ struct hk_heap_large;
 struct hk_heap_cache;
 
 struct hak_heap {
-    /* constant while the heap is open */
+    /* These fields are constant while the heap is open. */
     uint32_t index;
-    uint32_t key; /* page map entry of its slabs, less the class */
+    uint32_t key; /* page map entry of its slabs, without class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false if no thread could take back what other threads' caches hold */
-    /* shared */
+    bool has_caches; /* false if no thread could take back blocks from other threads' caches */
+    /* Any thread may use these fields. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
-    _Atomic size_t xlimit; /* bytes; 0: none */
+    _Atomic size_t xlimit; /* bytes; 0: no limit */
     _Atomic size_t xcharged, xpeak;
-    _Atomic size_t xbig;       /* of these, bytes of large blocks */
+    _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
     _Atomic uint64_t xrefused; /* calls that the limit refused */
-    /* under the lock */
-    struct hak_heap *next_closed; /* of the table, under its lock */
+    /* The fields below are used under the lock. */
+    struct hak_heap *next_closed; /* next in the table's list of closed heaps, under the table's lock */
     struct hk_slab *full;
     struct hk_heap_slice *slices;
     struct hk_heap_large *large;
-    struct hk_heap_cache *caches; /* of this generation */
-    uint64_t served, large_calls; /* blocks handed out, except those that `caches` counts */
+    struct hk_heap_cache *caches; /* caches of this generation */
+    uint64_t served, large_calls; /* blocks handed out, without those that `caches` count */
     uint64_t resets;
-    size_t large_blocks_live, taken, taken_blocks; /* bytes and number of blocks that are not free in slabs */
+    size_t large_blocks_live, taken,
+        taken_blocks; /* number of large blocks; bytes and number of blocks taken from slabs */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
-    struct hk_slab *partial[HK_CLASSES];    /* slabs with free and other blocks */
+    struct hk_slab *partial[HK_CLASSES];    /* slabs with both free and taken blocks */
     struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
 };
 
 /* Registers the locks for fork, at the start. */
 void hk_heap_state_init(void);
 
-/* An open heap of no memory; NULL if memory is refused or no number is left. */
+/* Returns an open heap without memory, NULL if memory is refused or no number is left. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit);
-/* Closes a heap that has nothing any more, so that its number waits for the next heap. */
+/* Closes a heap that holds nothing, so that the next heap gets its number. */
 void hk_heap_close(struct hak_heap *heap);
 
-/* The numbers given so far are 0 .. hk_heaps_end() - 1. NULL for another. */
+/* The numbers given so far are 0 .. hk_heaps_end() - 1. hk_heap_by_index() returns NULL for any other number. */
 uint32_t hk_heaps_end(void);
 struct hak_heap *hk_heap_by_index(uint32_t index);
 
-/* The lists that begin in a heap end at NULL: a heap without memory is all zeros. */
+/* Lists that begin in a heap end at NULL, so that a heap without memory is all zeros. */
 #define HK_HEAP_LIST_PUSH(list, item)                                                                                  \
     do {                                                                                                               \
         (item)->prev = NULL;                                                                                           \
@@ -82,7 +83,7 @@ HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xg
 HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
 HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
-/* False if the limit does not allow so many bytes more. */
+/* Charges the bytes to the heap. Returns false if the limit does not allow it. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
 HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
 

@@ -15,7 +15,7 @@
 #include "heaps/heap_cache.h"
 #include "large/large.h"
 
-/* Returns a block from the thread's cache; NULL on a miss. */
+/* Returns a block from the thread's cache, NULL on a miss. */
 HK_INLINE void *hk_heaps_hit(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
 {
     uint32_t index = heap->index;
@@ -36,7 +36,7 @@ HK_INLINE bool hk_heaps_hit_free_at(struct hk_heap_shelf *shelf, uint32_t index,
     return kept;
 }
 
-/* Takes a block back, if it is a heap's and the thread's cache has room. `entry` is its page map entry. */
+/* Takes a freed block back if it is a heap's and the thread's cache has room. Returns false otherwise. `entry` is its page map entry. */
 HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
     uint32_t distance = entry - HK_ENTRY_HEAPS;
@@ -44,33 +44,33 @@ HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint3
            hk_heaps_hit_free_at(shelf, distance >> HK_ENTRY_OWNER_SHIFT, distance & HK_ENTRY_CLASS_MASK, block);
 }
 
-/* The same, by a caller that names the heap: false also if it is another's. */
+/* Does the same for a caller that names the heap. Returns false also if the block is not of this heap. */
 HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap *heap, void *block, uint32_t entry)
 {
     uint32_t index = heap->index;
     return HK_LIKELY(index < shelf->size) && hk_heaps_hit_free_at(shelf, index, entry ^ heap->key, block);
 }
 
-/* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */
+/* Returns a block of any size after a miss. `shelf` may be NULL. *by_limit tells if the limit, not the system, refused. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* `call` names the function in a message. A block of a heap that has ended is reported once, and left alone. Returns false for an address that
- * neither a heap nor HAKMEM has any more. */
+/* Frees a block. `call` is the function that a message names. A free in a heap that has ended has no effect, and the first one is reported. Returns
+ * false if the address is no longer in memory of a heap or of HAKMEM. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
-/* What is wrong with a free of this address of a heap; NULL: nothing, or hk_heaps_free() tells of it. Exact only while heaps have no caches. */
+/* Returns what is wrong with a free of this address, NULL if it is right or hk_heaps_free() reports it. Precondition: heaps have no caches. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);
-/* The bytes of a block of a slab of a heap. Fatal if no block can begin there. */
+/* Returns the bytes of a heap's block. Ends the program if no block can begin there. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);
-/* Resizes a large block of a heap as hk_large_resize() does, within the limit. */
+/* Resizes a large block of a heap as hk_large_resize() does, if the limit allows it. */
 void *hk_heap_large_resize(void *block, size_t size);
-/* True for any address in slabs of heaps, and in the first slices of their large blocks. */
+/* Returns true for any address in the slabs of heaps, and in the first slices of their large blocks. */
 HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page_map_lookup((uintptr_t)block)); }
-/* The heap of an address that is a block's; NULL if it is none's. */
+/* Returns the heap that has the address, NULL if no heap has it. */
 struct hak_heap *hk_heaps_of(const void *block);
 
-/* Frees all blocks. False if the heap is not open. */
+/* Frees all blocks of a heap. Returns false if the heap is not open. */
 bool hk_heaps_reset(struct hak_heap *heap);
-/* The same, and ends the heap. */
+/* Frees all blocks and closes the heap. Returns false if the heap is not open. */
 bool hk_heaps_destroy(struct hak_heap *heap);
 
 struct hk_heap_figures {
@@ -79,10 +79,10 @@ struct hk_heap_figures {
     size_t limit, physical, peak, large, live, cached, live_blocks, caches;
     uint64_t mallocs, refused, resets;
 };
-/* False if the heap is not open. */
+/* Fills in the figures. Returns false if the heap is not open. */
 bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures);
 
-/* In a fork child: the caches of threads that it does not have are gone. Returns the blocks in them. */
+/* Forgets the caches of threads that a fork child does not have. Returns the number of blocks in them. */
 size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor);
 
 #endif

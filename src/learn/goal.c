@@ -14,9 +14,9 @@ enum requested { GOAL_UNSET, GOAL_BYTES, GOAL_PERCENT, GOAL_NONE };
 static struct {
     enum requested requested;
     uint64_t amount;
-    uint64_t memory;   /* in total; 0: not read */
-    uint64_t limit;    /* of the group; UINT64_MAX if there is none */
-    uint64_t affinity; /* CPUs of the process's first thread; other threads may be bound to fewer */
+    uint64_t memory;   /* bytes of the machine; 0: not read */
+    uint64_t limit;    /* bytes; UINT64_MAX: the group has no limit */
+    uint64_t affinity; /* CPUs of the first thread; other threads may be bound to fewer */
     uint64_t cpus;
     uint64_t groups_read_ms;
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
@@ -33,7 +33,7 @@ static const char *next_word(const char *text)
     return *text != 0 ? text + 1 : text;
 }
 
-/* Returns false if the file does not exist. */
+/* Reads a file of the group. Returns false if it does not exist. */
 static bool read_group_file(const char *group, size_t group_bytes, const char *file, char text[NUMBERS_BYTES])
 {
     char path[512] = GROUPS;
@@ -57,8 +57,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* The limits of a group and of its ancestors all apply. The first time, which most processes pay for, reads only the group's
- * own: explicit limits are usually set there. */
+/* Reads the limits of a group. Those of its ancestors apply too. The first call, which most processes pay for, reads only the group's own, because
+ * explicit limits are usually set there. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -74,7 +74,7 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
     }
 }
 
-/* Returns the length of the group's path at the start of the line; 0 for the root. */
+/* Returns the length of the group's path at the start of the line, 0 for the root. */
 static size_t path_bytes(const char *line)
 {
     size_t bytes = (size_t)(strchrnul(line, '\n') - line);
@@ -98,10 +98,11 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
 }
 
-/* A memory controller under version 1 is absent from version 2. */
+/* Reads the limits of the process's group. A memory controller under version 1 is absent from version 2. The buffer is static because malloc may call
+ * this function on a small stack. The caller holds the learner's lock. */
 static void read_groups(bool all)
 {
-    char groups[GROUPS_BYTES];
+    static char groups[GROUPS_BYTES] HK_COLD_DATA;
     uint64_t limit = UINT64_MAX, cpus = goal_request.affinity;
     hk_os.read_file("/proc/self/cgroup", groups, sizeof groups);
     const char *unified = strncmp(groups, "0::", 3) == 0 ? groups + 3 : word_after(groups, "\n0::");
@@ -159,7 +160,7 @@ bool hk_goal_find(void)
     return goal_bytes() != 0;
 }
 
-/* The resident bytes exclude file pages, which the system reclaims at will. */
+/* Reads the goal and the memory in use. Resident bytes exclude file pages, which the system reclaims at will. */
 void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
 {
     char text[512];

@@ -11,16 +11,15 @@
 #include "base/base.h"
 
 struct hk_goal {
-    uint64_t bytes;      /* 0: none */
+    uint64_t bytes;      /* bytes to stay within; 0: no goal */
     uint64_t used;       /* resident bytes; the footprint if no file may be read */
-    uint64_t stalled_us; /* by all tasks of the system, in total; 0 if unreadable */
+    uint64_t stalled_us; /* total time that tasks of the system stalled; 0: unreadable */
     uint64_t cpus;
 };
 
-/* Reads the option. Returns true if the option sets a goal. */
+/* Reads the option. Returns true if it sets a goal. */
 bool hk_goal_begin(void);
-/* Reads the memory and the CPUs of the machine, and the limits of the group. Returns true if there is a goal. Until then, there is
- * none, and one CPU. */
+/* Reads the machine's memory and CPUs, and the limits of the group. Returns true if there is a goal. Before, there is no goal, and one CPU. */
 bool hk_goal_find(void);
 void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
 

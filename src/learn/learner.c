@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* The bound of a knob while memory is short, and the decision to log; for huge pages, the default as a lower bound. */
+/* The bound of a knob while memory is short, and the decisions to log. Knobs of huge pages have their default as a lower bound. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
@@ -31,14 +31,14 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 }
 
 enum {
-    SPARED = 12,       /* divisor of the goal: room for growth between two readings */
-    UNKNOWN_PART = 24, /* divisor: upper bound of the memory outside the heap, if unreadable */
-    LEAST_CHANGE = 32  /* divisor: smaller changes publish no policy */
+    SPARED = 12,       /* divisor of the goal; the part left free for growth between two readings */
+    UNKNOWN_PART = 24, /* divisor; bounds the memory outside the heap if it is unreadable */
+    LEAST_CHANGE = 32  /* divisor; smaller changes are not published */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, page tables */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes of code, stacks and page tables */
 
-/* If there is a goal: bounds the heap so that the process stays within it. */
+/* Sets the ceiling of the heap so that the process stays within the goal, if there is one. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t within = HK_SAW(saw, goal), used = HK_SAW(saw, used), footprint = HK_SAW(saw, footprint);
@@ -54,7 +54,7 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
-/* The goal logs only the changes made by entering or leaving the state, because the rules log their own. */
+/* Bounds the knobs while memory is short. Logs only the changes made by entering or leaving this state, because the rules log their own. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
     bool tight = learner->state == HK_PHASE_TIGHT;
@@ -77,10 +77,10 @@ enum {
     SLABS_OF_A_BURST = 64,  /* more than 4 MiB per tick */
     GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
-    REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks: from this ratio on, remote frees matter */
-    TIGHT_FROM = 14,     /* sixteenths of the goal */
+    REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks; below this ratio, remote frees do not matter */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from here on */
     TIGHT_TO = 12,
-    STALLED_PART = 10,  /* divisor of the time: tasks that stall for longer depend on others to return memory */
+    STALLED_PART = 10,  /* divisor of the time; tasks that stall longer need others to return memory */
     STALLED_TICKS = 20, /* some 3 s after the last such tick */
 };
 
@@ -100,7 +100,7 @@ static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signa
     return remote ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
 }
 
-/* A phase begins with its first sign, and ends after some ticks without one. */
+/* Finds the phase. A phase begins with its first sign, and ends after some ticks without one. */
 static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     static const struct {
@@ -125,11 +125,11 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
 }
 
 /* Holding a byte for reuse_worth is assumed to cost as much as faulting it in. The best delay is the one that would have cost least in the recent
- * past. Memory that is reused before FIRST_SPAN says nothing, because every delay holds it. It would dominate if many blocks come and go. */
+ * past. Memory that is reused before FIRST_SPAN does not count, because every delay holds it, and it would dominate if many blocks come and go. */
 enum {
-    FADE = 32,       /* divisor: the part forgotten per tick, half in some 3 s */
+    FADE = 32,       /* divisor; the part forgotten per tick, which is half in some 3 s */
     LEAST_GAIN = 10, /* percent; for less, the delay stays */
-    LEAST_DELAY = 1, /* the span of 128 ms, less than a tick */
+    LEAST_DELAY = 1, /* the span of 128 ms, which is less than a tick */
     FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
@@ -206,8 +206,8 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-/* More than eight threads per CPU cannot all run, so that together they may cache as much as eight threads per CPU. The share is rounded to a power
- * of two, so that one thread more or less changes nothing. */
+/* Limits the caches of many threads. More than eight threads per CPU cannot all run, so together they may cache only as much as eight per CPU. The
+ * share is rounded to a power of two, so that one thread more or less changes nothing. */
 static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t threads = HK_SAW(saw, threads), crowd = HK_SAW(saw, cpus) * CROWD, share = UINT64_MAX;
@@ -225,7 +225,7 @@ static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw,
 static void large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
-    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* bounds too: the option may have been learned */
+    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* a bound, as the option may have been learned */
     uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
     bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
@@ -242,11 +242,11 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so the
- * rule lasts only as long as this work. While memory is short, the goal forbids huge pages. */
-enum { LAST_TICKS = 400 }; /* a minute */
+/* Maps large blocks with huge pages while many are mapped, because one fault replaces 512. A huge page wastes memory if parts of it stay
+ * untouched, so the rule lasts only as long as this work. While memory is short, the goal forbids huge pages. */
+enum { LAST_TICKS = 400 }; /* one minute */
 #define BLOCKS_FROM (1 * HK_MIB)
-#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick: some hundredths of its time */
+#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick, which take some hundredths of its time */
 
 static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
@@ -258,18 +258,18 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous one, it is reverted, and no trial starts for a while. */
+/* With learn=canary, a new policy is on trial for some ticks. If it costs more than the old one, it is reverted, and no trial starts for a while. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* after a failed trial */
-    TOLERATED = 5,   /* percent: noise */
+    TOLERATED = 5,   /* percent; treated as noise */
     COST_FADE = 8,
-    NS_PER_MISS = 200, /* a bin that ran empty or full */
+    NS_PER_MISS = 200, /* the cost of a bin that ran empty or full */
     NS_PER_MAPPING = 4000,
-    NS_PER_PAGE = 700, /* a page fault */
+    NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by reuse_worth. */
+/* Returns the cost in ns per second. It adds misses of bins, faults on reused memory that had been purged, and held memory, valued by reuse_worth. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -282,7 +282,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* The ceiling belongs to the goal; the cost does not reflect huge pages. */
+/* Returns true if knobs have changed. Ignores the ceiling, which is the goal's, and huge pages, because the cost does not reflect them. */
 static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
@@ -291,7 +291,7 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may move knobs at this tick. Ends a trial. */
+/* Returns true if the rules may move knobs at this tick. Ends a trial after its last tick. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;
@@ -325,7 +325,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
     bool may_move = learner->mode == HK_LEARN_ON || (canary && canary_permits(learner, saw, step));
-    /* While memory is short, a rule's change would not take effect. */
+    /* The rules rest while memory is short, because their changes would not take effect. */
     uint64_t rules = may_move && !was_tight && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
     if (rules & HK_RULE_DELAY)
         delay_step(learner, step);

@@ -14,7 +14,7 @@
 #include "count/stats.h"
 #include "policy/policy.h"
 
-/* The input at a tick. */
+/* The learner's input at a tick. */
 enum hk_signal {
 #define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
 #include "learn/signals.def"
@@ -34,13 +34,13 @@ enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
-    struct hk_knobs kept;            /* what to go back to */
-    unsigned trial, rest;            /* ticks left */
-    uint64_t usual_cost, trial_cost; /* ns a second: the faded mean; the sum */
+    struct hk_knobs kept;            /* the knobs before the trial */
+    unsigned trial, rest;            /* ticks left of the trial, and of the rest after it */
+    uint64_t usual_cost, trial_cost; /* ns per second; the faded mean, and the sum of the trial */
 };
 
 struct hk_learner {
-    struct hk_knobs option; /* the option's value, or the default */
+    struct hk_knobs option; /* the options' values, or the defaults */
     struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
     struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* ms (options.def) */
@@ -49,12 +49,12 @@ struct hk_learner {
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
     unsigned stalled_rest;                /* ticks for which stalls still count */
-    uint64_t back[HK_REUSE_SPANS], idled; /* bytes, faded by a part each tick */
-    uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that may still be wanted again */
+    uint64_t back[HK_REUSE_SPANS], idled; /* bytes reused after each span, bytes that became idle; both faded */
+    uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle lately and may still be reused */
     unsigned tick;
-    uint64_t share;            /* of a thread in a crowd; UINT64_MAX if there is no crowd */
-    unsigned missed, unmissed; /* ticks in a row */
-    unsigned blocks_rest;      /* ticks for which large blocks are still put on huge pages */
+    uint64_t share;            /* bytes per thread in a crowd; UINT64_MAX: no crowd */
+    unsigned missed, unmissed; /* ticks in a row with misses of the large cache, and without */
+    unsigned blocks_rest;      /* ticks for which large blocks still get huge pages */
     struct hk_canary canary;
 };
 
@@ -71,7 +71,7 @@ HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, ui
             (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
-/* True if `sign` held in one of the last `ticks` ticks. */
+/* Returns true if `sign` was true in one of the last `ticks` ticks. */
 HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 {
     *rest = sign ? ticks : *rest - (*rest > 0);
@@ -80,10 +80,10 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
-/* Afterwards learner->now holds the knobs, and the step says why knobs changed. */
+/* Sets learner->now to the new knobs. `step` says why knobs changed. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* Write a decision as a line of JSON; a message about the log itself; the header of a trace; the line of a tick. */
+/* Write a decision as a line of JSON, a message about the log itself, the header of a trace, and the line of a tick. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
 void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);

@@ -15,23 +15,23 @@
 
 struct hk_attach_sampling {
     _Atomic bool xon;
-    _Atomic bool xwindow;            /* open: all allocations count down */
-    _Atomic uint64_t xends_ns;       /* when the window closes */
-    _Atomic uint32_t xcalls, xpicks; /* left in the window */
-    /* written at ticks; read from outside the process */
+    _Atomic bool xwindow;            /* a window is open, and all allocations count down */
+    _Atomic uint64_t xends_ns;       /* clock at which the window closes */
+    _Atomic uint32_t xcalls, xpicks; /* calls and picks left in the window */
+    /* These fields are written at ticks and read from outside the process. */
     _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
-    _Atomic uint64_t xserved[HK_CLASSES]; /* since the begin; of fine classes */
+    _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; only fine classes */
     uint64_t served_before[HK_CLASSES];
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Opens the tables and begins; false if memory is refused. Precondition: all calls hit. */
+/* Opens the tables and begins to sample. Returns false if memory is refused. Precondition: all calls hit. */
 bool hk_attach_sampling_begin(uint64_t mean);
-/* Picks no more blocks. Picked blocks stay known until they are freed. */
+/* Ends the picking of blocks. Picked blocks stay known until they are freed. */
 void hk_attach_sampling_end(void);
-/* At a tick: opens the next window. */
+/* Opens the next window, at a tick. */
 void hk_attach_sampling_tick(void);
-/* Returns true if an allocation that misses is to be picked. Precondition: the thread has a tcache. */
+/* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
 
 #endif

@@ -22,7 +22,7 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* The line of lifetimes is a comment, which readers of the format skip. */
+/* Writes the lines of a site. The line of lifetimes is a comment, which readers of the format skip. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct sums sums = {0, 0, 0, 0};

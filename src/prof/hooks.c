@@ -16,7 +16,7 @@ HK_EACH_PROCESS size_t hk_hooks_begin(void)
     hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
     if (hk_hooks.mean != 0 && !hk_samples_open(&hk_samples)) {
         hk_message(HK_TEXT_samples_memory);
-        hk_options.heap_profile = NULL; /* the message said so, and the end has nothing to write */
+        hk_options.heap_profile = NULL; /* the message said so, and there is nothing to write at the end */
         hk_hooks.mean = 0;
     }
     hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
@@ -56,7 +56,7 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
     HK_COUNT(samples, 1);
-    hk_reuse_saw(hk_os.clock_ms()); /* the birth of the block; a thread without misses has no ticks */
+    hk_reuse_saw(hk_os.clock_ms()); /* for the time of birth, because a thread without misses has no ticks */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
         static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -77,7 +77,7 @@ static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 
-/* All threads without a tcache share one countdown. A thread that finds it in use takes no sample. */
+/* Samples an allocation whose countdown ran out. All threads without a tcache share one countdown. If it is in use, there is no sample. */
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
     static struct hk_countdown countdown;

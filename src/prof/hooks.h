@@ -13,35 +13,35 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool on;       /* set last: a thread that sees it finds the setup complete */
-    bool watches;  /* hits stay hits: attach_sampling.h picks blocks, which lie apart */
+    bool on;       /* set last, so that a thread that sees it finds the setup complete */
+    bool watches;  /* hits stay hits; attach_sampling.h picks blocks, which lie apart */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
     uint64_t began_ms;
 };
 
-/* Written before any hook can run. */
+/* This is written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
-/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which allocations need no hook. */
+/* Sets up the hooks that the options require, at the start. hk_hooks_open() turns them on. Returns the size up to which allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
-/* In a running process: begins to watch it, with so many bytes between two samples; again with another mean. False if memory is
- * refused, or if the process began with hooks. */
+/* Begins to watch a running process, with so many bytes between two samples. A later call changes the mean. Returns false if memory is refused, or
+ * if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
-/* The block was picked (attach_sampling.h); `cache` is the thread's. */
+/* Samples a block that was picked (attach_sampling.h). `cache` is the thread's. */
 void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 
-/* In a fork child: frees the countdown for threads without a tcache, whose user may be gone. */
+/* Frees the countdown for threads without a tcache in a fork child, because the thread that used it may be gone. */
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
-/* The thread's countdown ran out; cache is NULL for a thread without a tcache. */
+/* Runs when the countdown has run out. Samples the block if the countdown picks it. `cache` is NULL for a thread without a tcache. */
 void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 void hk_hooks_unpick(const void *block);
 
-/* Called after an allocation; `caller` is the return address of malloc or its family. */
+/* Runs after an allocation. `caller` is the return address of malloc or its family. */
 HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t size, void *caller)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -54,7 +54,7 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
         hk_hooks_pick(cache, block, size, caller);
 }
 
-/* Called before a free; `size` is that of the block's class, 0 if it has none. Returns the block's site rule. */
+/* Runs before a free. `size` is that of the block's class, 0 if it has none. Returns the block's site rule. */
 HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 {
     if (HK_UNLIKELY(hk_hooks.traces))
@@ -66,19 +66,18 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
     return HK_SITE_NO_RULE;
 }
 
-/* Called before an in-place resize, which counts as a free and an allocation. The result goes to
- * hk_hooks_resize_end. */
+/* Runs before a resize in place, which counts as a free and an allocation. Returns the record that hk_hooks_resize_end() needs. */
 uint64_t hk_hooks_resize_begin(const void *block);
-/* `resized` is NULL if the resize failed. */
+/* Runs after the resize. `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
- * scale up by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the births
- * of the live blocks, in ms:
+ * scale up by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the
+ * births of the live blocks, in ms:
  *
  *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
  *
- * Any thread; concurrent allocations may be missing. */
+ * Any thread may call it. Allocations of that moment may be missing. */
 void hk_heap_profile_write(int fd);
 
 #endif

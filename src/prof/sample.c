@@ -7,16 +7,16 @@
 #include "span/meta.h"
 
 enum {
-    PLACES = 8, /* per bucket: their addresses share a cache line */
+    PLACES = 8, /* per bucket, so that the addresses share a cache line */
     PIECE_BUCKETS = 512,
-    PIECES = HK_SAMPLE_PIECES, /* 64 Ki live samples: 32 GiB of heap at the default mean */
+    PIECES = HK_SAMPLE_PIECES, /* room for 64 Ki live samples, which is 32 GiB of heap at the default mean */
     BUCKETS = PIECE_BUCKETS * PIECES,
     NEIGHBORS = 64,
     SITES = HK_SAMPLE_SITES,
     SITES_ASKED = 512,
     SITE_BITS = HK_SAMPLE_SITE_BITS,
 };
-#define BUSY ((uintptr_t)1) /* a reserved place */
+#define BUSY ((uintptr_t)1) /* marks a reserved place */
 
 struct hk_sample_bucket {
     _Atomic uintptr_t xblock[PLACES];
@@ -70,7 +70,7 @@ static struct hk_sample_bucket *bucket_at(const struct hk_samples *samples, size
     return &samples->pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
-/* Returns the number of a block's first bucket or of a neighbor, which doubles the chance of a free place. */
+/* Returns the number of a block's first bucket, or of its second one, which doubles the chance of a free place. */
 static size_t number_of_bucket(const struct hk_samples *samples, uint64_t hash, bool neighbor)
 {
     size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
@@ -108,7 +108,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block never sees 0. */
+/* Enters a block. Updates the filter before the place is filled, and after it is cleared, so that the thread that frees the block never sees 0. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -167,10 +167,10 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
     return record;
 }
 
-/* The power of two up to which the size counts: so many size classes, whole. */
+/* Returns the exponent of the power of two that bounds the size, so that whole size classes count together. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-/* Returns the site's number; SITES if the tables are full or memory is refused. Another thread may install its site first. */
+/* Returns the number of the site, SITES if the tables are full or memory is refused. Another thread may install the same site first. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hk_stack_hash(stack, size_bits);

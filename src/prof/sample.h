@@ -13,23 +13,23 @@
 
 #include "prof/stack.h"
 
-/* Span b of lifetimes: less than 2^b ms. */
+/* Span b counts lifetimes of less than 2^b ms. */
 enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
 
 struct hk_site {
-    /* constant once published */
+    /* The next fields are constant once the site is published. */
     uint64_t hash;
-    unsigned size_bits; /* of its blocks' sizes, so that scaling by their mean is accurate for each */
+    unsigned size_bits; /* log2 of the largest size; sizes differ little, so scaling is accurate */
     unsigned depth;
-    /* shared */
+    /* The next fields are changed by any thread. */
     _Atomic int64_t xlive_blocks, xlive_bytes;
-    _Atomic uint64_t xblocks, xbytes;                 /* in total */
-    _Atomic uint32_t xlifetimes[HK_SAMPLE_LIFETIMES]; /* of blocks that were freed, by their age then */
+    _Atomic uint64_t xblocks, xbytes;                 /* blocks and bytes ever sampled */
+    _Atomic uint32_t xlifetimes[HK_SAMPLE_LIFETIMES]; /* number of freed blocks, by their age at the free */
     /* constant */
     void *stack[];
 };
 
-/* Another thread may have updated only some of the site's counters. */
+/* Returns the count, 0 if it is negative, because another thread may have updated only some of the site's counters. */
 HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
 
 enum { HK_SAMPLE_FILTER = 32768, HK_SAMPLE_PIECES = 16 };
@@ -39,8 +39,8 @@ struct hk_samples {
     unsigned piece_count, site_count;
     struct hk_sample_bucket *pieces[HK_SAMPLE_PIECES];
     _Atomic(struct hk_site *) *xsites;
-    _Atomic uint32_t *xborn;   /* of each place: hk_reuse_now() at its allocation */
-    _Atomic uint16_t *xfilter; /* the number of samples, by hash */
+    _Atomic uint32_t *xborn;   /* hk_reuse_now() at the allocation, for each place */
+    _Atomic uint16_t *xfilter; /* number of samples, by hash of the address */
 };
 extern struct hk_samples hk_samples, hk_site_samples;
 
@@ -51,45 +51,45 @@ HK_INLINE uint64_t hk_sample_mix(uint64_t x)
 }
 HK_INLINE uint64_t hk_sample_hash(const void *block) { return hk_sample_mix((uintptr_t)block); }
 
-/* Maps the tables; false on failure. */
+/* Maps the tables. Returns false if memory is refused. */
 bool hk_samples_open(struct hk_samples *samples);
 
-/* Records a picked block. Returns the number of its site; HK_SAMPLE_SITES if the tables are full or memory is refused. */
+/* Records a picked block. Returns the number of its site, HK_SAMPLE_SITES if the tables are full or memory is refused. */
 unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack);
 
-/* Returns false if the block was not picked. Precondition: the tables are mapped. */
+/* Returns false only if the block was not picked. Precondition: the tables are mapped. */
 HK_INLINE bool hk_sample_may_be(const struct hk_samples *samples, const void *block)
 {
     return hk_load(samples->xfilter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
 }
 
-/* The parts of a record. */
+/* A record is the size, shifted to the left by so many bits, plus the number of the site. */
 enum { HK_SAMPLE_SITE_BITS = 16 };
 HK_INLINE unsigned hk_sample_site(uint64_t record) { return record % (1 << HK_SAMPLE_SITE_BITS); }
 HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SITE_BITS; }
 
-/* Removes a block that is about to be freed, and returns its record; 0 if the block was not picked. */
+/* Removes a block that the caller is about to free. Returns its record, 0 if the block was not picked. */
 uint64_t hk_sample_free(struct hk_samples *samples, const void *block);
-/* Removes a block that is about to be resized. Its lifetime does not count, because the block lives on. */
+/* Does the same for a block that is about to be resized. Its lifetime does not count, because the block lives on. */
 uint64_t hk_sample_lift(struct hk_samples *samples, const void *block);
 /* Restores the record of a block whose resize failed. */
 void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record);
 
-/* Calls visit for each site, with its number, which is less than HK_SAMPLE_SITES. */
+/* Calls `visit` for each site. The number of the site is less than HK_SAMPLE_SITES. */
 void hk_sites_visit(const struct hk_samples *samples,
                     void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
-/* Calls visit for each live sample; another thread may free the block meanwhile. */
+/* Calls `visit` for each live sample. Another thread may free the block at the same time. */
 struct hk_live_sample {
     const void *block;
     size_t size;
-    unsigned number; /* of its site */
+    unsigned number; /* number of its site */
     const struct hk_site *site;
-    uint32_t born; /* hk_reuse_now() */
+    uint32_t born; /* hk_reuse_now() at its allocation */
 };
 void hk_samples_visit(const struct hk_samples *samples,
                       void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
 
-/* The places and the layout of the tables of the heap profile, for a reader outside the process (runtime/attach.h). */
+/* The addresses and the layout of the tables of the heap profile, for a reader outside the process (runtime/attach.h). */
 struct hk_samples_where {
     uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
     uint64_t born, places, piece_buckets, piece_count, pieces, record_site_bits;

@@ -1,4 +1,4 @@
-/* Allocates picked blocks from slabs of their own, which the page map does not know. */
+/* Allocates picked blocks from separate slabs, which the page map does not know. */
 #include "prof/sampled_heap.h"
 
 #include "base/bits.h"
@@ -14,10 +14,9 @@ enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };
 _Static_assert(RANGE_MOST / SLAB < NO_SLAB && HK_FINE_MAX <= SLAB, "a slab has a number, and room for a block");
 
 struct sampled_slab {
-    uint32_t block_bytes; /* 0: none */
+    uint32_t block_bytes; /* bytes of a block; 0: no size */
     uint16_t free, blocks;
-    uint16_t next,
-        before; /* on the list of its class while it has free blocks; `next` also among slabs without a size */
+    uint16_t next, before; /* neighbors among slabs with free blocks, or without a size (`next` only) */
     uint64_t free_bits[SLAB_WORDS];
 };
 
@@ -34,7 +33,7 @@ static struct {
 
 HK_EACH_PROCESS void hk_sampled_heap_init(void) { hk_lock_register(HK_RANK_SAMPLED_HEAP, &sampled_heap.lock); }
 
-/* A system that counts reserved memory may grant less than the most. */
+/* Reserves the range. Tries smaller ranges, because a system that counts reserved memory may refuse the largest. */
 static bool open_range_locked(void)
 {
     size_t bytes = RANGE_MOST;

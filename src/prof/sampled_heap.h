@@ -10,7 +10,7 @@
 
 #include "span/descriptor.h"
 
-/* Memory that is mapped once, and later than the start. */
+/* A range of memory that is mapped once, after the start. */
 struct hk_late_range {
     _Atomic uintptr_t xstart;
     _Atomic size_t xbytes; /* 0: nothing is mapped yet */
@@ -24,19 +24,19 @@ HK_INLINE bool hk_late_range_holds(const struct hk_late_range *range, const void
 }
 HK_INLINE bool hk_sampled_heap_holds(const void *p) { return hk_late_range_holds(&hk_sampled_heap_range, p); }
 
-/* At start: registers the lock. */
+/* Registers the lock, at the start. */
 void hk_sampled_heap_init(void);
-/* Reserves the range, once; false if the system refuses. */
+/* Reserves the range if it is not reserved. Returns false if the system refuses. */
 bool hk_sampled_heap_open(void);
 
-/* A block of at least `size` bytes, up to HK_FINE_MAX; NULL if there is no room. Its contents are undefined. `align` is a power of two. */
+/* Returns a block of at least `size` bytes, up to HK_FINE_MAX, NULL if there is no room. Its contents are undefined. `align` is a power of two. */
 void *hk_sampled_heap_alloc(size_t size, size_t align);
-/* Bytes of the block. Fatal unless `block` is a live one. Precondition: hk_sampled_heap_holds(block). */
+/* Returns the bytes of the block. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
 size_t hk_sampled_heap_size(enum hk_call call, const void *block);
-/* The same precondition, and fatal in the same way. */
+/* Frees the block. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
 void hk_sampled_heap_free(enum hk_call call, void *block);
 
-/* Live blocks, the bytes of slabs in use, and the blocks served in total. */
+/* The number of live blocks, the bytes of slabs in use, and the blocks allocated in total. */
 struct hk_sampled_heap_totals {
     size_t blocks, bytes;
     uint64_t served;

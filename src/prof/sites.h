@@ -16,12 +16,12 @@
 enum hk_site_rule { HK_SITE_NO_RULE, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE, HK_SITE_RULES };
 extern const char *const hk_site_rule_names[HK_SITE_RULES];
 
-/* Recently freed blocks of a site, by when as much memory was requested again. */
+/* The recently freed blocks of a site, by the time until as much memory was requested again. */
 struct hk_site_fates {
-    uint32_t soon;    /* within the purge delay: still resident */
-    uint32_t late;    /* after a purge, with page faults */
-    uint32_t gone;    /* not while holding it would have paid */
-    uint64_t late_ms; /* total idle time of the late ones */
+    uint32_t soon;    /* blocks reused within the purge delay, while resident */
+    uint32_t late;    /* blocks reused after a purge, with page faults */
+    uint32_t gone;    /* blocks not reused while it paid to hold them */
+    uint64_t late_ms; /* total idle time of the late blocks */
 };
 
 struct hk_site_costs {
@@ -29,46 +29,46 @@ struct hk_site_costs {
     uint64_t worth_ms; /* reuse_worth (options.def) */
 };
 
-/* These three are pure functions. Adds a block whose memory was reused after idle_ms, and lets earlier blocks fade. */
+/* Adds a block whose memory was reused after idle_ms, and lets earlier blocks fade. These three functions are pure. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
-/* Returns the rule for the next blocks. A rule in force stays while it saves anything; a new one must save clearly. */
+/* Returns the rule for the next blocks. The current rule stays while it saves anything. A new one must save clearly more. */
 enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
                                    enum hk_site_rule now);
 
-/* The savings of a rule, in milliseconds of holding a block; negative for a loss. */
+/* Returns the savings of a rule, in milliseconds of holding a block. A loss is negative. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
-/* Blocks up to HK_SITES_FROM are ignored, larger ones sampled, those over HK_SITES_LARGE all recorded. */
+/* Blocks up to HK_SITES_FROM are ignored. Larger ones are sampled. Blocks of more than HK_SITES_LARGE are all recorded. */
 #define HK_SITES_FROM (1 * HK_KIB)
 #define HK_SITES_LARGE (1 * HK_MIB)
 
-/* Maps the tables; false on failure. */
+/* Maps the tables. Returns false if memory is refused. */
 bool hk_sites_open(void);
 
-/* A block of more than HK_SITES_FROM bytes was allocated, or, if not `fresh`, resized. `countdown` is the thread's; NULL if it has none. */
+/* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's, NULL if it has none. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
-/* Called before a free; returns the rule for the block. Only large blocks have one, and none in watch mode. */
+/* Notes a block that is about to be freed. Returns its rule. Only large blocks have rules, and none has one in watch mode. */
 enum hk_site_rule hk_sites_free(const void *block);
 
-/* The time until which the keep rule holds a block. */
+/* Returns the time until which the keep rule holds a block. */
 uint64_t hk_site_keep_until(void);
 
 struct hk_site_line {
     const void *caller;
-    size_t block;         /* the upper bound of its sizes, a power of two */
-    uint64_t live, bytes; /* current and total; estimates for blocks up to HK_SITES_LARGE */
-    uint64_t lifetime_ms; /* the median, rounded up to a power of two; 0 if none was freed */
+    size_t block;         /* upper bound of its sizes, a power of two */
+    uint64_t live, bytes; /* current and total bytes; estimates for blocks up to HK_SITES_LARGE */
+    uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: none was freed */
     enum hk_site_rule rule;
     uint64_t saved, wasted; /* bytes for which the rule was right, and wrong */
 };
 
-/* Lists the sites with most live bytes among those seen in the last half hour; returns their number. */
+/* Lists the sites with most live bytes that allocated in the last half hour. Returns their number. */
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
-/* At the start: fork takes its lock. */
+/* Registers the lock for fork, at the start. */
 void hk_sites_init(void);
 
 #endif

@@ -10,18 +10,18 @@ enum { OWN_FRAMES = 16, WORD = sizeof(uintptr_t), FRAMES_BELOW = 1 << 20, MOST_O
 enum { KEPT_ROWS = 1024, SLOTS_IN_WORD = 8, MOST_WORDS = 255 };
 #define SPREAD 0x9e3779b97f4a7c15u
 
-/* Operations of DWARF expressions that compilers and the C library write. */
+/* The operations of DWARF expressions that compilers and the C library write. */
 enum { DEREF = 0x06, AND = 0x1a, MULTIPLY = 0x1e, PLUS = 0x22, PLUS_CONST, SHIFT_LEFT, NOT_LESS = 0x2a };
 enum { LITERAL = 0x30, BASE_REGISTER = 0x70, OPERATIONS = 32 };
 
 struct stack_walk {
     uintptr_t registers[HK_REGS];
-    uintptr_t low, high; /* pages that are known to be readable */
-    struct hk_code code; /* the segment that had the last frame's code */
-    bool interrupted;    /* the code address is that of an instruction, not of the one behind a call */
+    uintptr_t low, high; /* the pages in between are known to be readable */
+    struct hk_code code; /* the segment that contains the last frame's code */
+    bool interrupted;    /* the code address is an instruction's own, not a return address */
 };
 
-/* Reads the word without a fault, because the frame may be broken. */
+/* Reads a word. Asks the system about its page first, because the frame may be broken. Returns false if the page is not readable. */
 __attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
                                                                         uintptr_t *word)
 {
@@ -45,7 +45,7 @@ static bool register_of(const struct stack_walk *walk, uint64_t number, uintptr_
     return place < HK_REGS;
 }
 
-/* An operation on the top of the operands; false if it is unknown. */
+/* Applies an operation to the top of the operand stack. Returns false if the operation is unknown. */
 static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwind_reader *reader, uintptr_t *top)
 {
     switch (operation) {
@@ -60,7 +60,7 @@ static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwin
     }
 }
 
-/* Sets `value` to that of the expression, which begins with `value` as its operand. */
+/* Evaluates an expression, whose first operand is `value`, and stores the result in `value`. Returns false on an error. */
 static bool evaluate(struct stack_walk *walk, struct hk_unwind_reader reader, uintptr_t *value)
 {
     uintptr_t operands[MOST_OPERANDS] = {0, *value}, *top = operands + 1;
@@ -93,11 +93,11 @@ static bool apply_rule(struct stack_walk *walk, enum hk_rule_kind kind, int32_t 
     case HK_RULE_AT_EXPRESSION:
         return evaluate(walk, hk_unwind_expression(&walk->code, value), &address) && load_word(walk, address, result);
     case HK_RULE_IS_EXPRESSION: *result = cfa; return evaluate(walk, hk_unwind_expression(&walk->code, value), result);
-    default: return true; /* SAME, UNDEFINED */
+    default: return true; /* SAME and UNDEFINED change nothing */
     }
 }
 
-/* False at the end of the stack. */
+/* Moves to the caller. Returns false at the end of the stack. */
 static bool enter_caller_at(struct stack_walk *walk, uintptr_t cfa, uintptr_t code)
 {
     HK_UNSIGNED_CODE(code);
@@ -126,8 +126,8 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* The rules of most code addresses fit into four words: a saved register has its distance below the CFA, in words. The check word does not match if
- * two threads wrote the row at the same time, or if another module has taken the place of the module. */
+/* The rules of most code addresses fit into four words. A saved register is kept as its distance below the CFA, in words. The check word does not
+ * match if two threads wrote the row at the same time, or if another module has taken the place of the module. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;
@@ -139,7 +139,7 @@ static uint64_t check_of(uint64_t key, uint64_t cfa, const uint64_t *slots)
     return key ^ ((cfa * SPREAD ^ slots[0]) * SPREAD ^ slots[1]) * SPREAD;
 }
 
-/* Sets the slots of a row; false if a rule has no place in it. */
+/* Sets the slots of a row. Returns false if a rule does not fit into it. */
 static bool pack_rules(const struct hk_rules *rules, uint64_t *slots)
 {
     for (unsigned i = 0; i < HK_REGS; i++) {
@@ -156,7 +156,7 @@ static void keep_row(uint64_t key, const struct hk_rules *rules)
     uint64_t slots[3] = {0, 0, 0}, cfa = (uint64_t)rules->cfa_register << 32 | (uint32_t)rules->cfa_value;
     struct kept_row *row = row_of(key);
     if (rules->kinds[HK_REG_LINK] == HK_RULE_UNDEFINED)
-        cfa = UINT64_MAX; /* no register: the end of the stack */
+        cfa = UINT64_MAX; /* no register has this number, so the stack ends here */
     else if (!pack_rules(rules, slots))
         return;
     hk_store(row->xcheck, check_of(key, cfa, slots));
@@ -194,7 +194,7 @@ static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64
     return enter_caller_at(walk, cfa, code);
 }
 
-/* From a signal handler to what it interrupted. */
+/* Moves from a signal handler to the code that it interrupted. Returns false if the registers cannot be read. */
 static bool step_over_signal(struct stack_walk *walk)
 {
     static const uint8_t order[HK_REGS] = HK_SIGNAL_ORDER;
@@ -211,7 +211,7 @@ static bool is_code(struct stack_walk *walk, uintptr_t address)
     return address - walk->code.start < walk->code.size || hk_os.code_at(address, &walk->code);
 }
 
-/* Code without a table, perhaps generated: by frame pointers, if they lead upward to code of a module. */
+/* Moves to the caller of code without a table, which may be generated code. Follows the frame pointers if they lead upward to code of a module. */
 static bool step_by_frame(struct stack_walk *walk)
 {
     uintptr_t frame = walk->registers[HK_REG_FRAME], next, code;
@@ -236,7 +236,7 @@ static bool step_out(struct stack_walk *walk)
     uint64_t key = (address ^ (code->start + code->size * SPREAD + (uintptr_t)code->table)) * SPREAD;
     if (found && find_row(key, &cfa, slots))
         return step_by_row(walk, cfa, slots);
-    /* The module may have been unloaded, if the stack is a broken one. */
+    /* The stack may be broken, and the module unloaded. So the table must be readable. */
     found = found && code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
             hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(&rules, code, address);
     if (found && !rules.of_signal) {
@@ -278,7 +278,7 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
 
 enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
 
-/* The sign goes to the lowest bit, so that small differences of both signs are short. */
+/* Moves the sign to the lowest bit, so that small differences of both signs are short. */
 static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
@@ -297,12 +297,12 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
         used += n;
         before = frame;
     }
-    /* A stack of the table is entered once and read by its number: who sees the length sees what it is the length of. */
+    /* A stack in the table is written once. The release store makes its frames visible to each thread that sees the length. */
     __atomic_store_n(&packed->bytes, (uint16_t)used, __ATOMIC_RELEASE);
     packed->thread = thread;
 }
 
-/* A reader in a signal handler may see a stack that is just being written: each loop ends all the same. */
+/* Unpacks a stack. A reader in a signal handler may see a stack that is being written, so each loop has a limit. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
     unsigned whole = __atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE),
@@ -323,7 +323,7 @@ void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packe
 enum { LOOKS = 32, ROOM_FOR_STACKS = HK_STACK_TABLE_SIZE / 4 * 3 };
 
 struct kept_stack {
-    _Atomic uint64_t xhash; /* 0: empty */
+    _Atomic uint64_t xhash; /* hash of the stack; 0: the slot is empty */
     struct hk_packed_stack stack;
 };
 
@@ -347,8 +347,8 @@ uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed)
     return hash;
 }
 
-/* Returns the slot of the stack, or an empty one, if it may be taken; NULL if there is none. The hash only says whose the slot is. The length of the
- * packed stack says whether it is written. */
+/* Returns the slot of the stack or, if `may_take` is true, an empty slot. Returns NULL if there is none. The hash says only whose slot it is. The
+ * length of the packed stack says if it is written. */
 static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
 {
     uint64_t hash = hk_stack_hash(stack, 0) | 1;

@@ -21,21 +21,21 @@ struct hk_stack {
     void *frames[HK_STACK_MOST]; /* return addresses, innermost first */
 };
 
-/* `caller` is the return address of HAKMEM's outermost function; the frames within it are omitted. */
+/* Captures the calling thread's stack. `caller` is the return address of HAKMEM's outermost function. The frames within HAKMEM are omitted. */
 void hk_stack_capture(struct hk_stack *stack, void *caller);
 
-/* The frames of a thread whose access failed, by the registers that are known of it. */
+/* Captures the stack of a thread whose access failed, from its known registers. */
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 
-/* The low bits are as good as the high ones. */
+/* Returns a hash. Its low bits are as good as its high ones. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* A call stack in few bytes: the thread, and the differences of successive frames. Unpacking returns the innermost frames that fit, unchanged: at
- * least 17, and 40 or more of most stacks. */
+/* A call stack in few bytes. It holds the thread and the differences of successive frames. Unpacking returns the innermost frames that fit,
+ * unchanged. At least 17 fit, and 40 or more of most stacks. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {
-    int thread; /* as the system numbers it; 0: no stack */
+    int thread; /* the system's number of the thread; 0: no stack */
     uint16_t bytes;
     uint8_t packed[HK_PACKED_BYTES];
 };
@@ -45,11 +45,11 @@ void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packe
 
 enum { HK_STACK_TABLE_SIZE = 4096 };
 
-/* At start, where the table is wanted. False if memory is refused: stacks have no numbers then. */
+/* Makes the table at the start, if an option needs it. Returns false if memory is refused. Stacks then have no numbers. */
 bool hk_stack_table_make(void);
-/* The number of a stack, from 1 on; 0 if there is none. */
+/* Enters a stack. Returns its number, from 1 on, 0 if it cannot be entered. */
 uint32_t hk_stack_table_enter(const struct hk_stack *stack);
-/* NULL for 0. Its thread is 0. */
+/* Returns the stack of a number, NULL for 0. The thread of the stack is 0. */
 const struct hk_packed_stack *hk_stack_table_get(uint32_t number);
 
 #endif

@@ -1,11 +1,11 @@
 /* Interprets the call frame instructions of a function up to an address. */
 #include "prof/unwind.h"
 
-/* The table that linkers write: version 1; a relative address of .eh_frame, a count, pairs of addresses relative to the table. */
+/* Linkers write a table of version 1. It has a relative address of .eh_frame, a count, and pairs of addresses that are relative to the table. */
 enum { TABLE_HEAD = 12, TABLE_PAIR = 8, FORMS = 0x3b031b01, LONGEST_ENTRY = 1 << 24 };
 enum { FORM_SIZE = 0x0f, FORM_ALIGNED = 0x50 };
 
-/* Instructions: in the upper two bits; if these are 0, in the lower ones. */
+/* An instruction is in the upper two bits of a byte or, if these are 0, in the lower ones. */
 enum { SET_ADVANCE = 1, SET_OFFSET, SET_RESTORE };
 enum { NOP, ADVANCE_1 = 2, ADVANCE_2, ADVANCE_4, OFFSET, RESTORE, UNDEFINED, SAME, REGISTER, REMEMBER, RECALL, CFA };
 enum { CFA_REGISTER = CFA + 1, CFA_OFFSET, CFA_EXPRESSION, EXPRESSION, OFFSET_SIGNED, CFA_SIGNED, CFA_OFFSET_SIGNED };
@@ -109,7 +109,7 @@ static int32_t number_at(const unsigned char *at)
     return number;
 }
 
-/* Returns the function's entry, and sets `start` to where the function starts; NULL if there is none. */
+/* Returns the function's entry, and sets `start` to the function's address. Returns NULL if there is no entry. */
 static const unsigned char *search_table(const struct hk_code *code, uintptr_t address, uintptr_t *start)
 {
     size_t room = code->table != NULL ? (size_t)(code->to - code->table) : 0, low = 0, high;
@@ -120,7 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low < high) { /* all below low begin at or before the address, none from high on */
+    while (low < high) { /* pairs below `low` are at or before the address, pairs from `high` on are behind */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
@@ -145,14 +145,14 @@ static struct hk_unwind_reader reader_of_entry(const struct hk_code *code, uintp
     return reader;
 }
 
-/* Bytes of a number of this form; 0 if compilers do not write it. */
+/* Returns the bytes of a number of this form, 0 if compilers do not write it. */
 static unsigned form_size(uint8_t form)
 {
     static const uint8_t form_sizes[FORM_SIZE + 1] = {[0] = 8, [2] = 2, [3] = 4, [4] = 8, [10] = 2, [11] = 4, [12] = 8};
     return form == FORM_ALIGNED ? 0 : form_sizes[form & FORM_SIZE];
 }
 
-/* The letters behind the z say which numbers follow. */
+/* Reads the numbers that follow. The letters behind the z say which ones there are. */
 static void read_augmentation(struct entry *entry, const char *letters)
 {
     struct hk_unwind_reader *reader = &entry->program, numbers = *reader;
@@ -170,7 +170,7 @@ static void read_augmentation(struct entry *entry, const char *letters)
             entry->of_signal = true;
 }
 
-/* CIE: what many functions have in common. */
+/* Reads a CIE, which holds what many functions have in common. Returns false if it has a form that compilers do not write. */
 static bool read_common(struct entry *entry, const struct hk_code *code, uintptr_t address)
 {
     char letters[8];
@@ -216,7 +216,7 @@ static int32_t skip_expression(struct run *run, struct hk_unwind_reader *reader)
     return place;
 }
 
-/* Instructions about a register, which is their first number. */
+/* Executes an instruction about a register. The number of the register is the instruction's first operand. */
 static void run_register(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
 {
     uint64_t number = hk_unwind_unsigned(reader);
@@ -230,13 +230,13 @@ static void run_register(struct run *run, struct hk_unwind_reader *reader, unsig
     case EXPRESSION: set_rule(run, number, HK_RULE_AT_EXPRESSION, skip_expression(run, reader)); return;
     case IS_EXPRESSION: set_rule(run, number, HK_RULE_IS_EXPRESSION, skip_expression(run, reader)); return;
     case UNDEFINED: set_rule(run, number, HK_RULE_UNDEFINED, 0); return;
-    case RESTORE: /* as in the CIE: compilers have no rule there but that of the return address, which they never restore */
+    case RESTORE: /* the CIE's rule, which is SAME for all registers that compilers restore */
     case SAME: set_rule(run, number, HK_RULE_SAME, 0); return;
     default: reader->failed = true;
     }
 }
 
-/* The other instructions are about the CFA and the place in the function. */
+/* Executes an instruction about the CFA or the place in the function. Passes all others on. */
 static void run_instruction(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
 {
     struct hk_rules *rules = run->rules;
@@ -276,7 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Ends at the first instruction that is behind the wanted place. */
+/* Executes instructions up to the first one that is behind the wanted place. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

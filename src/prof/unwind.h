@@ -11,8 +11,8 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* A register of the caller is at CFA + value, is CFA + value, is in the register of that number, is at the address that an expression gives, or is
- * the value of the expression. CFA is the address of the frame. The value of an expression is its place in [from, to). */
+/* The rule of a register of the caller. The register is at CFA + value (AT), is CFA + value (IS), is in register number `value` (REGISTER), or is
+ * given by an expression, directly or by its address. CFA is the frame's address. The value of an expression is its place in [from, to). */
 enum hk_rule_kind {
     HK_RULE_SAME,
     HK_RULE_UNDEFINED,
@@ -25,17 +25,17 @@ enum hk_rule_kind {
 
 struct hk_rules {
     uint8_t kinds[HK_REGS];
-    uint8_t cfa_kind; /* IS: the register plus value; IS_EXPRESSION: value */
+    uint8_t cfa_kind; /* IS: register + value; IS_EXPRESSION: value */
     uint8_t cfa_register;
     bool of_signal; /* a signal handler returns to this code */
     int32_t cfa_value;
     int32_t values[HK_REGS];
 };
 
-/* False if the table has nothing about the address, or has a form that compilers do not write. */
+/* Finds the rules. Returns false if the table does not contain the address, or has a form that compilers do not write. */
 bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_t address);
 
-/* Numbers of a DWARF expression's bytes. A read beyond the end gives 0, and sets failed. */
+/* Reads numbers from the bytes of a DWARF expression. A read beyond the end returns 0, and sets `failed`. */
 struct hk_unwind_reader {
     const unsigned char *at, *end;
     bool failed;
@@ -43,7 +43,7 @@ struct hk_unwind_reader {
 uint64_t hk_unwind_take(struct hk_unwind_reader *reader, unsigned bytes);
 uint64_t hk_unwind_unsigned(struct hk_unwind_reader *reader);
 int64_t hk_unwind_signed(struct hk_unwind_reader *reader);
-/* The expression of a rule. */
+/* Returns a reader of a rule's expression. */
 struct hk_unwind_reader hk_unwind_expression(const struct hk_code *code, int32_t value);
 
 #endif

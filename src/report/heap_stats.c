@@ -23,7 +23,7 @@ const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #include "report/heap_figures.def"
 };
 
-/* Counts joined blocks as blocks of the class that they serve. */
+/* Counts joined blocks in the class whose requests they satisfy. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
     struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
@@ -36,7 +36,7 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* What is not free in the slab counts as live here; sum_up() subtracts the bins later. */
+/* Counts a slab. Blocks that are not free in the slab count as live here. sum_up() subtracts those in bins later. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
@@ -75,8 +75,8 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
         row->in_bins += in_bin + in_depot;
         row->in_depots += in_depot;
-        row->remote += (uint64_t)
-            unsent[class]; /* negative for remote frees that their slab has and this thread has not counted yet */
+        row->remote +=
+            (uint64_t)unsent[class]; /* negative if slabs have remote frees that this thread has not counted yet */
         line.served += bin->served;
         line.in_bins += in_bin;
         line.in_depots += in_depot;
@@ -88,7 +88,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
                           &line, holds_more);
 }
 
-/* Estimates the bytes of rounding from the average at misses. */
+/* Sums up the classes. Estimates the bytes of rounding from their average at misses. */
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -137,7 +137,7 @@ static bool has_more_memory(const void *line, const void *other)
     return one->physical > two->physical;
 }
 
-/* The part counts only slabs, because large blocks of user heaps count as large_live. */
+/* Counts the user heaps. The part `heaps` has only slabs, because large blocks of user heaps count as large_live. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {

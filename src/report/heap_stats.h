@@ -14,10 +14,10 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* The tables share one page, which the loader writes to in each process. */
+/* The rows of all tables have one type, so that the tables share one page, which the loader writes to in each process. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    uint16_t width, offset; /* 0 in the table of classes */
+    uint16_t width, offset; /* width of the text's column, place in the struct; both 0 for classes */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
@@ -36,7 +36,7 @@ extern const struct hk_part_row {
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
-    int thread; /* its number in the system; threads are numbered only if a report is written while the program runs */
+    int thread;      /* the system's number; set only if a report is written while the program runs */
     uint64_t served; /* blocks that its bins have served, also to threads that had them before */
     size_t in_bins, in_depots;
 };
@@ -46,15 +46,15 @@ enum { HK_REPORT_THREADS = 64, HK_REPORT_HEAPS = 32 };
 struct hk_heap_stats {
     struct hk_class_stats classes[HK_CLASSES];
     struct hk_class_stats tiers[HK_TIERS];
-    struct hk_class_stats sum;     /* over the classes */
+    struct hk_class_stats sum;     /* sums over the classes */
     size_t parts[HK_PARTS];        /* bytes */
-    size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
-    size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
+    size_t mapped;                 /* writable bytes that HAKMEM has mapped, the sum of the parts */
+    size_t idle_dirty, idle_clean; /* bytes of free slices with pages, and without; together the part `idle` */
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs, frees;       /* calls served */
-    uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
+    uint64_t mallocs, frees;       /* blocks allocated and freed in total */
+    uint64_t counts[HK_STAT_ROWS]; /* in the order of hk_stat_rows */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
     struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */
     unsigned thread_lines_shown, heap_lines_shown;
@@ -72,19 +72,19 @@ HK_INLINE uint64_t hk_heap_figure(const struct hk_heap_figures *line, unsigned r
     return *(const uint64_t *)(const void *)((const char *)line + hk_heap_figure_rows[row].offset);
 }
 
-/* False for a class that the process has never used. */
+/* Returns false for a class that the process has never used. */
 HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned class)
 {
     return heap_stats->classes[class].served != 0 || heap_stats->classes[class].slabs != 0;
 }
 
-/* False for the part of a kind of memory that the process has never had. */
+/* Returns false for a part whose kind of memory the process does not have. */
 HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
 {
     return part != HK_PART_heaps || heap_stats->heaps != 0;
 }
 
-/* Takes the lock of each user heap for a moment. */
+/* Fills in the statistics. Takes the lock of each user heap for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
 /* Adds a class's bytes to the parts that they belong to. */

@@ -78,7 +78,7 @@ static void add_limit(struct hk_text *text, const char *name, size_t limit)
         hk_text_add(text, "%s %zu, ", name, limit);
 }
 
-/* Leaves out the RSS statistics, because the program must go on and reading these for every mapping takes long. */
+/* Prints a line about refused memory. Leaves out the RSS statistics, because the program must go on, and reading all mappings takes long. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);

@@ -10,7 +10,7 @@ struct json {
 };
 #define ADD(...) hk_text_add(&json->text, __VA_ARGS__)
 
-/* Paths are arbitrary bytes. A byte that is not UTF-8 becomes U+FFFD, because a reader would refuse the whole report. */
+/* Writes a string. Paths are arbitrary bytes. A byte that is not UTF-8 becomes U+FFFD, because a reader would refuse the whole report. */
 static void json_string(struct json *json, const char *s)
 {
     ADD("\"");
@@ -67,7 +67,7 @@ static void json_mapped(struct json *json)
     ADD("}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", heap_stats->idle_dirty, heap_stats->idle_clean);
 }
 
-/* Each row begins with json_row(). */
+/* Writes an array. `write` must begin each row with json_row(). */
 static void json_array(struct json *json, const char *name, unsigned count,
                        void (*write)(struct json *json, unsigned i))
 {
@@ -189,7 +189,7 @@ static void json_stack(struct json *json, unsigned n)
     ADD("]}");
 }
 
-/* Writes the lines of /proc/self/maps about code of files. */
+/* Writes the lines of /proc/self/maps about code that comes from files. */
 static void json_modules(struct json *json)
 {
     char line[640];

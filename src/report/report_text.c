@@ -3,7 +3,7 @@
 
 #include "tcache/tcache.h"
 
-/* Of options, knobs of the policy and counters; a space lies behind the longest. */
+/* The width of the names of options, knobs and counters. A space follows the longest. */
 enum { NAME_WIDTH = 20 };
 
 static void pad(struct hk_text *text, size_t used, size_t width)
@@ -12,7 +12,7 @@ static void pad(struct hk_text *text, size_t used, size_t width)
         hk_text_add(text, " ");
 }
 
-/* Pads for a number that `behind` characters follow. */
+/* Pads before a number, which `behind` characters follow. */
 static void pad_number(struct hk_text *text, uint64_t number, size_t behind, size_t width)
 {
     size_t digits = 1;
@@ -21,7 +21,7 @@ static void pad_number(struct hk_text *text, uint64_t number, size_t behind, siz
     pad(text, digits + behind, width);
 }
 
-/* Right-aligned, with one decimal, in a suitable unit: "12.3 MiB". */
+/* Adds a right-aligned number with one decimal, in a suitable unit, such as "12.3 MiB". */
 static void add_bytes(struct hk_text *text, uint64_t bytes, size_t width)
 {
     static const char *const units[] = {"B  ", "KiB", "MiB", "GiB", "TiB"};

@@ -16,27 +16,27 @@
 
 #include "report/heap_stats.h"
 
-/* What the walk adds up. All fields have one type: they are scaled and added as an array. */
+/* The sums of the walk. All fields have one type, because they are scaled and added as an array. */
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES];  /* blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES]; /* free blocks in pages that also have taken blocks, which no purge returns */
-    size_t loose[HK_CLASSES];  /* free blocks in other pages */
+    size_t taken[HK_CLASSES];  /* bytes of blocks that are not free in their slabs */
+    size_t pinned[HK_CLASSES]; /* bytes of free blocks on pages with taken blocks, which no purge returns */
+    size_t loose[HK_CLASSES];  /* bytes of free blocks on other pages */
     size_t tails[HK_CLASSES];
-    size_t areas;            /* metadata */
-    size_t idle_huge;        /* free slices on huge pages that have slices in use */
-    size_t rest_files, rest; /* rest_of_process: mapped files, and all other */
+    size_t areas;            /* bytes of metadata */
+    size_t idle_huge;        /* bytes of free slices on huge pages that have slices in use */
+    size_t rest_files, rest; /* bytes of mapped files, and of all other memory outside HAKMEM */
 };
 
 struct hk_rss_stats {
-    struct hk_resident_sums all, here; /* in total, and of one mapping: too large for some threads' stacks */
+    struct hk_resident_sums all, here; /* in total, and of one mapping; too large for the stack */
     struct hk_class_stats
         classes[HK_CLASSES]; /* resident bytes: live, rounding, in_bins, remote, free_in_slabs, tails */
-    size_t rest_of_process;  /* code, stacks, other mappings */
-    size_t total;            /* by the kernel's count, summed over the mappings; 0 if unknown */
+    size_t rest_of_process;  /* bytes of code, stacks, other mappings */
+    size_t total;            /* sum of the kernel's counts of the mappings; 0: unknown */
 };
 
-/* `heap_stats` provides the ratio of live to free among the taken blocks. */
+/* Takes the statistics. `heap_stats` tells how many of the taken blocks are live, and how many are in bins. */
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats);
 
 enum { HK_REPORT_STACKS = 200 };
@@ -52,8 +52,8 @@ struct hk_live_samples_line {
 
 struct hk_live_samples {
     uint64_t mean;                                        /* bytes between two samples; 0: sampling is off */
-    struct hk_live_samples_sums all;                      /* of all stacks */
-    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* those with the most bytes, live and pinned */
+    struct hk_live_samples_sums all;                      /* sums of all stacks */
+    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* the stacks with the most bytes, live and pinned */
     unsigned shown;
 };
 

@@ -1,4 +1,4 @@
-/* Publishes the record through which the tool steers a running process, and starts or stops sampling as the tool asks. */
+/* Publishes the record through which the tool steers a running process. Starts or stops sampling as the tool asks. */
 #include "runtime/attach.h"
 
 #include "prof/hooks.h"
@@ -17,7 +17,7 @@ static void show(enum hk_attached now)
     hk_store_release(hk_attach_state.xstate, now);
 }
 
-/* The tool has shut the gate, so that this call missed. In a process with hooks it is shut for good. */
+/* Opens the gate that the tool has shut so that this call missed. In a process with hooks, the gate stays shut for good. */
 static void reopen(void)
 {
     if (HK_LOAD_SETTLED(hk_window.hits) != 0)
@@ -45,7 +45,7 @@ void hk_attach_look(void)
         hk_attach_sampling_tick();
 }
 
-/* Exported: found by its name, or by its first bytes where names were stripped. */
+/* It is exported, so that the tool finds it by its name, or by its first bytes if names were stripped. */
 extern const struct hk_attach_door hak_attach;
 HK_EXPORT const struct hk_attach_door hak_attach = {
     .magic = "hakmem attach 2",

@@ -14,15 +14,15 @@
 #include "prof/attach_sampling.h"
 
 enum hk_attached { HK_ATTACHED_NOT, HK_ATTACHED, HK_ATTACHED_ENDED, HK_ATTACHED_REFUSED };
-#define HK_ATTACH_END UINT64_MAX /* as `wanted` */
+#define HK_ATTACH_END UINT64_MAX /* value of `wanted` that ends sampling */
 
-/* Read by tools/hakmem/hakmem/attached.py. All fields are 64 bits wide; their order is part of the version in the door's magic. */
+/* tools/hakmem/hakmem/attached.py reads this struct. All fields are 64 bits wide. Their order is part of the version in the door's magic. */
 struct hk_attach_state {
-    /* written by the tool */
-    _Atomic uint64_t xwanted; /* mean bytes between two samples; HK_ATTACH_END; 0: nothing */
-    /* written by the process */
+    /* The tool writes this field. */
+    _Atomic uint64_t xwanted; /* mean bytes between two samples, or HK_ATTACH_END; 0: no request */
+    /* The process writes these fields. */
     _Atomic uint64_t xstate; /* enum hk_attached */
-    uint64_t every_call;     /* 1: sampled from the start on, each call: the mean is that of all sizes */
+    uint64_t every_call;     /* 1: hooks see each call from the start on; `mean` holds for all sizes */
     uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
     struct hk_samples_where where;
 };
@@ -34,12 +34,12 @@ struct hk_attach_door {
     _Atomic uint64_t *due;
     const struct hk_class *classes;
     struct hk_attach_sampling *watch;
-    uint64_t watch_served, class_bytes; /* offsets and sizes in these */
+    uint64_t watch_served, class_bytes; /* offset in `watch`, and size of a class */
 };
 
 extern struct hk_attach_state hk_attach_state;
 
-/* At a tick. */
+/* Handles the tool's request, at a tick. */
 void hk_attach_look(void);
 
 #endif

@@ -9,14 +9,14 @@
 #include "tcache/pool.h"
 
 enum {
-    STACK = 256 * 1024, /* also holds the thread-local storage of all modules */
+    STACK = 256 * 1024, /* bytes; also holds the thread-local storage of all modules */
     QUIET_PAUSE_MS = 500,
     ROUNDS_PER_DELAY = 4,
-    REST_PER_ROUND = 64,   /* times the round's duration: rounds that purge nothing use 1/64 of a processor, */
-    MAX_REST_MS = 1000,    /* but a busy machine makes a round seem longer than it was */
-    QUIET_ROUNDS = 3,      /* memory that is purged at its second epoch is gone by then */
-    STUCK_ROUNDS = 16,     /* the idle memory does not change any more */
-    MADE_WITHIN_MS = 1000, /* a seccomp filter may have killed the thread before it ran */
+    REST_PER_ROUND = 64,   /* times the round's duration, so that idle rounds use 1/64 of a processor */
+    MAX_REST_MS = 1000,    /* a limit, because a busy machine makes a round seem longer than it was */
+    QUIET_ROUNDS = 3,      /* after so many, memory that is purged at its second epoch is gone */
+    STUCK_ROUNDS = 16,     /* after so many without a change, the idle memory stays */
+    MADE_WITHIN_MS = 1000, /* a limit, because a seccomp filter may have killed the thread before it ran */
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
@@ -28,9 +28,9 @@ static struct {
     _Atomic uint32_t xstage;
     _Atomic bool xshut_in;
     int home;         /* the process id; a vfork child has another one and must not use this state */
-    pthread_t thread; /* accessed by the thread that changes the stage */
+    pthread_t thread; /* used only by the thread that changes the stage */
     _Atomic uint32_t xtries;
-    _Atomic uint64_t xnot_before; /* ms */
+    _Atomic uint64_t xnot_before; /* clock in ms, before which no thread is created */
 } background HK_EACH_PROCESS_DATA;
 
 static _Atomic uint32_t xthreads = 1;
@@ -65,7 +65,8 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* Called after the caller has written what still_wanted() reads: still_wanted() sees it, or this function sees the stage. */
+/* Waits until the creation has ended. The caller has written what still_wanted() reads. Because of the fences, still_wanted() sees that, or this
+ * function sees the stage BEING_MADE. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -76,7 +77,7 @@ static void wait_until_made(void)
 
 static void work(void)
 {
-    size_t idle = 0; /* bytes at the last round; after many rounds with the same number, no more can be purged */
+    size_t idle = 0; /* bytes at the last round; if they stay the same, no more can be purged */
     unsigned same_rounds = 0;
     struct hk_round round = {false, true};
     for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
@@ -111,8 +112,8 @@ static void work(void)
     }
 }
 
-/* Sets the thread's name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends with the
- * last thread that has a cache, because a process lives as long as any of its threads. */
+/* Runs the thread. Sets the name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends
+ * with the last thread that has a cache, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -127,7 +128,7 @@ static void *run(void *unused)
     return unused;
 }
 
-/* Blocks all signals during the creation, because a thread inherits its creator's signal mask. */
+/* Creates the thread. Blocks all signals while doing so, because a thread inherits its creator's signal mask. */
 static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
@@ -156,7 +157,8 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Asked again after the stage is BEING_MADE: a thread that ends the background thread or shuts the process in waits for that stage to pass. */
+/* Returns true if a thread is still wanted. The stage BEING_MADE is set before the last call, because a thread that ends the background thread or
+ * shuts the process in waits until that stage ends. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -195,7 +197,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     errno = saved_errno;
 }
 
-/* Clears HK_MODE_WAKE even if this call cannot create the thread: the next tick sets it again. */
+/* Creates the thread if it can. Clears HK_MODE_WAKE even if not, because the next tick sets it again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
@@ -212,7 +214,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for a second at most, because a copy of this process made by a bare clone has no such thread, and a long purge delays its end. */
+/* Ends the thread. Waits for at most a second, because a bare clone of this process has no such thread, and a long purge delays its end. */
 bool hk_background_end(void)
 {
     int cancel, error = EBUSY;

@@ -20,32 +20,32 @@
 
 #include "base/base.h"
 
-/* When the library is loaded and in a fork child: the state belongs to this process. */
+/* Makes this process the owner of the state. Called when the library is loaded and in a fork child. */
 void hk_background_settle(void);
-/* At the start and in a fork child: the process has no background thread yet, and the calling thread is the only one that is counted. */
+/* Says that the process has no background thread, and counts only the calling thread. Called at the start and in a fork child. */
 void hk_background_reset(void);
-/* The id of the process whose state this is: not that of a vfork child. */
+/* Returns the id of the process that owns the state. In a vfork child, that is the parent. */
 int hk_background_home(void);
 
-/* pthread_create for a thread of HAKMEM's own, which is not counted. */
+/* The type of a function that calls pthread_create for a thread of HAKMEM, which is not counted. */
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
 hk_thread_maker hk_thread_make; /* in threads.c */
 
-/* Counts the program's threads whose creation HAKMEM has seen (threads.c). The count is too high only if a counted thread ended by a bare system
- * call. hk_thread_count_many() returns true if the program has more than one thread; false also if threads are not counted. */
+/* Count the program's threads whose creation HAKMEM has seen (threads.c). The count is too high only if a counted thread ended by a bare system
+ * call. hk_thread_count_many() returns true if there is more than one, and false also if threads are not counted. */
 bool hk_thread_count_many(void);
 void hk_thread_count_more(void);
-/* True if one thread remains. */
+/* Counts one thread less. Returns true if one thread remains. */
 bool hk_thread_count_less(void);
 
-/* At the end of a slow malloc, when a background thread is wanted; `caller` is the return address of malloc. */
+/* Creates the thread at the end of a slow malloc, if one is wanted. `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);
-/* The program is about to create a thread. */
+/* Creates the thread, if it is worth it, before the program creates a thread. */
 void hk_background_begin_with_thread(hk_thread_maker *make);
 
-/* Ends the background thread and waits for its end. False if there was none. */
+/* Ends the background thread and waits for its end. Returns false if there was none. */
 bool hk_background_end(void);
-/* A counted thread has ended or could not be created: ends the background thread if the program has one thread left. True if so. */
+/* Handles the end, or failed creation, of a counted thread. If only one remains, ends the background thread and returns true. */
 bool hk_background_thread_ended(void);
 /* Ends the background thread and creates none for a minute, because the program was refused a thread. Returns false if there was none. */
 bool hk_background_give_way(void);

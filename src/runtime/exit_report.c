@@ -1,4 +1,4 @@
-/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program; shows the last events when it crashes. */
+/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program. Shows the last events when it crashes. */
 #include "runtime/exit_report.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static struct {
     uint64_t at;      /* resident bytes from which a profile is due; 0: none */
     bool at_peak;     /* `at` grows with each profile */
     bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* one was due */
+    _Atomic bool xat; /* a profile was due because of `at` */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -85,9 +85,9 @@ int hk_heap_profile_write_to(const char *path, int standard_error)
 enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
-    uint64_t started_ms;     /* HAKMEM's start, in this process or an ancestor */
-    uint64_t last_ms;        /* the background thread's last report */
-    _Atomic bool xrequested; /* by a signal */
+    uint64_t started_ms;     /* clock at HAKMEM's start, in this process or an ancestor */
+    uint64_t last_ms;        /* clock at the background thread's last report */
+    _Atomic bool xrequested; /* a signal requested a report */
     bool refused;            /* the last attempt to write the report failed */
     _Atomic bool xbusy;      /* the background thread writes, or must not write any more */
 } reports;
@@ -154,7 +154,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* Refuses signals of faults: the faulting instruction would raise the signal again whenever its handler returns. */
+/* Installs the handler. Refuses signals of faults, because the faulting instruction would raise the signal again whenever its handler returns. */
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
@@ -183,7 +183,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Waits for the background thread for a second at most, because a disk that hangs must not delay the end of the program. */
+/* Writes the profile. Waits for the background thread for a second at most, because a disk that hangs must not delay the end of the program. */
 void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
@@ -216,7 +216,8 @@ bool hk_report_may_take_locks(void)
     return free && hk_locks_come_free();
 }
 
-/* The thread may hold a lock, which it then keeps for good, because the handler does not return to it. The heap profile takes no lock. */
+/* Writes the report and the heap profile when SIGTERM ends the program. If the thread may hold a lock, only the profile is written, which takes none.
+ * The lock would never be released, because the handler does not return. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -7,26 +7,25 @@
 
 #include "base/base.h"
 
-/* Once, after the options have been read: says which of them have no effect without another. */
+/* Reports which options have no effect without another. Called once, after the options have been read. */
 void hk_reports_check(void);
-/* At the start, after the options have been read, and in a fork child. */
+/* Resets the state. Called at the start, after the options have been read, and in a fork child. */
 void hk_reports_begin(void);
 
-/* True if the options ask for reports or heap profiles while the program runs: at intervals, on a signal, at a peak. */
+/* Returns true if the options ask for reports or heap profiles while the program runs, which may be at intervals, on a signal, or at a peak. */
 bool hk_reports_wanted(void);
 /* Installs the handler of the report signal, unless the program has set its own. */
 void hk_reports_listen(void);
-/* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. By the background thread only. */
+/* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. Only the background thread calls it. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* Writes a report or the profile now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error number:
- * -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
+/* Write a report or the profile now. "-" stands for standard error, which is HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Return 0, or a negative
+ * error number, -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
 int hk_report_write(const char *path, int standard_error);
 int hk_heap_profile_write_to(const char *path, int standard_error);
-/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report or a profile that the background thread is writing, and lets
- * none follow. */
+/* Writes at exit what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Lets the background thread finish its file, but begin no other. */
 void hk_exit_report(void);
-/* Writes the profile alone, without a lock. */
+/* Writes only the profile, without a lock. */
 void hk_exit_profile(void);
 
 /* Returns false if a signal handler, in which the process ends, may have interrupted this thread while it held a lock. */
@@ -42,8 +41,8 @@ bool hk_report_may_take_locks(void);
 void hk_term_begin(void);
 
 /* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread. The handlers are
- * installed only if the option trace_ring is set and the program has not set its own. After a fault or abort(), the default action follows with the
- * same siginfo, so that the exit status and the core dump stay the same. */
+ * installed only if the option trace_ring is set and the program has not set its own. After a fault or abort(), the default action follows with
+ * the same siginfo, so that the exit status and the core dump stay the same. */
 void hk_crash_begin(void);
 
 /* Prints one line about the first allocation that is refused. Later refusals are silent. */

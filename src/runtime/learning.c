@@ -8,21 +8,21 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_PER_TICK = 512, /* their counts are read in about 50 microseconds; with more threads, ticks are rarer */
+    THREADS_PER_TICK = 512, /* their counts take about 50 microseconds; with more threads, ticks are rarer */
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
 static struct {
     struct hk_lock lock;
     struct hk_learner learner;
-    struct hk_signals before; /* the counted signals' totals at the last tick */
-    uint64_t stalled_us;      /* the total at the last tick; 0 before the first */
+    struct hk_signals before; /* totals of the counted signals at the last tick */
+    uint64_t stalled_us;      /* total stalled time at the last tick; 0: no tick yet */
     uint64_t ticked_ms;
-    uint64_t next_ms; /* the next regular tick */
+    uint64_t next_ms; /* clock in ms at the next regular tick */
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun, log_full;
-    bool sought, found;              /* whether there is a memory goal; that there is one, and no tick has seen it */
+    bool sought, found;              /* a goal was sought; a goal was found, and no tick has seen it */
     bool log_refused, trace_refused; /* the last attempt to write the file failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
@@ -102,7 +102,7 @@ static void write_decisions(uint64_t now)
     write_to_log(since_begin(now), &line);
 }
 
-/* Called at the first tick, because most processes end before it. */
+/* Initializes the learner, at the first tick, because most processes end before it. */
 static void begin_learner(void)
 {
     struct hk_knobs options;
@@ -116,7 +116,8 @@ static void begin_learner(void)
     hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
 }
 
-static void write_trace(uint64_t now, const struct hk_signals *saw)
+/* Not inlined, because the line takes 1 KiB of a small stack. */
+static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
     hk_text_init(&line, HK_NOWHERE);
@@ -148,7 +149,7 @@ static void learn(uint64_t now)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
-/* Logs the decisions of the bins even if the learner is off. */
+/* Runs a tick. Logs the decisions of the bins even if the learner is off. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -158,7 +159,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* A goal that an option sets is sought at the start. That of a control group is sought once the heap is no longer small. */
+/* Looks for a memory goal once. One from an option is sought at the start, one from a control group once the heap is no longer small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -172,17 +173,22 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* With a memory goal, a tick runs at once, so that the goal holds from then on. A log that cannot be written is reported at the start. */
+/* Reports a log that cannot be written. Not inlined, because the text takes 1 KiB of a small stack. */
+static HK_NOINLINE void begin_log(void)
+{
+    struct hk_text nothing = {.fd = HK_NOWHERE};
+    write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+}
+
+/* Begins to learn. If there is a memory goal, a tick runs at once, so that the goal holds from then on. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
-    if (hk_options.explain != NULL) {
-        struct hk_text nothing = {.fd = HK_NOWHERE};
-        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
-    }
+    if (hk_options.explain != NULL)
+        begin_log();
     if (hk_goal_begin() || hk_options.learn_crowd || hk_options.learn_trace != NULL)
         seek_goal_locked();
     if (learning.found)
@@ -199,7 +205,7 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
-/* A tick comes before its time if the heap is no longer small, or at the tool's request. */
+/* Runs a tick if it is due. It is due early if the heap is no longer small, or at the tool's request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))
@@ -231,7 +237,7 @@ void hk_learning_end(void)
     if (fd >= 0) {
         begin_learner();
         struct hk_knobs learned = learning.learner.target;
-        /* The ceiling derives from this run's goal. */
+        /* The ceiling is not saved, because it follows from this run's goal. */
         learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
         hk_profile_write(fd, &learned);
         hk_named_file_close(fd);

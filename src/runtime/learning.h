@@ -10,10 +10,10 @@
 #include "decay/decay.h"
 
 void hk_learning_begin(void);
-/* Before the program enters a sandbox: asks what is to be asked of the system. */
+/* Called before the program enters a sandbox. Looks for the memory goal, because system calls may be forbidden later. */
 void hk_learning_shut_in(void);
 void hk_learning_tick(void);
-/* At exit: writes the remaining decisions and the profile. */
+/* Writes the remaining decisions and the profile, at exit. */
 void hk_learning_end(void);
 
 HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_decay_learner_due_ms); }

@@ -1,5 +1,5 @@
-/* Runs the steps of the start in order, under a lock. Begins and ends the caches of threads by a thread key, makes a fork child consistent,
- * and defines the library's constructor and destructor. */
+/* Runs the steps of the start in order, under a lock. Begins and ends the caches of threads by a thread key, makes a fork child consistent, and
+ * defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
 #include "count/decisions.h"
@@ -18,15 +18,15 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-static unsigned steps_done HK_EACH_PROCESS_DATA; /* read before it is written: a page of zeros would cost two faults */
+static unsigned steps_done HK_EACH_PROCESS_DATA; /* a read comes first, so a page of zeros would cost two faults */
 _Atomic bool hk_start_done;
 
-/* Before relocation, the value is that in the file, not the address. */
+/* Before relocation, it holds the value in the file, not its address. */
 static void *volatile own_address = (void *)&own_address;
 
 bool hk_is_bootstrapping(void)
 {
-    /* Once false, it stays false; hk_self is initialized last. */
+    /* Once the result is false, it stays false. hk_self is initialized last. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
 }
 
@@ -108,7 +108,7 @@ HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
     return answered;
 }
 
-/* Decides by a block that the process's malloc returns. */
+/* Decides by the address of a block that the process's malloc returns. Returns true if it is HAKMEM's. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;
@@ -117,7 +117,7 @@ bool hk_process_is_served(void)
     if (answer == NOT_ASKED) {
         void *block = HK_WHOEVER(malloc_of_process)(1);
         if (block == NULL)
-            return true; /* refused: undecided; the next call tries again */
+            return true; /* undecided, so the next call tries again */
         answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_sampled_has(block) ? YES : NO;
         HK_WHOEVER(free_of_process)(block);
         hk_store(xanswer, answer);
@@ -125,8 +125,8 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects. Later
- * calls are served without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache
+/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects.
+ * Later calls work without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache
  * between two rounds and must end it in the remaining ones. If no round remains, other threads find the cache by its liveness. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
@@ -134,10 +134,10 @@ static struct {
     _Atomic bool xhooked;
     bool has_key;
     pthread_key_t key;
-    int ended_as; /* the process that has written its last report */
+    int ended_as; /* id of the process that has written its last report */
 } life HK_EACH_PROCESS_DATA;
 
-/* `value` is the number of the round, plus COUNTED if the thread is counted. Setting it again requests another round. */
+/* Ends the cache in the last round. `value` is the round, plus COUNTED for a counted thread. Setting it again requests another round. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
@@ -168,7 +168,7 @@ bool hk_mark_thread(void)
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* A process with one thread holds no lock here and has no update under way. Pages that are not touched need not be copied. */
+/* True if the process has one thread at the fork, and so no lock is held and no update is under way. The handlers then do less. */
 static bool alone_at_fork;
 
 static void fork_prepare(void)
@@ -200,7 +200,7 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    if (cache != NULL) { /* the child's thread is another one to the system */
+    if (cache != NULL) { /* the system gives the child's thread another number */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
     }
@@ -220,12 +220,12 @@ static void fork_child(void)
     }
 }
 
-/* Called by glibc's pthread_atfork, which would be linked to the end of the library, into a page that few processes touch. */
+/* glibc's pthread_atfork calls this. That function itself would be linked to the end of the library, into a page that few processes touch. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* A fork may run at the same time as the first call of another thread, which registers the other locks. The forking thread waits for the start,
- * because it takes this lock first. */
+/* Registers handlers and the key. Another thread's first call may register other locks during a fork. The forking thread waits for that call, because
+ * it takes hk_start_lock first. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -238,7 +238,7 @@ HK_EACH_PROCESS static void watch(void)
         hk_message(HK_TEXT_thread_key);
 }
 
-/* The C library may allocate while the handlers are registered, when the calling thread has its cache already. */
+/* Begins the thread's cache before the handlers are registered, because the C library may allocate while they are registered. */
 HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
@@ -259,7 +259,7 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 
 /* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other
  * C libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates
- * pays for no heap. Only what must come before all code of the program is done here: the C library may allocate while it registers the handlers. */
+ * pays for no heap. Only what must precede all code of the program is done here, such as handlers, for which the C library may allocate. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;
@@ -281,7 +281,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Leaves bins of other threads alone, because these may still run. The drain checks blocks of the outbox whose slabs have become this thread's. */
+/* Flushes at exit. Other threads may still run, so their bins stay. The drain checks blocks of the outbox whose slabs are this thread's now. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
@@ -299,7 +299,7 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
     life.ended_as = hk_background_home();
 }
 
-/* A vfork child, which shares its parent's memory, is not the process that the reports are of. */
+/* Does nothing in a vfork child, which shares its parent's memory, because the reports are the parent's. */
 void hk_end_at_once(void)
 {
     if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home())

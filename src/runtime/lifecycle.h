@@ -10,27 +10,27 @@
 
 #include "tcache/tcache.h"
 
-/* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap arena works. */
+/* Returns true until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap arena works. */
 bool hk_is_bootstrapping(void);
 
-/* True if HAKMEM has started; starts it if necessary. False while bootstrapping, or if memory is refused: the next call tries again. */
+/* Starts HAKMEM if necessary. Returns false while bootstrapping or if memory is refused, and the next call tries again. */
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
 
-/* Serializes what happens once per process. */
+/* This lock serializes what happens once per process. */
 extern struct hk_lock hk_start_lock;
 
-/* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread. */
+/* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread may call it. */
 bool hk_process_is_served(void);
-/* Returns true if the process's malloc is that of another copy of HAKMEM, as in a program that is linked with HAKMEM and preloaded too. Asks by
- * mallopt, which each allocator has, and allocates nothing. Called after the loader has relocated the program. */
+/* Returns true if the process's malloc is that of another copy of HAKMEM. That happens if a program is linked with HAKMEM and HAKMEM is preloaded
+ * too. Asks by mallopt, which each allocator has, and allocates nothing. Called after the loader has relocated the program. */
 bool hk_process_is_served_by_another(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
-/* The answer to that; 0 to a question of this copy. */
+/* Returns the answer to that question, 0 if this copy asks it. */
 int hk_answer_who_serves(void);
 
-/* The calling thread's cache, begun if necessary; NULL if it has ended or memory is refused. */
+/* Returns the calling thread's cache, and begins it if necessary. Returns NULL if the cache has ended or memory is refused. */
 struct hk_tcache *hk_tcache_get_slow(void);
 HK_INLINE struct hk_tcache *hk_tcache_get(void)
 {
@@ -38,17 +38,17 @@ HK_INLINE struct hk_tcache *hk_tcache_get(void)
     return HK_LIKELY(cache != NULL) ? cache : hk_tcache_get_slow();
 }
 
-/* True if the guard is on. Starts HAKMEM if necessary, because the start decides that. The guard must not miss the block of the first
- * call. A plain mode costs one compare: only a start without the guard makes the mode plain. */
+/* Returns true if the guard is on. Starts HAKMEM if necessary, because the start decides that, and the guard must not miss the block of the first
+ * call. If the mode is plain, the guard is off, so this costs one compare. */
 HK_INLINE bool hk_guard_is_on(void)
 {
     return HK_UNLIKELY(!hk_mode_is_plain()) && hk_started() && hk_mode_has(HK_MODE_GUARD);
 }
 
-/* Before a process ends without its destructors: writes what the options ask for at its end. */
+/* Writes what the options ask for at the end. Called before a process ends without its destructors. */
 void hk_end_at_once(void);
 
-/* Marks the calling thread as counted (threads.c). False if that is impossible. */
+/* Marks the calling thread as counted (threads.c). Returns false if that is impossible. */
 bool hk_mark_thread(void);
 
 #endif

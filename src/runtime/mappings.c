@@ -1,5 +1,5 @@
-/* Interposes the C library's calls that change mappings, to note when a program changes the mapping of a large block; and _exit and _Exit, which
- * end a process without its destructors, so that the report of such a process is written, too. */
+/* Interposes the C library's calls that change mappings, to note when a program changes the mapping of a large block. Interposes _exit and _Exit,
+ * which end a process without its destructors, so that such a process writes its report, too. */
 
 #include <stdarg.h>
 

@@ -9,7 +9,7 @@
 
 static bool is_child;
 
-/* Looks for an entry in text that comes in pieces; entries end with NUL. */
+/* A search for an entry in text that comes in pieces. Entries end with NUL. */
 struct entry_search {
     const char *wanted;
     size_t at; /* bytes of this entry that fit so far */
@@ -48,7 +48,7 @@ HK_EACH_PROCESS bool hk_named_files_wanted(void)
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
 }
 
-/* The first option that names a file stands for all. */
+/* Finds out if this process is a child. Compares only the first option that names a file. */
 void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
@@ -83,7 +83,7 @@ static void add_expanded(struct hk_text *path, const char *name, const char *end
             hk_text_add(path, "%c", *at);
 }
 
-/* Puts the number of a child before the ending of the name. A pipe or a device is for all processes. */
+/* Puts a child's process id before the ending of the name. It does not do so for a pipe or a device, which all processes share. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
@@ -129,7 +129,7 @@ int hk_named_file_write(const char *name, const char *ending, int standard_error
     return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
-/* Reports the first of several failures to write the file of an option. A negative `result` is the error number of a failure. */
+/* Reports the first of several failures to write an option's file. If `result` is negative, it is an error number. */
 static int option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)

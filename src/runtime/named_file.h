@@ -11,29 +11,29 @@
 
 #include "base/message.h"
 
-/* Once, after the options have been read. Makes no system call unless an option names a file. */
+/* Finds out if this process is a child. Called once, after the options have been read. Makes no system call unless an option names a file. */
 void hk_named_files_begin(void);
 void hk_named_files_fork_child(void);
-/* True if an option names a file. */
+/* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. `ending` is that of files in a folder; NULL if no option has the name. Returns false if
- * the path is too long. */
+/* Expands the name into path->bytes, with a terminating NUL. `ending` is the ending of the file if the name is a folder, NULL if the name is not from
+ * an option. Returns false if the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. Returns false if it is too long. */
 bool hk_path_end(struct hk_text *path);
 
-/* Writes a file. Returns 0, or a negative error number. */
+/* The type of a function that writes a file. It returns 0, or a negative error number. */
 typedef int hk_file_writer(int fd, const char *path);
-/* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" is standard
- * error. Returns 0, or a negative error number. */
+/* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" stands
+ * for standard error. Returns 0, or a negative error number. */
 int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
 /* Writes the file that an option names, and reports the first of several failures. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
 
-/* Opens the file that an option names with `open`, and returns its descriptor, HK_STDERR for "-", a negative error number on error.
- * Reports the first of several failures. */
+/* Opens the file that an option names with `open`. Returns its descriptor, HK_STDERR for "-", or a negative error number. Reports the first of
+ * several failures. */
 int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
                    bool *refused);
 /* Closes the file, except standard error. */

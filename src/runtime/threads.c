@@ -20,22 +20,22 @@
 
 typedef int create_call(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
-/* A new thread's function and argument, until it has begun. */
+/* A new thread's function and argument, which are kept here until it begins. */
 struct ticket {
     _Atomic bool xtaken;
     void *(*start)(void *);
     void *argument;
 };
 
-/* Threads beyond these that begin at the same moment are not counted. */
+/* If more threads begin at the same moment, the others are not counted. */
 enum { TICKETS = 64 };
 static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is
- * not HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
+/* Returns true if threads are counted. Shares slab lists from then on, which is safe while the process has one thread. If the C library cannot
+ * tell that, or malloc is not HAKMEM's, nothing is counted, and no background thread is created unless the option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
@@ -75,7 +75,7 @@ static void *begin_counted(void *given)
     HK_BY_JUMP return start(argument);
 }
 
-/* The next definition after HAKMEM's; the C library's where HAKMEM does not interpose it. */
+/* Returns the next definition after HAKMEM's. If HAKMEM does not interpose pthread_create, it is the C library's. */
 static create_call *next_create(void)
 {
     static _Atomic(create_call *) xnext;
@@ -95,7 +95,7 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
 }
 
-/* Creates the background thread first, because a filter that forbids it would forbid the program's thread too. */
+/* Creates the background thread before the program's thread, because a filter that forbids one of them would forbid the other too. */
 HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *argument)
 {
@@ -108,7 +108,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    if (error == EAGAIN && hk_background_give_way()) /* the limit of threads may have one more place now */
+    if (error == EAGAIN && hk_background_give_way()) /* one more thread may be allowed now */
         error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
         free_ticket(ticket);
@@ -140,7 +140,7 @@ static __attribute__((used)) int change_process(int option, ...)
     return hk_forward_prctl(option, arguments);
 }
 
-/* A thread with files or a root directory of its own would share them with the background thread, if it created it. */
+/* Shuts the process in, because a thread with its own files or root directory would share these with a background thread that it creates. */
 static __attribute__((used)) int unshare_thread(int flags)
 {
     shut_in();

@@ -9,7 +9,7 @@
 #include "tcache/pool.h"
 
 enum {
-    BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins: about 50 microseconds */
+    BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins per epoch; takes about 50 microseconds */
     TOO_SMALL_TURNOVER = 4,
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024,
@@ -32,19 +32,19 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
+/* Returns the budget for a class. Tiny classes may exceed the budget by half, because a few bins of medium blocks exhaust it. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
 }
 
-/* New threads of a crowded process share slabs: most of them allocate little. */
+/* Returns true if the blocks come from slabs that new threads share. They share slabs in a crowded process, because most of them allocate little. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* A bin begins small and grows fourfold. A bin of medium blocks begins with a capacity of one, whatever the budget. */
+/* Returns the next capacity. A bin begins small and grows fourfold. A bin of medium blocks begins with one, whatever the budget is. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -121,8 +121,8 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* Returns true if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
- * their slabs may become free, and dirty memory is reused instead of new memory touched. */
+/* Returns true if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes. A flush of these
+ * blocks may free their slabs. The new slab then reuses dirty memory, and no new memory is touched. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     struct hk_page_heap_totals slices;
@@ -148,7 +148,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
     if (got == 0) {
-        /* Half of the capacity, so that frees find room; fewer of medium blocks. */
+        /* The bin is filled to half of its capacity, so that frees find room. Medium blocks are limited to BATCH_BYTES. */
         size_t half = (hk_bin_capacity(bin) + 1) / 2;
         unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;

@@ -7,26 +7,26 @@
 
 #include "tcache/layout.h"
 
-extern uint64_t hk_bins_random; /* written at the start. Not 0: bins fill in random order, from this seed. */
+extern uint64_t hk_bins_random; /* the seed of random fills, set at the start; 0: bins fill in order */
 
-/* Enlarges the array, if class and budget allow it and memory is granted. */
+/* Enlarges the bin's array if the class, the budget and the memory allow it. Returns false if the array keeps its size. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
-/* Fills an empty bin from the depot, else from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
+/* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room, else to their slabs. */
+/* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room. Otherwise moves them to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Moves all blocks to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
-/* Notes that the bin ran empty or full. True if it has served at most four times its capacity since it last did. */
+/* Notes that the bin ran empty or full. Returns true if it has served at most four times its capacity since the last time, and so should grow. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
-/* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses medium blocks needs more than a few of each. */
+/* Returns the limit of the bytes in one thread's bins. The limit grows with the heap, because use of medium blocks needs many of each class. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);
 /* Flushes all bins and the depot. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Flushes the bins that have served nothing since the last epoch, and frees the arrays of those that are empty already. */
+/* Flushes the bins that have served nothing since the last epoch. Frees the arrays of those that were empty already. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 #endif

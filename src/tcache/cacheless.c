@@ -1,4 +1,4 @@
-/* Defines the records that stand for the cache of a thread that has none; opens and shuts the gates of the hit path. */
+/* Defines the records that stand for the cache of a thread that has none. Opens and shuts the gates of the hit path. */
 #include "tcache/layout.h"
 #include "span/page_heap.h"
 
@@ -8,7 +8,7 @@ static void *no_items[1];
 
 void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
-/* A `sizes_to` of 0 leaves the gate shut, as before the start: every call is a miss. */
+/* If `sizes_to` is 0, the gate stays shut, as before the start, and every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);
@@ -40,7 +40,7 @@ void hk_cacheless_shut(struct hk_cacheless *cacheless)
     cacheless->hot.key = HK_NO_KEY;
     hk_outbox_shut(&cacheless->outbox);
     if (hk_gate.fine_offsets != NULL)
-        return; /* the gate is open, and its words are constant */
+        return; /* the gate is open, so its words must not change */
     hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
     hk_gate.fine_offsets = hk_fine_offsets;
 }

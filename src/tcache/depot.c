@@ -1,12 +1,12 @@
-/* Stores batches of free blocks in magazines by class, and hands the batches out again; returns free blocks to their slabs. */
+/* Stores batches of free blocks in magazines by class, and hands the batches out again. Returns free blocks to their slabs. */
 #include "tcache/layout.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 
 enum {
-    MAGAZINES_PER_AGING = 64, /* at most about 100 microseconds */
+    MAGAZINES_PER_AGING = 64, /* flushed per epoch; takes at most about 100 microseconds */
     MAX_SPARES = 16,
-    MAX_SPREAD = 4, /* times the bytes of the blocks: the widest address range of a magazine */
+    MAX_SPREAD = 4, /* a magazine spans at most 4 times the bytes of its blocks */
     SAMPLE_STEP = 8,
 };
 
@@ -37,8 +37,8 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* True if the blocks lie close together, as those of a burst that is freed in the order of its allocation. Scattered blocks go to the bitmaps,
- * which sort them: reused in this order, they would spread the program's next objects over the whole heap. */
+/* Returns true if the blocks lie close together, as the blocks of a burst do that is freed in the order of its allocation. Scattered blocks go to
+ * the bitmaps, which sort them. If scattered blocks were reused in this order, they would spread the program's next objects over the whole heap. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
@@ -90,7 +90,7 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
     return n;
 }
 
-/* Returns the number of magazines flushed. */
+/* Flushes up to `most` magazines of the class. Returns their number. */
 static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigned most)
 {
     struct hk_depot *depot = &cache->depot;
@@ -147,7 +147,7 @@ size_t hk_depot_forget(struct hk_depot *depot)
     return blocks;
 }
 
-/* Flushes a block of another owner's slab or of an abandoned slab. */
+/* Flushes a block that lies in another owner's slab or in an abandoned slab. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

@@ -1,4 +1,4 @@
-/* Collects remote frees, and steals those of owners that are asleep. */
+/* Collects remote frees, and steals the remote frees of owners that are asleep. */
 #include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
@@ -9,11 +9,11 @@ enum {
     OWNERS_PER_MISS = 8,
     SLABS_WORTH_STEALING = 4,
     SLABS_PER_MISS = 4,
-    SLABS_PER_SLAB = 64, /* drained before one is allocated: about 50 microseconds */
-    SLABS_PER_TICK = 16, /* of a class: bounds the time of one call */
+    SLABS_PER_SLAB = 64, /* slabs drained before one is allocated; takes about 50 microseconds */
+    SLABS_PER_TICK = 16, /* slabs drained of each class; bounds the time of one call */
 };
 
-/* Collects the remote frees of the slabs. Returns the number of blocks. */
+/* Collects the remote frees of the chained slabs. Returns the number of blocks. */
 static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
 {
     size_t blocks = 0;
@@ -40,7 +40,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains as many bytes as the slab to be allocated has: undrained remote frees then never hold more memory than the heap has grown by. */
+/* Drains as many bytes as the slab that is to be allocated has. So undrained remote frees never hold more memory than the heap has grown by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -54,7 +54,7 @@ static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
     }
 }
 
-/* Moves the blocks into the bin while it has room; marks the rest as remote frees again. */
+/* Moves the blocks into the bin while it has room. Marks the other blocks as remote frees again. Returns the number of blocks moved. */
 static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
 {
     struct hk_bin *bin = &cache->hot.bins[slab->d.class];
@@ -77,11 +77,11 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Takes the remote frees of another owner's slab, which has been taken from its inbox. Returns the number of blocks. */
+/* Takes the remote frees of another owner's slab, which the caller has taken from its inbox. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    bool joins = hk_load(slab->xjoined) != NULL; /* then some blocks are of another class */
+    bool joins = hk_load(slab->xjoined) != NULL; /* joined blocks have another class */
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
@@ -104,7 +104,7 @@ static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
     return blocks;
 }
 
-/* Remote frees for an owner that is asleep are free to take for any thread that lacks blocks. */
+/* Fills the bin with remote frees that were sent to an owner that is asleep. Any thread that lacks blocks may take these. */
 static void steal(struct hk_tcache *cache, unsigned class)
 {
     uint32_t end = hk_owner_end();
@@ -131,7 +131,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* One slab at a time: a second slab that becomes all free would be released, and the next miss would initialize it again. */
+/* Drains one slab at a time. A second slab that becomes all free would be released, and the next miss would initialize it again. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;

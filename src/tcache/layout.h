@@ -14,8 +14,8 @@
 #include "slab/outbox.h"
 #include "tcache/hit.h"
 
-/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self points to one of two of
- * these, so that the hit path needs no test for a missing cache: their bins are empty, their key matches no entry, their outbox refuses
+/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self of this thread points to one of the
+ * two records below, so that the hit path needs no test for a missing cache. Their bins are empty, their key matches no entry, their outbox refuses
  * every block, and their shelf is empty. They are constant after hk_cacheless_shut().
  *
  *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */
@@ -26,15 +26,15 @@ struct hk_cacheless {
 };
 extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
 
-/* Initializes one of them: hk_thread_unborn at the start, before the gate opens, hk_thread_ended when the first thread ends. */
+/* Initializes hk_thread_unborn at the start, before the gate opens, and hk_thread_ended when the first thread ends. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless);
 
-/* Returns the outbox beside a hot part, with or without a cache. */
+/* Returns the outbox that follows a hot part. It is the cache's, or that of a struct hk_cacheless. */
 HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
 {
     return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
 }
-/* Returns the shelf likewise. */
+/* Returns the shelf that follows a hot part. */
 HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
 {
     return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
@@ -52,14 +52,14 @@ struct hk_depot {
     struct hk_depot_class {
         struct hk_magazine *newest;
         size_t blocks;
-        bool drawn_on; /* since the last hk_depot_age() */
+        bool drawn_on; /* a fill took blocks since the last hk_depot_age() */
     } classes[HK_CLASSES];
-    size_t bytes;              /* of blocks, in all classes */
-    struct hk_magazine *spare; /* empty magazines: alternating bursts need one shortly after they have emptied one */
+    size_t bytes;              /* bytes of the blocks of all classes */
+    struct hk_magazine *spare; /* empty magazines, kept because alternating bursts soon need one again */
     unsigned spares;
 };
 
-/* Misses of a class, and the bytes that these calls requested: a sample of what the program uses the class for. */
+/* The misses of a class, and the bytes that these calls requested. They are a sample of what the program uses the class for. */
 struct hk_misses {
     uint64_t calls, requested;
 };
@@ -67,30 +67,30 @@ struct hk_misses {
 struct hk_tcache {
     struct hk_depot depot;
     struct hk_thread_state hot
-        HK_ALIGNED(HK_THREAD_STATE_ALIGN); /* not first: at the start of a page, class 0 is 13 % slower */
-    struct hk_outbox outbox;               /* remote frees */
-    struct hk_heap_shelf shelf;            /* caches of the program's own heaps */
+        HK_ALIGNED(HK_THREAD_STATE_ALIGN); /* not first, because class 0 is 13 % slower at the start of a page */
+    struct hk_outbox outbox;               /* sends remote frees */
+    struct hk_heap_shelf shelf;            /* caches of the user heaps */
     struct hk_owner owner;
-    uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
-    uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
-    size_t granted;                       /* bytes that the bins may hold by their capacities */
-    size_t budget;                        /* limit of granted */
-    int new_for;    /* blocks that the thread may still exchange with the commons as a new thread */
-    int until_tick; /* weight of slow calls left until the next tick */
+    uint32_t served_at_turn[HK_CLASSES];  /* `served` of the bin when it last ran empty or full */
+    uint32_t served_at_epoch[HK_CLASSES]; /* `served` of the bin at the last epoch */
+    size_t granted;                       /* bytes of the blocks that the bins have capacity for */
+    size_t budget;                        /* limit of `granted` */
+    int new_for;                          /* blocks that a new thread may yet exchange with the commons; 0: not new */
+    int until_tick;                       /* weight of the slow calls before the next tick */
     struct hk_ticker ticker;
-    bool reclaims_for_growth;         /* a sweep for the growth of the heap is under way */
+    bool reclaims_for_growth;         /* a sweep because of the heap's growth is under way */
     uint32_t next_victim;             /* the owner whose inbox steal() tries next */
-    struct hk_countdown countdown;    /* to the next sampled allocation */
-    struct hk_countdown to_guarded;   /* to the next allocation that lies against a guard page */
-    struct hk_countdown to_site;      /* to the next allocation that the site rules inspect */
+    struct hk_countdown countdown;    /* bytes until the next sampled allocation */
+    struct hk_countdown to_guarded;   /* bytes until the next allocation that lies against a guard page */
+    struct hk_countdown to_site;      /* bytes until the next allocation that the site rules inspect */
     unsigned watched_calls;           /* allocations while a window of prof/attach_sampling.h was open */
-    bool sampling;                    /* a sample is being taken: its own allocations are not sampled */
+    bool sampling;                    /* a sample is being taken; its own allocations are not sampled */
     struct hk_quarantine *quarantine; /* NULL until the first block enters it */
-    uint32_t system_thread;           /* the thread as the system numbers it; 0: not asked yet */
+    uint32_t system_thread;           /* the system's number of the thread; 0: not asked yet */
     bool alive;
-    struct hk_liveness liveness; /* of the cache's thread */
-    bool has_pages;              /* the cache has pages of its own, which are purged while it waits in the pool */
-    struct hk_miss_counts {      /* written by the owner; they only grow */
+    struct hk_liveness liveness; /* tells if the cache's thread exists */
+    bool has_pages;              /* the cache has its own pages, which can be purged while it is in the pool */
+    struct hk_miss_counts {      /* written by the owner only; the counts only grow */
         _Atomic uint64_t xcalls, xrequested;
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
@@ -102,7 +102,7 @@ _Static_assert(offsetof(struct hk_tcache, shelf) - offsetof(struct hk_tcache, ho
                    offsetof(struct hk_cacheless, shelf),
                "hk_shelf_beside() finds the shelf of both");
 
-/* The calling thread's cache; NULL before hk_tcache_begin() and after hk_tcache_end(). */
+/* Returns the calling thread's cache, NULL before hk_tcache_begin() and after hk_tcache_end(). */
 HK_INLINE struct hk_tcache *hk_tcache_self(void)
 {
     struct hk_thread_state *hot = hk_self;
@@ -111,44 +111,44 @@ HK_INLINE struct hk_tcache *hk_tcache_self(void)
 }
 HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
 
-/* The depot (depot.c): batches of free blocks set aside as a whole, so that the blocks of a burst pass through the bitmaps neither when they are
+/* The depot (depot.c) sets batches of free blocks aside as a whole, so that the blocks of a burst pass through the bitmaps neither when they are
  * freed nor when they are allocated again:   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin
- * Classes that no fill has drawn on since the last epoch shrink. */
-/* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. False if the depot is full, the blocks are scattered, or memory is refused. */
+ * The depot shrinks classes that no fill has taken from since the last epoch. */
+/* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. Returns false if the depot is full, the blocks are scattered, or memory is refused. */
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
-/* Copies the newest magazine out. Returns the number of blocks, 0 if there is no magazine or it has more than `room`. */
+/* Copies the blocks of the newest magazine out. Returns their number, 0 if there is no magazine or it has more than `room` blocks. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
-/* Once per epoch: flushes magazines of the classes that were not drawn on since the last call, and frees one spare magazine. */
+/* Runs once per epoch. Flushes magazines of the classes that no fill took from since the last call, and frees one spare magazine. */
 void hk_depot_age(struct hk_tcache *cache);
-/* Flushes `bytes` of blocks of the class that has most, other than `class`, so that `class` can grow into their memory. */
+/* Flushes blocks of the fullest class other than `class`, `bytes` in total, so that `class` can grow into their memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
 /* Flushes all magazines. */
 void hk_depot_empty(struct hk_tcache *cache);
-/* In a fork child, for a thread that does not exist there: forgets the magazines. Returns the number of their blocks. */
+/* Forgets the magazines of a thread that a fork child does not have. Returns the number of their blocks. */
 size_t hk_depot_forget(struct hk_depot *depot);
-/* Moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of abandoned slabs at once. */
+/* Moves free blocks to their slabs. Blocks of other owners go through the outbox. */
 void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
 
-/* Draining (drain.c): collects remote frees from the thread's inbox and, for a miss, from the inboxes of owners that are asleep. An owner is asleep
+/* Draining (drain.c) collects remote frees from the thread's inbox and, on a miss, from the inboxes of owners that are asleep. An owner is asleep
  * if its thread has made no slow call for 10 ms. Each call's work is limited, so that no call of the program takes long. */
 /* Drains a few slabs of each class. */
 void hk_drain_some(struct hk_tcache *cache);
 void hk_drain_all(struct hk_tcache *cache);
-/* Before a miss allocates a slab of the class: drains as many bytes as the slab has, or else steals from an owner that is asleep. */
+/* Runs before a miss allocates a slab. Drains as many bytes as the slab has. If no block is found, steals from an owner that is asleep. */
 void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
-/* When memory is refused: fills the empty bins from the inboxes of all other owners, asleep or not. */
+/* Fills the empty bins from the inboxes of all other owners, asleep or not. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
-/* The end of a thread's cache (ending.c): by the thread itself, by another thread that finds its thread gone, or in a fork child. */
-/* Flushes everything that the calling thread holds. It has no cache from now on, and gets no other. */
+/* A thread's cache is ended (ending.c) by the thread itself, by another thread that finds that thread gone, or in a fork child. */
+/* Flushes everything that the calling thread holds. The thread has no cache from then on, and gets no other. */
 void hk_tcache_end(void);
-/* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was ended. */
+/* Checks up to `most` caches, and ends those whose threads are gone and have not ended them. Returns true if one was ended. */
 bool hk_tcaches_reap(unsigned most);
-/* Only one thread remains, and may sleep from now on: purges what the others left, if that is much. */
+/* Purges what ended threads left, if that is much. The only remaining thread calls it, because it may sleep from then on. */
 void hk_tcaches_all_ended(void);
-/* In a fork child: caches whose threads do not exist there go to the pool. The caller abandons their slabs afterwards. */
+/* Moves the caches of threads that a fork child does not have to the pool. The caller must then abandon their slabs. */
 void hk_tcaches_fork_child(void);
-/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its medium blocks, which were assumed to be live (see slab.h). */
+/* Unmarks the medium blocks in the cache of a fork child's only thread. They were assumed to be live (see slab.h), but this cache can be trusted. */
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
 
 #endif

@@ -10,9 +10,9 @@
 #include "tcache/pool.h"
 
 enum {
-    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* about 50 microseconds; the slow calls of a tick touch about 1 MiB */
+    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; the slow calls of a tick touch about 1 MiB */
     REAP_PER_EPOCH = 64,
-    LARGEST_PICKED = 8192, /* a slot of sampled_slots.h holds it */
+    LARGEST_PICKED = 8192, /* the largest block that fits a slot of sampled_slots.h */
 };
 
 static void on_epoch(struct hk_tcache *cache)
@@ -63,8 +63,8 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
         tick(cache);
 }
 
-/* The miss at a tick stands for all since the last: it counts the bytes that its bin has served since it last missed, as often as
- * there were misses of that weight. */
+/* Returns true if a sampled guard page is due. The miss at a tick stands for all misses since the last tick. So it counts for the bytes that were
+ * served between the last two misses of its bin, times the number of misses of that weight in a tick. */
 static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];
@@ -88,7 +88,7 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
     hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }
 
-/* Returns a single block, if there is no memory for the bin's array. */
+/* Returns a single block. Used if there is no memory for the bin's array. */
 static void *take_one(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
@@ -128,8 +128,8 @@ enum { KEEP_REMOTE_FROM = 1024 };
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
-/* A block of 1 KiB or more stays in the freeing thread's bin, if that thread allocates such blocks too. Small blocks go
- * back: otherwise two threads would write to the same cache line. */
+/* Returns true if the freeing thread keeps the block in its bin. It keeps a block of 1 KiB or more if it allocates such blocks too. Small blocks
+ * go back to their owner, because two threads would otherwise write to the same cache line. */
 static bool of_use_here(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].size >= KEEP_REMOTE_FROM && allocates(cache, class);
@@ -155,7 +155,7 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees to an abandoned slab take its lock: once per block, or once per batch if the outbox has a table already. */
+/* Frees a block of an abandoned slab. This takes the slab's lock once per block, or once per batch if the outbox has a table already. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)
@@ -164,8 +164,8 @@ static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t ent
         hk_remote_free(block, entry);
 }
 
-/* Adopts the abandoned slab if the freeing thread lacks blocks of the class. Otherwise the slab remains abandoned, where any
- * thread that lacks blocks finds it: a thread that frees and never allocates would withhold it from all others. */
+/* Adopts the abandoned slab if the freeing thread lacks blocks of the class. Otherwise the slab stays abandoned, so that any thread that lacks
+ * blocks finds it. A thread that frees and never allocates would withhold it from all others. */
 static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
@@ -178,7 +178,7 @@ static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
         send_to_abandoned(cache, block, entry);
 }
 
-/* A new thread reuses blocks of the commons. Later it returns them, as blocks of its own slabs are faster. */
+/* Frees a block of the commons. A new thread keeps it for reuse. Later the thread returns such blocks, because blocks of its own slabs are faster. */
 static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
@@ -215,7 +215,7 @@ void hk_tcache_free_large(struct hk_tcache *cache, void *block)
         hk_tick(cache, HK_TICK_SLOW_CALL);
 }
 
-/* A block of a slab with joined blocks. */
+/* Frees a block of a slab that has joined blocks. */
 static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
@@ -227,7 +227,7 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* A block of a heap of the program's own, a large one, or of a slab with joined blocks; or the thread has no cache. */
+/* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. If the thread has no cache, frees any block. */
 static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (hk_entry_is_heap(entry)) {

@@ -9,30 +9,30 @@
 
 #include "tcache/layout.h"
 
-/* Weights of calls; a tick follows when the weights since the last one add up to HK_TICK_NOW. */
+/* The weights of calls. A tick follows when the weights since the last tick add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Weight of a slow call for a class. Classes with large slabs weigh more: the call may grow the heap by a whole slab. */
+/* Returns the weight of a slow call for a class. Classes with large slabs weigh more, because the call may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
-/* Returns true if the next miss of the class makes a tick, and the allocation is to lie against a guard page. Then the tick is done here. */
+/* Returns true if the next miss of the class makes a tick, and its allocation must lie against a guard page. In this case the tick is made here. */
 bool hk_tick_picks(struct hk_tcache *cache, unsigned class);
-/* Accounts for `bytes` newly mapped for a large block of the calling thread. */
+/* Tells the cache that `bytes` were newly mapped for a large block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
-/* A block of a class for a request of `size` bytes, from the bin or after a miss; NULL if memory is refused. */
+/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. Returns NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
-/* The same. Precondition: the bin is empty. */
+/* Does the same after a miss. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
-/* Frees a block of a class into the thread's own bin; a full bin grows or is flushed first. */
+/* Puts a freed block of a class into the thread's own bin. A full bin grows or is flushed first. */
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
-/* Frees a block that the hit path did not take; `entry` is its page map entry, not 0. `cache` may be NULL. */
+/* Frees a block that the hit path did not take. `entry` is its page map entry and not 0. `cache` may be NULL. */
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
-/* `cache` may be NULL. */
+/* Frees a large block. `cache` may be NULL. */
 void hk_tcache_free_large(struct hk_tcache *cache, void *block);
-/* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else fatal. */
+/* Ignores the free of a block of the bootstrap arena or of another allocator. Ends the program for any other pointer without a page map entry. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);
-/* Readable bytes of such a block; else fatal. */
+/* Returns the number of readable bytes of such a block. Ends the program if there are none. */
 size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);
-/* The message about a pointer that has no page map entry. */
+/* Returns the message about a pointer that has no page map entry. */
 const char *hk_tcache_foreign_fault(const void *p);
 
 #endif

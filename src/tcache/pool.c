@@ -6,11 +6,11 @@
 
 enum {
     POOL_WORD = 64,
-    MAX_PER_EPOCH = 8192, /* caches: some milliseconds */
+    MAX_PER_EPOCH = 8192, /* caches purged per epoch; takes some milliseconds */
     MANY_THREADS = 64,
 };
 
-/* The counts of purged caches. */
+/* The sums of the counts of purged caches. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -20,16 +20,16 @@ static struct {
 
 static struct {
     struct hk_lock lock;
-    _Atomic unsigned xwaiting;    /* caches in the pool */
+    _Atomic unsigned xwaiting;    /* number of caches in the pool */
     uint32_t next_checked;        /* the owner at which hk_pool_next_dead() continues */
-    _Atomic unsigned xresident;   /* of the waiting caches, those not purged */
-    unsigned first_word;          /* no cache waits in the words below */
-    unsigned end_word;            /* nor from here on */
-    struct hk_tcache *numberless; /* memory of a cache for which no number was left */
+    _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
+    unsigned first_word;          /* words below it have no waiting cache */
+    unsigned end_word;            /* words from it on have no waiting cache */
+    struct hk_tcache *numberless; /* a cache for which no number was left; NULL: none */
     uint64_t epoch;
     bool purging;
-    unsigned purged_word; /* the word whose caches are being purged, */
-    uint64_t purged;      /* and their bits, which are cleared in the word during the purge */
+    unsigned purged_word; /* the word whose caches are being purged */
+    uint64_t purged;      /* bits of these caches, cleared in the word during the purge */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
@@ -54,7 +54,7 @@ static void wait_locked(unsigned word, uint64_t bits)
 
 bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
 
-/* The lowest waiting number; HK_NOBODY if no cache waits. */
+/* Takes the lowest waiting number out of the pool. Returns HK_NOBODY if no cache waits. */
 static uint32_t take_number_locked(void)
 {
     if (!hk_pool_waits())
@@ -68,7 +68,8 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* The first cache shares its pages with other metadata: most programs have no second. (Metadata is aligned to a cache line.) */
+/* Returns memory for a new cache, or NULL. The first cache shares its pages with other metadata, because most programs have no second cache.
+ * (Metadata is aligned to a cache line.) */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
@@ -194,8 +195,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the caches of a word to purge: those that waited at the last epoch too, or all. Marks the others as aged. Caches with a ring are never
- * purged, because the ring shows the thread's last events. */
+/* Returns the caches of a word that are to be purged. If `all` is true, these are all idle caches, otherwise those that were idle at the last epoch
+ * too. Marks the idle ones as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
@@ -209,7 +210,7 @@ static uint64_t idle_locked(unsigned word, bool all)
     return now;
 }
 
-/* Purges adjacent caches by one call. Returns the bits of those that were purged. */
+/* Purges each run of adjacent caches by one call. Returns the bits of the caches that were purged. */
 static uint64_t purge_runs(unsigned word, uint64_t bits)
 {
     uint64_t gone = 0;
@@ -234,7 +235,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Returns the number of caches purged. No thread can take them at that time; a child forked then restores them from pool.purged. */
+/* Purges caches of one word. No thread can take them during the purge. Returns their number. A forked child restores them from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
@@ -294,7 +295,7 @@ size_t hk_pool_purge(void)
     return bytes;
 }
 
-/* Returns what was kept of purged caches, plus the sum over all caches of the count at an offset. */
+/* Returns the count of all caches at an offset, added to what was kept of purged caches. */
 static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
 {
     hk_lock(&pool.lock);
@@ -324,7 +325,7 @@ uint64_t hk_tcaches_missed(void) { return sum_of(&kept.xmisses, offsetof(struct 
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
-/* Another thread may have been purging caches during the fork. */
+/* Completes a purge, because another thread may have been purging caches during the fork. */
 void hk_pool_fork_child(size_t threads)
 {
     uint64_t gone = 0;

@@ -12,46 +12,46 @@
 
 #include "tcache/layout.h"
 
-/* A cache with a number, its bins uninitialized, its inboxes closed: the waiting cache with the lowest number, else a
- * new one. NULL if memory is refused. */
+/* Returns a cache with a number. Its bins are uninitialized, and its inboxes are closed. It is the waiting cache with the lowest number or, if
+ * none waits, a new one. Returns NULL if memory is refused. */
 struct hk_tcache *hk_pool_take(void);
-/* Precondition: the cache's thread has ended, it holds no blocks, and its inboxes are closed. */
+/* Puts a cache into the pool. Precondition: its thread has ended, it holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
-/* The same in a fork child, which has no other thread. */
+/* Does the same without the lock, in a fork child, which has no other thread. */
 void hk_pool_put_locked(struct hk_tcache *cache);
-/* Returns true if a cache waits; without the lock. */
+/* Returns true if a cache waits. Does not take the lock. */
 bool hk_pool_waits(void);
-/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been checked. */
+/* Returns the next cache, by number, whose thread is gone and has not ended it. Returns NULL when `most` caches have been checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
-/* Calls `begin` if no thread has; returns when it is done. */
+/* Calls `begin` if no thread has called it. Returns when `begin` is done. */
 void hk_pool_once(_Atomic bool *done, void (*begin)(void));
 /* Returns true if there are so many threads that a new one takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
-/* Purges caches that have waited since the call for an earlier epoch. */
+/* Purges the caches that have waited since an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
-/* Bytes of the waiting caches that are not purged. */
+/* Returns the bytes of the waiting caches that are not purged. */
 size_t hk_pool_resident(void);
-/* Purges all waiting caches. Returns the bytes. */
+/* Purges all waiting caches. Returns the number of bytes. */
 size_t hk_pool_purge(void);
-/* At the start: registers the lock. */
+/* Registers the lock, at the start. */
 void hk_pool_init(void);
-/* In a fork child that has `threads` threads. */
+/* Repairs the pool in a fork child that has `threads` threads. */
 void hk_pool_fork_child(size_t threads);
-/* The number of threads that have a cache. */
+/* Returns the number of threads that have a cache. */
 size_t hk_tcaches_alive(void);
-/* The cache of a number that was ever given, its thread alive or not; see hk_owner_next(). */
+/* Returns the cache of a number that was ever given, whether or not its thread is alive (see hk_owner_next()). */
 struct hk_tcache *hk_tcache_by_id(uint32_t id);
-/* Allocates the ring's events, as many as the option says; none if the option is 0 or memory is refused. */
+/* Allocates the ring's events, as many as the option says. The ring stays shut if the option is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-/* Misses of one thread, and of all threads. By any thread; each value may be slightly old. */
+/* Return the misses of one thread, and of all threads. Any thread may call them. Each value may be slightly old. */
 HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsigned class)
 {
     const struct hk_miss_counts *counts = &cache->miss_counts[class];
     return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
 }
 struct hk_misses hk_tcaches_misses(unsigned class);
-/* Blocks of a class that bins have served, misses of all classes, and statistics; of all threads, alive or not. */
+/* Return sums over all threads, alive or not: the blocks of a class that bins have served, the misses of all classes, and a statistic. */
 uint64_t hk_tcaches_served(unsigned class);
 uint64_t hk_tcaches_missed(void);
 uint64_t hk_tcaches_counted(enum hk_thread_stat stat);

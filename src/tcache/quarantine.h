@@ -13,18 +13,18 @@ enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16 };
 
 struct hk_quarantine {
     uint64_t random;
-    unsigned at; /* of the block that has waited longest */
+    unsigned at; /* index of the block that has waited longest */
     void *mixed[HK_QUARANTINE_MIXED];
     void *waiting[HK_QUARANTINE_WAITING];
 };
 
-extern uint64_t hk_quarantine_seed; /* written at the start: the seed of the random numbers */
+extern uint64_t hk_quarantine_seed; /* the seed of the random numbers, set at the start */
 
-/* Puts the block into quarantine. Returns the block to be freed in its place; NULL if there is none. */
+/* Puts the block into quarantine. Returns the block that the caller must free in its place, NULL if there is none. */
 void *hk_quarantine_swap(struct hk_tcache *cache, void *block);
 /* Moves all blocks of the quarantine to their slabs, and frees its memory. */
 void hk_quarantine_empty(struct hk_tcache *cache);
-/* In a fork child, for a thread that does not exist there. Returns the number of blocks that are lost. */
+/* Forgets the quarantine of a thread that a fork child does not have. Returns the number of blocks that are lost. */
 size_t hk_quarantine_forget(struct hk_tcache *cache);
 
 #endif

@@ -6,15 +6,15 @@
 #include "tcache/miss.h"
 #include "tcache/pool.h"
 
-/* Gives the calling thread a cache. False if memory is refused. */
+/* Gives the calling thread a cache. Returns false if memory is refused. */
 bool hk_tcache_begin(void);
-/* A block from a slab in which each block is aligned to its size; joined blocks (joined_blocks.h) are not. NULL if memory is refused. */
+/* Returns a block from a slab whose blocks are aligned to their size. Joined blocks (joined_blocks.h) are not. Returns NULL if memory is refused. */
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class);
-/* Resizes a block in place. False if it has to move. */
+/* Resizes a block in place. Returns false if the block has to move. */
 bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size);
-/* Flushes bins, depot and outbox: each block is checked against its slab's bitmap. */
+/* Flushes bins, depot and outbox. Each block is checked against its slab's bitmap. */
 void hk_tcache_flush(struct hk_tcache *cache);
-/* The same, and purges the owner's empty slabs and the free pages of the others. Returns the bytes purged. */
+/* Flushes the cache. Purges the owner's empty slabs and the free pages of its other slabs. Returns the bytes purged. */
 size_t hk_tcache_trim(struct hk_tcache *cache);
 
 #endif

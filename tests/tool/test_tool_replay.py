@@ -77,7 +77,8 @@ class Whole(ToolTest):
         data = path.read_bytes()
         path.write_bytes(data[:-100])
         self.refused(66, "cut off", "replay", "hakmem-recording", *ROUNDS)
-        path.write_bytes(data[:4200] + bytes([data[4200] ^ 64]) + data[4201:])
+        in_the_first_chunk = (64 << 10) + 104  # behind the head of the file
+        path.write_bytes(data[:in_the_first_chunk] + bytes([data[in_the_first_chunk] ^ 64]) + data[in_the_first_chunk + 1:])
         self.refused(66, "", "replay", "hakmem-recording", *ROUNDS)
 
 
