@@ -9,7 +9,7 @@
 #endif
 #endif
 
-/* weight: the bytes of allocations that this sample represents. */
+/* `weight` is the number of allocated bytes that this sample represents. */
 #if defined(DTRACE_PROBE3)
 #define HK_PROBE_ALLOC(block, size, weight) DTRACE_PROBE3(otel_memory, alloc, block, size, weight)
 #define HK_PROBE_FREE(block) DTRACE_PROBE1(otel_memory, free, block)
