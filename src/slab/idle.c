@@ -199,7 +199,7 @@ static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
         visit_inbox(owner, hk_ctz64(left), sweep);
 }
 
-/* Where the work budget ends within an owner's inboxes, the next call continues with this owner: the rest is in the backlog. */
+/* If the work budget ends within an owner's inboxes, the next call continues with this owner, because the rest is in the backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
     uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));

@@ -45,7 +45,7 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits first: a fork in between leaks blocks; the other order would let two threads have one. */
+/* Clears the free bits first, so that a fork between the two steps only leaks blocks. In the other order, two threads could have the same block. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)
