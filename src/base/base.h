@@ -27,8 +27,7 @@
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM marks a function that only the files of one room use. It is static in the unity build, so that the compiler inlines it like a function of
- * the same file. */
+/* HK_ROOM marks a function that only the files of one room use. In the unity build it is static, so that the compiler inlines it as in one file. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -48,8 +47,7 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* HK_REPLACES_IN_GLIBC does so only in glibc, for a private name. musl uses functions of the same names for blocks of its own, which never leave
- * it. */
+/* HK_REPLACES_IN_GLIBC does the same for a private name of glibc's, but not in musl, which uses functions of the same names for blocks of its own. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
@@ -62,8 +60,8 @@
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. Copies that HAKMEM itself makes, also those of structs by gcc, are
- * then not checked. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. Copies by HAKMEM, also gcc's copies of structs, are not
+ * checked. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -126,8 +124,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute in a register what each use gets for free in its addressing mode.
- * It costs no instruction. */
+/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute in a register what each use gets for free by its addressing. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early. The load is plain, so that compilers fold it into the instruction that uses the
@@ -202,16 +199,14 @@ struct hk_pair {
     } while (0)
 #endif
 
-/* HK_USER_ADDRESS_BITS is the number of bits of the addresses that the system chooses for user memory. On aarch64, a program may request larger
- * addresses. */
+/* HK_USER_ADDRESS_BITS is the size of the addresses that the system chooses for user memory. On aarch64, a program may request larger ones. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #else
 #define HK_USER_ADDRESS_BITS 47
 #endif
 
-/* HK_UNTAGGED removes the tag that a program may have put into the top byte of an address, if the processor ignores that byte (top byte ignore,
- * memory tagging). */
+/* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
 #if defined(__aarch64__)
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
 #else

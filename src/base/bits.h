@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Returns the index of the lowest set bit of x, which must not be 0. Uses assembly, because compilers surround the builtin with a clear and a sign
- * extension of the register. */
+/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add a clear and a sign extension to the builtin. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -83,8 +82,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array that has the best rows first and room for `most` rows. Drops the worst row if the array is full. Returns the new number
- * of rows. */
+/* Inserts a row into an array that has the best rows first and room for `most`. Drops the worst row if it is full. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

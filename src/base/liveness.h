@@ -17,16 +17,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the only thread of the process. Asks the C library, or the system if the C library does not know (musl). Returns false if
- * neither knows. */
+/* Returns true if this is the process's only thread. Asks the C library, or the system if the library (musl) does not know. False: neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
 /* Returns true once if the thread has ended. The caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* A fork child calls these. renew is for the thread that forked, because its thread id has changed. forget is for the threads that the child does not
- * have. */
+/* A fork child calls these: renew for the thread that forked, because its thread id has changed, forget for the threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* The lock order; fork takes them from top to bottom. */
+/* The ranks in the lock order. fork takes locks from top to bottom. */
 enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,

@@ -1,4 +1,5 @@
-/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb: a no-op instruction and an ELF note with its address. Absent if <sys/sdt.h> was missing at build time.
+/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb. Each is a no-op instruction, and an ELF note with its address. There are none if
+ * <sys/sdt.h> was missing at build time.
  * Threads  any. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H

@@ -19,8 +19,8 @@ typedef void *hk_set_call(void *to, int value, size_t bytes);
 typedef size_t hk_length_call(const char *text);
 typedef size_t hk_length_to_call(const char *text, size_t most);
 
-/* The C library's own functions. They are NULL until the constructor has run. Until then, the loader relocates, IFUNC resolvers run, and loops copy
- * byte by byte. memcpy calls memmove too, because the older of the C library's two versions of memcpy copies overlapping ranges correctly, and
+/* The C library's own functions. They are NULL until the constructor has run. Before that, while the loader relocates and IFUNC resolvers run, loops
+ * copy byte by byte. memcpy calls memmove too, because the older of the C library's two versions of memcpy copies overlapping ranges correctly, and
  * programs that bind to that version may depend on this. */
 extern struct hk_plain {
     _Atomic(hk_move_call *) xmove;
@@ -47,11 +47,9 @@ size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };
 
-/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function, which the message
- * shows. */
+/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function for the message. */
 void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
-/* Returns the number of bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read
- * there. */
+/* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
 size_t hk_examine_room(const char *call, const void *at);
 
 HK_INLINE bool hk_may_copy(const void *to, const void *from, size_t bytes)

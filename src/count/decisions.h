@@ -36,9 +36,9 @@ struct hk_decision {
 enum { HK_DECISIONS_HELD = 256 };
 
 void hk_decision_note(const struct hk_decision *decision);
-/* Returns false if the ring is empty. */
+/* Takes the oldest decision out of the ring. Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* Drops the pending decisions in a fork child, because the parent logs them, and the decisions that lost threads were writing. */
+/* Drops pending decisions in a fork child, because the parent logs them, and decisions that threads missing in the child were writing. */
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);

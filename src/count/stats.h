@@ -48,8 +48,7 @@ enum hk_stat_number {
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
-/* Reuse: counts how long memory lies idle before it is reused, whether it stayed resident or was purged. Any thread may use it, with relaxed
- * accesses. */
+/* Reuse: counts how long memory lies idle before it is reused, whether it stayed resident or was purged. Threads  any, by relaxed accesses. */
 /* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds. The last span counts all memory that is reused later. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 

@@ -47,7 +47,7 @@ static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
 static _Atomic uint64_t xreclaim_at; /* ms; reclaiming has used up its share of the time until then */
 static _Atomic uint64_t xleft_at;    /* ms; what ended threads leave is not purged until then */
-static _Atomic size_t xkept;         /* the fewest bytes held since that purge */
+static _Atomic size_t xkept;         /* the fewest bytes held since hk_decay_left() purged */
 
 size_t hk_decay_mapped(void)
 {
@@ -178,8 +178,8 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If this does not suffice, counts a rise of the watermark, so that threads purge their slabs, but at most once in
- * SWEEP_AGAIN_MS. */
+/* Reclaims idle memory. If this does not suffice, counts a rise of the watermark (once in SWEEP_AGAIN_MS at most), so that threads purge their
+ * slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess);
@@ -253,8 +253,8 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, so that the owner never waits for more. Returns true when the
- * sweep is complete. */
+/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, for which the owner may wait. Returns true at the end of the
+ * sweep. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};

@@ -55,8 +55,7 @@ size_t hk_decay_mapped(void);
 size_t hk_decay_footprint(void);
 /* Returns the bytes that may be resident and are free, in dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
-/* Purges all free memory outside tcaches, but leaves `keep` bytes of slices and cached large blocks resident, those freed last. Returns the purged
- * bytes. */
+/* Purges all free memory outside tcaches, except `keep` bytes of the slices and cached large blocks freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
 /* Returns true if ended threads may have left enough memory to purge it at once. `caches` is the number of bytes in their caches. If threads come and
  * go, the page faults that follow take at most 1 % of the time. */

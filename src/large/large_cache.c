@@ -193,8 +193,7 @@ static struct hk_large_block *take_pending_unmap_locked(void)
     return large;
 }
 
-/* Takes the oldest block that is due out of the cache. Prefers cached blocks to kept ones, and takes pending_unmap ones last. Returns NULL if no
- * block is due. */
+/* Takes the oldest due block out of the cache, or returns NULL. Prefers cached blocks to kept ones, and takes pending_unmap ones last. */
 static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_large_block *large = oldest_in(&hk_large.cached);
@@ -240,8 +239,8 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Cuts the oldest slack under the lock, because the program may grow into the slack at any moment. Returns the bytes, or 0 if no slack is due, or if
- * the system refuses. */
+/* Cuts the oldest slack under the lock, because the program may grow into it at any moment. Returns the bytes; 0 if none is due, or the system
+ * refuses. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-/* Large cache: freed large blocks kept for reuse, and the slack of those in use; their budget and their age; the ghosts, which are records of blocks unmapped
+/* Large cache: freed large blocks kept for reuse, and the slack of those in use; their budget and their age; the ghosts, records of blocks unmapped
  * lately, from which the learner sees that a block would have been reused. If the program changes the mapping of a block by mprotect, mlock, madvise,
  * mremap or a similar call, the block is unmapped when it is freed, because the next owner of the memory must not see the change.
  *

@@ -72,7 +72,7 @@ enum { HK_LARGE_GHOSTS = 32, HK_LARGE_MOST_UNSORTED = 64 };
 struct hk_large_totals {
     size_t live;   /* bytes of blocks in use */
     size_t blocks; /* number of blocks in use */
-    size_t cached; /* bytes, slack included */
+    size_t cached; /* bytes of cached blocks and of slack */
 };
 
 extern struct hk_large {
@@ -99,8 +99,7 @@ extern struct hk_large {
 } hk_large;
 
 void hk_large_init(void);
-/* Takes the lock, or returns false after some tries. It never waits, because the caller may be a signal handler that has interrupted the thread that
- * holds the lock. */
+/* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls it may have interrupted the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
 void hk_large_total(struct hk_large_totals *totals);
 
@@ -125,8 +124,7 @@ HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages, once for each block, because a mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
-/* Lengthens the mapping in place, or otherwise moves its pages. If the limit or the system refuses, returns false and leaves the mapping
- * unchanged. */
+/* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
 /* Adds the mapping to those found by address. */

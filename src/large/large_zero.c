@@ -55,8 +55,7 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the resident pages from the end of the gap to `to`. A slice joins the gap if its first page and its middle page are zero, and is overwritten
- * otherwise. */
+/* Zeroes the resident pages from the end of the gap to `to`. A slice joins the gap if its first and its middle page are zero, or is overwritten. */
 static void zero_resident(char *to, struct gap *gap)
 {
     for (char *from = gap->end, *end; from < to; from = end) {

@@ -54,7 +54,7 @@ static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* Reads a table of the file in large pieces, so that few system calls are needed. */
+/* A walk over a table of the file. It reads many entries with one system call. */
 struct table_walk {
     int fd;
     uint64_t offset, left; /* where the unread entries begin, and their number */

@@ -46,7 +46,7 @@ struct hk_elf_wanted {
     uintptr_t address; /* 0: not found */
 };
 
-/* Finds the addresses of names, even if the library hides them. Finds nothing if the library's file is stripped, or has been replaced since it was
+/* Finds the addresses of names, even if the library hides them. Finds nothing if its file is stripped, or was replaced after the library was
  * loaded. */
 void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count);
 /* Returns the address that the linker gave to the byte at an offset of the file. Returns the offset itself if no segment contains the byte. */

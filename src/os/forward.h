@@ -19,8 +19,8 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);
-/* The versions for the program. If a handler of HAKMEM's is installed, the program sees the action that this handler replaced. If the program sets
- * that action again, HAKMEM's handler is installed again. */
+/* The program calls these. If a handler of HAKMEM's is installed, the program sees the action that this handler replaced. If the program sets that
+ * action again, HAKMEM's handler is installed again. */
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_caught_signal(int number, sighandler_t handler);
 

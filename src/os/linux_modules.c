@@ -13,13 +13,13 @@
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
     _Atomic uintptr_t xheaders[MOST_MODULES]; /* addresses of file headers; bit GONE: unloaded; 0: the end */
-    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when it was read, and its l_addr */
+    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when it was read; its l_addr */
 } modules __attribute__((section(".bss.cold")));
 
 struct image {
     const ElfW(Phdr) * segments;
     unsigned count;
-    uintptr_t bias; /* the difference from the linker's addresses */
+    uintptr_t bias; /* what is added to the linker's addresses */
 };
 
 /* Returns true if the bytes at the address can be read. The system call reads them, unless the address is NULL, and then refuses the request. */
@@ -60,8 +60,7 @@ static bool read_image(struct image *image, uintptr_t header)
     return true;
 }
 
-/* Returns the index of the first segment of that type that contains the address, or `count` if there is none. Address 0 accepts every segment of the
- * type. */
+/* Returns the index of the first segment of a type that contains the address, or `count` if there is none. Address 0 accepts every segment. */
 static unsigned segment_of(const struct image *image, unsigned type, uintptr_t address)
 {
     unsigned i = 0;

@@ -91,8 +91,7 @@ void hk_os_default_signal(int number, siginfo_t *info)
 
 static struct sigaction program_action; /* for SIGSEGV; the action that HAKMEM's handler replaced */
 
-/* Returns the action that calls `handler`. Its mask and flags are those that the program's handler expects, because HAKMEM's handler calls that
- * one. */
+/* Returns the action that calls `handler`. Its mask and flags are those of the program's handler, because HAKMEM's handler calls that handler. */
 static struct sigaction before_programs(signal_handler *handler)
 {
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;

@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Collects the functions that run, and the data that is written, in every process or at HAKMEM's start. They share pages that the loader touches
- * anyway. */
+/* Collects the functions that run, and the data that is written, in every process or at HAKMEM's start, in pages that the loader touches anyway. */
 #define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
 #define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
 
@@ -59,8 +58,8 @@ struct hk_os {
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
      * old mapping is intact. `to` is then unmapped if memory was short, and may be unmapped after other failures. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
-    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL on
-     * failure, and the mapping is then intact. */
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL, with
+     * the mapping intact, on failure. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
     uint64_t (*clock_ms)(void);                             /* monotonic, cheap, coarse */
@@ -70,7 +69,8 @@ struct hk_os {
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     bool (*readable)(uintptr_t address); /* returns true if the page can be read */
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
-    void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms); /* has a timeout */
+    /* waits for `ms` at most */
+    void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     void (*write)(int fd, const void *bytes, size_t size); /* writes all bytes, or stops at the first error */
     /* Reads up to size - 1 bytes of a file and adds a terminating zero. Returns the number of bytes, or 0 on error. */
@@ -97,7 +97,7 @@ struct hk_os {
      * returns whether the system can. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
-    uintptr_t (*program_break)(void); /* another allocator's heap may end there */
+    uintptr_t (*program_break)(void); /* returns the program break */
 };
 
 extern struct hk_os hk_os;
@@ -130,8 +130,7 @@ int hk_os_parent_id(void);
 /* Installs a signal handler, which uses the alternate stack if the program has set one up. Returns true also if the handler is already installed, as
  * in a fork child. Returns false if the program handles the signal itself, or on failure. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
-/* Sends the signal again with its default action and the same siginfo, so that this takes effect after the handler returns. Only such a handler calls
- * it. */
+/* Sends the signal again with its default action and the same siginfo. This takes effect after the handler, which must be the caller, returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
 /* Returns true if the system reports the calling thread as the only one of the process. Returns false also if the number is unknown. */
 bool hk_os_has_one_thread(void);

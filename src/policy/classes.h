@@ -64,8 +64,7 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, or HK_CLASSES if there is none. `align` is a power
- * of two, at most 64 KiB. */
+/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, a power of two up to 64 KiB. HK_CLASSES: none. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 const char *hk_tier_name(unsigned tier);

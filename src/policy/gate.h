@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN = 1, /* HAKMEM has started, and malloc looks up all sizes of bins, so that a miss means an empty bin */
+    HK_MODE_OPEN = 1, /* HAKMEM has started, and malloc looks up all sizes of bins, so a miss means an empty bin */
     HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
@@ -22,7 +22,7 @@ enum hk_mode {
 /* The gate is written at the start, and while a running process is sampled. If it is zero, it admits no size. The gate of free is hk_window.hits. */
 struct hk_gate {                  /* the tool knows the places of sizes_below and mode */
     size_t sizes_below;           /* hk_hit_malloc() looks up smaller sizes */
-    uintptr_t self;               /* HK_PAIRS: as in hk_window; constant once sizes_below is not 0 */
+    uintptr_t self;               /* HK_PAIRS: the same as hk_window.self; constant once sizes_below is not 0 */
     size_t mode;                  /* bits of enum hk_mode */
     size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
     const uint16_t *fine_offsets; /* HK_PAIRS: the address of hk_fine_offsets, which saves an instruction */

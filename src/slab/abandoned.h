@@ -35,8 +35,7 @@ enum hk_abandoned_list_id {
 /* Returns the list of the slab of a live block. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks from the commons, and stores their addresses in front of `end`. Returns their number, or 0 if the system refuses
- * memory. */
+/* Allocates up to n >= 1 blocks from the commons, and stores them in front of `end`. Returns their number, or 0 if the system refuses memory. */
 unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n);
 /* Sets whether there are many threads. Commons are not adopted while there are. */
 void hk_abandoned_crowd(bool crowded);

@@ -14,7 +14,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_note_plain(slab);
 }
 
-/* Called before the first joined block is allocated, and after the last one was freed. */
+/* Makes a slab mixed, or plain again. Called before its first joined block is allocated, and after the last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);

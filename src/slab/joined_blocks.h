@@ -25,11 +25,10 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
     return cells;
 }
 
-/* Return the size of a block in a slab that holds joined blocks, and the largest class for which the block is large enough. */
+/* hk_joined_bytes returns the size of a block in a slab that holds joined blocks. hk_joined_class returns the largest class for which it suffices. */
 size_t hk_joined_bytes(const void *block);
 unsigned hk_joined_class(const void *block);
-/* Returns the first joined block from block `at` on, and sets *cells to its number of cells. Returns the slab's number of blocks if there is none.
- * The report calls it. */
+/* Returns the first joined block from block `at` on, and sets *cells to its number of cells. Returns the slab's number of blocks if there is none. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 /* Frees the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);

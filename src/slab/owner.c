@@ -255,7 +255,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* The threads that the child does not have may have held locks, and fork may have interrupted changes of their lists. */
+/* Resets the locks and the lists, because threads that the child does not have may have held the locks and been changing the lists. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

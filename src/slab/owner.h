@@ -90,8 +90,7 @@ uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
 /* Returns the flags of an owner whose number has been given. */
 struct hk_owner_bits *hk_owner_bits(uint32_t id);
-/* rest marks owners without a thread as purged until they are woken. Bit i stands for the number first + i. The memory of a purged owner is zero,
- * which means a closed owner. */
+/* rest marks owners without a thread as purged until they are woken. Bit i stands for the number first + i. The memory of a purged owner is zero. */
 void hk_owners_rest(uint32_t first, uint64_t bits);
 void hk_owners_wake(uint32_t first, uint64_t bits);
 bool hk_owner_rests(uint32_t id);

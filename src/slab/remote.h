@@ -16,13 +16,11 @@
 
 enum { HK_REMOTE_QUEUED = 1, HK_REMOTE_BLOCK = 2, HK_SLAB_MOST_WORDS = 64 };
 
-/* Sets remote bits of one word, which frees these blocks. The slab is not released until they are counted. Ends the program if a block was already
- * free. */
+/* Sets remote bits of one word, which frees these blocks. The slab stays until they are counted. Ends the program if a block was already free. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Counts blocks that the caller has marked. Returns true if the caller must then queue the slab, which is not released until it is queued. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks);
-/* Makes the remote blocks free blocks of the slab. Only the holder calls it, after it has taken the slab out of a queue. Returns the number of
- * blocks. */
+/* Makes the remote blocks free blocks of the slab. Only the holder calls it, after it took the slab out of a queue. Returns the number of blocks. */
 unsigned hk_remote_collect(struct hk_slab *slab);
 /* Claims the remote blocks, and sets their bits in `bits`. The caller has taken the slab out of a queue, and does not hold it. Returns the number of
  * blocks. The slab is not released while this is not 0. The caller then queues the slab again, or lets it go if it has claimed blocks. */

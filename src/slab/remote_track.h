@@ -21,7 +21,7 @@ enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 /* Written at the start by the rooms above, which know call stacks and threads. */
 struct hk_remote_track {
     bool on;
-    /* Returns the upper bits of a word: this thread, and the call stack of a free if `whole`, otherwise its caller alone. If `caller` is NULL, it is
+    /* Returns the upper bits of a word: this thread, and the call stack of a free if `whole`, otherwise its caller only. A caller of NULL is
      * unknown. */
     uint64_t (*place)(const void *caller, bool whole);
     /* Ends the program with the line about an invalid pointer. `word` is the word of the block. */

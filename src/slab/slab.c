@@ -2,7 +2,7 @@
 #include "slab/slab.h"
 #include "count/stats.h"
 
-static _Atomic int64_t xclean; /* bytes */
+static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
@@ -106,7 +106,8 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Any thread may ask about a live block. Neither bit of it is set, because its last holder cleared both before it handed the block out. */
+/* Returns true if the block is free in its slab, or was freed by another thread. Any thread may ask about a live block, because the last holder
+ * cleared both bits before it handed the block out. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

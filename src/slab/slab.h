@@ -45,7 +45,7 @@ struct hk_slab {
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
-    uint16_t blank;       /* how many last blocks were never allocated and are zero; 0: unknown (blocks up to 32 KiB) */
+    uint16_t blank;       /* how many last blocks were never allocated and are zero; 0: unknown (up to 32 KiB) */
     size_t plain_extent;  /* equal to `extent`, but 0 while the slab holds joined blocks or is tracked */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
@@ -210,7 +210,7 @@ void hk_mark_end(enum hk_call call, const void *block);
 /* Assumes in a fork child that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
 
-/* How a slab is made and released (slab_life.c). It owns the memory of the bitmaps of slabs of more than 128 blocks.
+/* These functions make and release slabs (slab_life.c). They own the memory of the bitmaps of slabs of more than 128 blocks.
  *
  *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
 

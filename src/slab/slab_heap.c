@@ -11,8 +11,8 @@ enum {
     SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes, may end soon */
     TOUCHED_WHOLE = 4608, /* bytes; of a larger block the program may use only the first pages */
 };
-/* The limits of joining (see joined_blocks.h). Smaller blocks find room in the holes of their own class. Larger blocks cover whole pages, which can
- * be purged instead. */
+/* The limits of joining (see joined_blocks.h). Smaller blocks fit into holes of their own class. Larger blocks cover whole pages, which can be
+ * purged. */
 enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
@@ -73,8 +73,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* Returns true if the class is requested less than before. A class that is requested as often as before fills its slabs again, so that less than a
- * fifth of them is free. */
+/* Returns true if the class is requested less than before. A class that is requested as often as before fills its slabs to more than four fifths. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -82,8 +81,7 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns true if the slab may have room for joined blocks. Returns false if blocks other than joined ones were allocated in it since the last
- * look. */
+/* Returns true if the slab may have room for joined blocks. Returns false if blocks of its own size were allocated in it since the last look. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -97,7 +95,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts again */
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* the next sweep counts again */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
@@ -209,8 +207,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if the slab stays for the next miss. One slab of free blocks per class stays, but none of medium blocks, which would hold too much
- * memory. */
+/* Returns true if the slab stays for the next miss. One slab of free blocks per class stays, except medium blocks, which would hold much memory. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
@@ -286,8 +283,8 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because it may wait for another thread. The owner cannot change in between, because only this thread takes a slab
- * from its owner. */
+/* Calls hk_send() without the lock, because it may wait for another thread. The owner stays the same, because only this thread takes slabs from
+ * it. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

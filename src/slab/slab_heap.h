@@ -11,8 +11,8 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Allocates up to `want` >= 1 blocks, and stores their addresses downwards from `end`, the lowest address last. Returns their number, or 0 if the
- * system refuses memory. */
+/* Allocates up to `want` >= 1 blocks, and stores them downwards from `end`, the lowest address last. Returns their number, or 0 if memory is
+ * refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 /* Does the same with slabs of this class only, and neither adopts slabs nor joins blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
@@ -39,13 +39,13 @@ HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned 
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* These functions purge pages without live blocks (idle.c): pages of an owner's slabs, by age (sweep) or all (trim), and pages of remote frees that wait
- * for owners that do not drain:
+/* These functions purge pages without live blocks (idle.c): pages of an owner's slabs, by age (sweep) or all (trim), and pages of remote frees that
+ * wait for owners that do not drain:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
- * An owner's lock is held for one system call, or for a look at a few slabs that need none, and then the owner gets its turn. A page of remote frees is
- * purged only while the purging thread has claimed all blocks on it. This needs no lock, because claimed blocks keep the slab from being released. The
+ * An owner's lock is held for one system call, or for a look at a few slabs that need none. Then the owner gets its turn. A page of remote frees is
+ * purged only while the purging thread has claimed all its blocks. This needs no lock, because claimed blocks keep the slab from being released. The
  * slab's holder may allocate and free its other blocks at the same time.
  * Sweeps run in the owner or the background thread. Trims run in any thread if there is a background thread, else in the owner. */
 
@@ -53,8 +53,7 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim, with one system call. Returns false when the trim is complete, or if the owner has no thread any more. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep unless one is in progress. A sweep looks once at each slab that has free blocks, and purges its pages that have been free for the
- * purge delay. */
+/* Begins a sweep unless one is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner);
 /* Begins a sweep that reclaims memory for growth. If a sweep is in progress, it becomes a sweep for growth, and visits all lists once more. */
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);

@@ -25,7 +25,7 @@ extern struct hk_page_heap {
     struct hk_list holes; /* chunks with unmapped slices, whose addresses growth reuses first */
     size_t mapped, free_slices, free_dirty_slices;
     size_t staked_slices;
-    _Atomic size_t xhollow; /* pages */
+    _Atomic size_t xhollow; /* purged pages of free dirty slices */
 } hk_page_heap;
 
 HK_INLINE bool hk_chunk_has_dirty(const struct hk_chunk *chunk) { return (chunk->free & chunk->dirty) != 0; }
@@ -57,8 +57,7 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
  * another mapping is in the way, the heap skips it. If the system does not let addresses be chosen, the heap grows anywhere. */
 /* Chooses where the heap begins. Called once, after hk_page_map_init(). */
 void hk_address_space_init(void);
-/* Grows by a share of the arena's size. If the system refuses, grows by less, but at least by `slices`. Returns false if the system refuses those
- * too. */
+/* Grows by a share of the arena's size. If the system refuses, grows by less, down to `slices`. Returns false if the system refuses these too. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 

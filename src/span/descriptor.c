@@ -10,7 +10,7 @@
 union slot {
     struct {
         struct hk_descriptor d;
-        union slot *next; /* unused */
+        union slot *next; /* the next unused slot */
     } free;
     char bytes[HK_DESCRIPTOR_BYTES] HK_ALIGNED(HK_CACHE_LINE);
 };
@@ -55,8 +55,7 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
-/* Returns an unused slot, or NULL if there is none. Clears the slot behind the head, because its former descriptor may have been of the other
- * kind. */
+/* Returns an unused slot, or NULL. Clears the slot behind the head, because its former descriptor may have been of the other kind. */
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;

@@ -27,8 +27,7 @@ enum {
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 
-/* The common head of the descriptors of slabs and of large blocks. Code that does not know which of the two an address belongs to reads only the
- * head. */
+/* The common head of the descriptors of slabs and of large blocks. Code that does not know which of the two it has found reads only this head. */
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
     size_t bytes;        /* the size of the span or the mapping */
@@ -60,8 +59,7 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* Returns true if the entry is that of a slab without joined blocks, and its owner has this number or a higher one. One compare is enough, because
- * a mixed entry is negative. */
+/* Returns true if the entry is that of a slab without joined blocks, whose owner has this number or a higher one. A mixed entry is negative here. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);

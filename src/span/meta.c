@@ -7,7 +7,7 @@
 #include "span/meta_regions.h"
 
 #define LARGEST_BLOCK (32 * HK_KIB)
-#define MOST_LISTED (32 * HK_KIB)   /* bytes on lists, because blocks that come and go need no bitmap */
+#define MOST_LISTED (32 * HK_KIB)   /* most bytes of free blocks on lists, which need no bitmap */
 #define WORTH_A_PURGE (64 * HK_KIB) /* less is not worth a system call */
 #define MOST_AT_ONCE (16 * HK_MIB)  /* the purge of so much takes some milliseconds */
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)
@@ -204,8 +204,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Makes withheld pages available again. If a purge of the whole area failed halfway, it may have cleared the header, so the area is initialized
- * again. */
+/* Makes withheld pages available again. Initializes the area again if a purge of the whole area failed, because it may have cleared the header. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -236,8 +235,7 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the idle pages that have aged, or all idle pages if `all`. If the area is all idle, purges it only as a whole, when each of its pages has
- * aged. */
+/* Purges the idle pages that have aged, or all if `all`. Purges an area that is all idle only as a whole, when each of its pages has aged. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);

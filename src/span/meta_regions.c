@@ -66,8 +66,7 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
 }
 
-/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only those for which `pages` has the whole page of the
- * system. */
+/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only pages of the system that lie wholly in `pages`. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -230,8 +229,7 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from the end of the region of areas if it is the only region, so that most programs need no second mapping. Returns false if it has no
- * room. */
+/* Takes pages from the end of the only region of areas, so that most programs need no second mapping. Returns false if there is no room for them. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -51,8 +51,8 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* These functions purge and unmap (purge.c). No slice can be allocated while it is being purged. They take a lock of their own, for one system call
- * at a time. */
+/* These functions purge and unmap (purge.c). Slices cannot be allocated during their purge. A lock of its own is held for one system call at a
+ * time. */
 /* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if it is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the purged bytes. */
@@ -62,8 +62,7 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
 /* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Unmaps dirty slices only if `dirty_too`.
  * Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span that the caller uses. If the span stands on a huge page, its chunk leaves the huge page. Returns false if the system
- * refuses. */
+/* Purges pages of a span that the caller uses, and takes its chunk off the huge page that it may stand on. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A huge page is split only to purge at least this part of it. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

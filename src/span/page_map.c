@@ -179,7 +179,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so that each below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so those below hk_window.flat may be read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -210,8 +210,7 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic ui
     hk_store_release(leaf->xentries, entries);
 }
 
-/* Maps tables for one leaf. Maps page map entries only if the window does not have them. The window does not grow to a leaf with entries of its
- * own. */
+/* Maps tables for one leaf, page map entries only if the window does not have them. The window does not grow to a leaf with its own entries. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.chunks == NULL && number < window.leaves;

@@ -101,8 +101,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call, so that fork waits for at most one. If `waits` is false and another purge holds the lock, leaves the rest
- * to that purge. */
+/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, leaves the rest to a purge that holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
