@@ -15,8 +15,7 @@
 #define HK_VERSION "unknown" /* the build defines it */
 #endif
 
-/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, the library exports only the hak_ names, so that a
- * program can use it beside another malloc. */
+/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, it exports only hak_ names, beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif
@@ -47,7 +46,7 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* HK_REPLACES_IN_GLIBC does the same for a private name of glibc's, but not in musl, which uses functions of the same names for blocks of its own. */
+/* HK_REPLACES_IN_GLIBC is HK_REPLACES for a private name of glibc's. It does nothing in musl, which uses such names for functions of its own. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
@@ -60,8 +59,7 @@
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. Copies by HAKMEM, also gcc's copies of structs, are not
- * checked. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. HAKMEM's own copies, also gcc's of structs, are not checked. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif

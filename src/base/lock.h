@@ -92,7 +92,7 @@ void hk_locks_reset_all(void);
 /* Waits until the lock is free for a moment, but no longer than a tenth of a second or two. Returns false if the lock never was free, perhaps because
  * this thread itself holds it, as in a signal handler. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
-/* Does the same for all locks that fork takes. */
+/* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of them never was free. */
 bool hk_locks_come_free(void);
 
 #endif

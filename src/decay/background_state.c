@@ -26,8 +26,8 @@ bool hk_background_is_worth(size_t footprint)
     return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* A thread in a round needs no wake-up, because it checks the state before it sleeps. It may fall asleep between the two changes, so the change from
- * IN_ROUND must be tried first. */
+/* A thread in a round needs no wake-up, because it checks the state before it sleeps. It may fall asleep between the changes, so their order
+ * matters. */
 void hk_background_force(void)
 {
     if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))

@@ -178,8 +178,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If this does not suffice, counts a rise of the watermark (once in SWEEP_AGAIN_MS at most), so that threads purge their
- * slabs. */
+/* Reclaims idle memory. If this is not enough, counts a rise of the watermark, once in SWEEP_AGAIN_MS at most, so that threads purge their slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess);
@@ -253,8 +252,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, for which the owner may wait. Returns true at the end of the
- * sweep. */
+/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, because the owner may wait. Returns true when all is swept. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};

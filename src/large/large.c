@@ -147,8 +147,7 @@ void hk_large_drop(void *block)
     unmap_retired(large);
 }
 
-/* Takes the block out of the lists while its mapping changes, because a purge or a note of modified memory must not find it there. Returns false if
- * the mapping fits as it is. */
+/* Takes the block out of the lists while its mapping changes, so that no purge or note of changes finds it. Returns false if the mapping fits. */
 static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {
     hk_lock(&hk_large.lock);

@@ -239,8 +239,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Cuts the oldest slack under the lock, because the program may grow into it at any moment. Returns the bytes; 0 if none is due, or the system
- * refuses. */
+/* Cuts the oldest slack under the lock, because the program may grow into it at any moment. Returns the bytes, or 0 if no slack is cut. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;

@@ -68,8 +68,8 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
                                       struct hk_large_block *otherwise);
 /* Unmaps cached blocks and cuts slack that a purge found there delay_ms ago or earlier, or all of both if delay_ms is 0. Returns the bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Does the same with the oldest blocks first, until it has reached `enough` bytes. Cuts slack last, and only if delay_ms is 0, because a growing
- * buffer is about to use it. Returns the bytes. */
+/* Purges like hk_large_purge(), but the oldest blocks first, until it has reached `enough` bytes. Cuts slack last, and only if delay_ms is 0, because
+ * a growing buffer is about to use it. Returns the bytes. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in this range as modified. Called before the program changes the mappings there. */
 void hk_large_note_modified(uintptr_t start, size_t size);

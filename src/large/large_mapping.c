@@ -8,7 +8,7 @@ enum {
     TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have this many times its size */
     WORTH_IF_GONE = 3,   /* whole huge pages may add a third to a block that is one of many */
     WORTH_AT_ONCE = 16,  /* whole huge pages may add a sixteenth to any other block */
-    BLOCKS_AT_STAKE = 8, /* so many may be used in a few places only, however small the heap is */
+    BLOCKS_AT_STAKE = 8, /* so many blocks may be used in a few places only, however small the heap is */
 };
 
 void hk_large_index_locked(struct hk_large_block *large)
@@ -59,8 +59,7 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* The added bytes are slack, which a purge cuts off if the block does not grow into it. They are limited, because the mapping must fit the same
- * request again after its free. */
+/* The added bytes are slack, which a purge cuts off if the block does not grow into it. After its free, the mapping must fit the same request. */
 size_t hk_large_in_whole_huge_pages(size_t bytes)
 {
     size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
@@ -75,8 +74,8 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps by one call instead of three, at the place of a former block or below the block that moves, because these places have the alignment of huge
- * pages. Returns NULL if the place is taken. */
+/* Maps by one call, not three, at the place of a former block or below the block that moves, where huge pages are aligned. Returns NULL on
+ * failure. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);

@@ -114,8 +114,7 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* The functions of large_mapping.c. They own `d` and `uncut` of large blocks, and the number of blocks on huge pages. The caller must have taken the
- * block out of the lists. */
+/* The functions of large_mapping.c own `d` and `uncut` of large blocks, and the number of blocks on huge pages. The block is in none of the lists. */
 /* Returns the bytes to map for a block, which are whole huge pages if these suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
@@ -129,8 +128,8 @@ HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
 /* Adds the mapping to those found by address. */
 HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
-/* Clears the page map entry, unless the entry says that a heap has ended, and unmaps the block. Returns false if the system refuses. The block then
- * stays, but loses its pages. */
+/* Clears the page map entry, unless it says that a heap has ended, and unmaps the block. Returns false if the system refuses. The block then stays,
+ * but loses its pages. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

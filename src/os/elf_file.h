@@ -21,8 +21,8 @@ struct hk_elf_loaded {
     char path[HK_ELF_PATH];
 };
 
-/* Finds the library or program that contains the address `code`, or the library whose file is called `name`. The caller passes NULL for the other.
- * Returns false if none is loaded. */
+/* Finds the library or program that contains the address `code`, or the library whose file is called `name`. The other one is NULL. Returns false if
+ * there is none. */
 bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded);
 
 struct hk_elf_file {
@@ -46,8 +46,7 @@ struct hk_elf_wanted {
     uintptr_t address; /* 0: not found */
 };
 
-/* Finds the addresses of names, even if the library hides them. Finds nothing if its file is stripped, or was replaced after the library was
- * loaded. */
+/* Finds the addresses of names, even if the library hides them. Finds nothing if its file is stripped, or was replaced after it was loaded. */
 void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count);
 /* Returns the address that the linker gave to the byte at an offset of the file. Returns the offset itself if no segment contains the byte. */
 uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset);

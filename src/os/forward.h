@@ -14,8 +14,8 @@ int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* A `key` of -1 means that there is no protection key. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
 long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
-/* These functions call the definition that follows HAKMEM's, which may be another interposer's. A signal handler may call one only after an earlier
- * call has found that definition. */
+/* These call the definition that follows HAKMEM's, perhaps another interposer's. The first call looks it up, so it must not come from a signal
+ * handler. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);
@@ -31,8 +31,7 @@ int hk_forward_unshare(int flags);
 bool hk_advice_lasts(int advice);
 /* Returns true if the memory is readable and writable, and has no protection key. */
 bool hk_protection_is_ordinary(int protection, int key);
-/* Returns true if the request registered a range with userfaultfd, and sets the range. The caller calls it only after the request succeeded, because
- * `argument` is then known to be readable. */
+/* Returns true if the request registered a range with userfaultfd, and sets the range. Called after it succeeded, when `argument` is readable. */
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);
 /* Returns true if the option installs a seccomp filter, or is the precondition for one. */
 bool hk_prctl_shuts_in(int option);

@@ -103,8 +103,7 @@ static struct sigaction before_programs(signal_handler *handler)
     return ours;
 }
 
-/* Another thread may install a handler of the program's at the same time. So this function repeats until the action that HAKMEM's handler replaces is
- * the one to which it passes faults. */
+/* Repeats until HAKMEM's handler has replaced the action to which it passes faults, because another thread may install a handler at the same time. */
 bool hk_os_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
@@ -173,7 +172,7 @@ static bool advice_counts(void *p, size_t size)
 bool hk_linux_purge(void *p, size_t size)
 {
     int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlocked pages */
+    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* the pages may be mlocked */
         r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;

@@ -48,7 +48,7 @@ struct hk_code {
 
 struct hk_os {
     void *(*map)(size_t size); /* returns a private, zeroed, writable mapping; NULL on failure */
-    /* Maps the same at address p. Returns HK_PLACE_TAKEN if p is in use or the system does not honor addresses. */
+    /* Maps like map(), but at address p. Returns HK_PLACE_TAKEN if p is in use or the system does not honor addresses. */
     enum hk_placed (*map_at)(void *p, size_t size);
     bool (*unmap)(void *p, size_t size); /* unmaps all of [p, p + size); returns true on success */
     /* seal makes memory read-only, and unseal makes it writable again. Both preserve the contents. */
@@ -58,8 +58,8 @@ struct hk_os {
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
      * old mapping is intact. `to` is then unmapped if memory was short, and may be unmapped after other failures. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
-    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL, with
-     * the mapping intact, on failure. */
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL on
+     * failure, and the mapping is then intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
     uint64_t (*clock_ms)(void);                             /* monotonic, cheap, coarse */
@@ -93,8 +93,7 @@ struct hk_os {
     /* bar makes pages inaccessible, and returns them to the system. unbar makes them accessible again, and they are then zero. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
-    /* fence_threads makes every running thread of the process execute a full memory fence. It returns false if the system cannot do so. can_fence
-     * returns whether the system can. */
+    /* fence_threads makes all running threads execute a full memory fence. It returns false if the system cannot. can_fence tells whether it can. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
     uintptr_t (*program_break)(void); /* returns the program break */

@@ -22,8 +22,7 @@
 #include <asm/prctl.h>
 #endif
 
-/* This file uses forward.h for the calls that HAKMEM itself exports under their C library names. It uses syscall() for rare calls, because the loader
- * looks up each name in every process. */
+/* This file uses forward.h for calls whose names HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -236,8 +235,7 @@ static bool linux_random(void *bytes, size_t size)
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
 int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
-/* The number of links to /proc/self/task is 2 plus the number of threads, because the folder has one link from itself, one from its parent, and one
- * from each thread's folder. */
+/* /proc/self/task has 2 links more than the process has threads: a folder has a link from itself, from its parent, and from each folder in it. */
 bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};

@@ -1,7 +1,7 @@
 /* Registers: the registers of a call frame from which its caller's frame is found, numbered as in unwind tables (DWARF).
- * Invariant  only the registers HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 are kept. The others are the indexes of kept registers: HK_REG_CODE of the
- * code address, HK_REG_LINK of the register whose rule finds the return address, HK_REG_STACK of the stack pointer, HK_REG_FRAME of the frame
- * pointer.
+ * Invariant  only the registers HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 are kept. HK_REG_CODE is the index of the code address, HK_REG_LINK that
+ * of
+ * the register whose rule finds the return address, HK_REG_STACK that of the stack pointer, HK_REG_FRAME that of the frame pointer.
  * On other machines a stack has one frame. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H

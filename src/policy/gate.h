@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN = 1, /* HAKMEM has started, and malloc looks up all sizes of bins, so a miss means an empty bin */
+    HK_MODE_OPEN = 1,     /* HAKMEM has started, and malloc looks up all sizes of bins, so a miss means an empty bin */
     HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */

@@ -44,8 +44,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL on failure. If a sandbox forbids unsealing, maps a new set of pages once, and keeps the old set for
- * readers. */
+/* Returns the next page to write, or NULL on failure. If a sandbox forbids unsealing, maps new pages once, and leaves the old ones for readers. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();

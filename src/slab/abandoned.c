@@ -310,8 +310,7 @@ static void relist_abandoned(struct hk_slab *slab)
         hk_slab_release(slab);
 }
 
-/* Abandons the slab of a descriptor unless the survivor owns it. Reads only page map entries and bitmaps, because fork may have interrupted changes
- * of the other threads' lists. */
+/* Abandons a slab unless the survivor owns it. Reads only page map entries and bitmaps, because fork may have interrupted changes of lists. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;

@@ -61,8 +61,7 @@ bool hk_abandoned_sweep(struct hk_sweep *sweep);
 size_t hk_abandoned_purge(void);
 /* Initializes the locks, before fork takes them. */
 void hk_abandoned_fork_prepare(void);
-/* Abandons the slabs of threads that a fork child does not have, which are all but those of `survivor` (may be NULL). Drains them. Queues the
- * survivor's slabs that hold remote frees. */
+/* Abandons and drains the slabs of all threads but `survivor` (or NULL) in a fork child. Queues the survivor's slabs that hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

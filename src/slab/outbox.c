@@ -265,8 +265,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
     return blocks;
 }
 
-/* Forgets the marked blocks that were not counted, because the child counts them in each slab by their bits. A slab whose blocks were counted twice
- * would never be released. */
+/* Forgets marked blocks, because the child counts them in each slab by their bits. A slab whose blocks were counted twice would never be released. */
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);

@@ -90,8 +90,7 @@ void hk_outbox_drop(struct hk_outbox *outbox);
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables again in a fork child, which has one thread at most. What this thread has marked counts as sent. Called before the slabs are
- * recounted. */
+/* Counts the tables again in a fork child, which has one thread at most. Its marked blocks count as sent. Called before the slabs are recounted. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
 /* Makes the track (remote_track.h) of a fork child know again which blocks wait in the outbox. Called after the slabs are counted again. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);

@@ -65,8 +65,7 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number for the life of the process. Returns false if no number is left, or if memory is refused. */
 bool hk_owner_register(struct hk_owner *owner);
-/* True if other threads may use the lists of owners. While it is false, owners take no lock. The only thread of a process sets it for good, while it
- * is not using its lists. */
+/* True if other threads may use the lists of owners. While it is false, owners take no lock. Set for good while the process has one thread. */
 extern bool hk_slab_lists_shared;
 void hk_slab_lists_share(void);
 
@@ -102,7 +101,7 @@ uint32_t hk_owner_next(uint32_t from);
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
 /* Takes up to `most` slabs of a class, chained by xnext, for the caller to drain. Some may have another holder by now. */
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
-/* Does the same for another thread. Returns NULL if the owner has read the clock after `asleep_since`, or has no such slab. */
+/* Takes slabs from another thread's owner. Returns NULL if that owner has read the clock after `asleep_since`, or has no such slab. */
 struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
 /* Takes one slab, for a walk that visits each slab once and sends it back. Sets *last to true if the walk is complete. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);

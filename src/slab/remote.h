@@ -42,7 +42,7 @@ HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 /* Computes the state of a slab from its bits in a fork child, in which nothing is queued. Returns true if there are remote blocks. They are then
  * counted, and the caller must queue the slab. */
 bool hk_remote_restart(struct hk_slab *slab);
-/* Does the same for a slab whose holder the child does not have, and makes its remote blocks free blocks. Returns true if there were any. */
+/* Like hk_remote_restart(), for a slab whose holder the child does not have. Makes its remote blocks free blocks. Returns true if there were any. */
 bool hk_remote_merge(struct hk_slab *slab);
 /* Returns the bytes of remote blocks that were purged. */
 size_t hk_remote_clean(void);

@@ -21,8 +21,7 @@ enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 /* Written at the start by the rooms above, which know call stacks and threads. */
 struct hk_remote_track {
     bool on;
-    /* Returns the upper bits of a word: this thread, and the call stack of a free if `whole`, otherwise its caller only. A caller of NULL is
-     * unknown. */
+    /* Returns the upper bits of a word: this thread, and the call stack of a free if `whole`, otherwise only `caller`, which may be NULL. */
     uint64_t (*place)(const void *caller, bool whole);
     /* Ends the program with the line about an invalid pointer. `word` is the word of the block. */
     void (*tell)(enum hk_call call, const char *fault, const void *block, uint64_t word) __attribute__((noreturn));

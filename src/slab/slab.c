@@ -6,7 +6,7 @@ static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    /* published with release order, because its reader uses the owner's inbox */
+    /* its reader then uses the owner's inbox */
     hk_store_release(slab->xowner, owner);
     hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
                     hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));

@@ -100,8 +100,7 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 
 /* Writes the owner into the slab and its page map entries. The holder calls it to give the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-/* Allocates the n <= free lowest blocks, and stores their addresses in front of `end`. The lowest is stored first in memory, so that a bin pops them
- * in address order. */
+/* Allocates the n <= free lowest blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
@@ -205,7 +204,7 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 
 /* Ends the program, and names the call, if the address in a slab of medium blocks is not the start of a block, or if the block is free. */
 void hk_mark_check(enum hk_call call, const void *block);
-/* Does the same for a block that is freed, and clears its mark. */
+/* Clears the mark of a block that is freed, after hk_mark_check(). */
 void hk_mark_end(enum hk_call call, const void *block);
 /* Assumes in a fork child that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
@@ -219,8 +218,7 @@ void hk_marks_assume(const struct hk_slab *slab);
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
 /* Frees the descriptor and the bitmaps of a slab. */
 void hk_slab_drop(struct hk_slab *slab);
-/* Returns a new slab of free blocks for `owner`, or NULL if the system refuses memory. Any thread may call it. Only the holder of a slab may call the
- * other functions. */
+/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it, but only the holder the other functions. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor of a slab. All its blocks must be free, and no thread may be about to count blocks or to queue the slab. */
 void hk_slab_release(struct hk_slab *slab);

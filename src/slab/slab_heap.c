@@ -11,8 +11,7 @@ enum {
     SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes, may end soon */
     TOUCHED_WHOLE = 4608, /* bytes; of a larger block the program may use only the first pages */
 };
-/* The limits of joining (see joined_blocks.h). Smaller blocks fit into holes of their own class. Larger blocks cover whole pages, which can be
- * purged. */
+/* The limits of joining (see joined_blocks.h). Smaller blocks fit into holes of their own class. Larger blocks cover pages, which can be purged. */
 enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
@@ -283,8 +282,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because it may wait for another thread. The owner stays the same, because only this thread takes slabs from
- * it. */
+/* Calls hk_send() without the lock, because it may wait for another thread. Only this thread takes slabs from the owner, so the owner stays. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

@@ -11,10 +11,9 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Allocates up to `want` >= 1 blocks, and stores them downwards from `end`, the lowest address last. Returns their number, or 0 if memory is
- * refused. */
+/* Allocates up to `want` >= 1 blocks, and stores them downwards from `end`, the lowest last. Returns their number, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-/* Does the same with slabs of this class only, and neither adopts slabs nor joins blocks. */
+/* Allocates like hk_slab_heap_alloc(), but only from slabs of this class, without adopting slabs or joining blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 /* Frees blocks until the first one whose slab is not the owner's. Returns the number of freed blocks. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);

@@ -68,8 +68,7 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Entries of this value and above belong to heaps that the program creates. Their blocks are never a hit, and count as mixed. A slice keeps such an
- * entry after its heap has ended. */
+/* Entries from this value on belong to heaps that the program creates, even after their end. Their blocks are never a hit, and count as mixed. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
 /* The entry of the first slice of a large block whose heap has ended. */
@@ -103,7 +102,7 @@ enum hk_call {
 
 /* Ends the program with the message about a pointer that cannot be freed, resized or measured. */
 _Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p);
-/* Prints the same message, and returns. */
+/* Prints the message of hk_invalid_pointer(), and returns. */
 void hk_report_pointer(enum hk_call call, const char *fault, const void *p);
 /* Ends the program with a message about a size that cannot be that of the block. */
 _Noreturn void hk_invalid_size(enum hk_call call, size_t size, const void *block);

@@ -67,7 +67,7 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        /* stored first, because a page that is read before it is written costs two faults */
+        /* stored first; a page that is read before it is written costs two faults */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
@@ -163,7 +163,7 @@ void hk_thp_look(void)
 {
     char modes[64], size[32];
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    /* the mode in force stands in brackets, as in `always madvise [never]` */
+    /* the mode stands in brackets: `always madvise [never]` */
     const char *mode = says ? strchr(modes, '[') : NULL;
     bool never = mode != NULL && mode[1] == 'n';
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;

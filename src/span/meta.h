@@ -18,8 +18,7 @@ void *hk_meta_alloc(size_t size);
 void hk_meta_free(void *p, size_t size);
 /* Returns whole pages that the caller shares with no other data and keeps for good. Returns NULL if the system refuses memory. */
 void *hk_meta_pages(size_t size);
-/* Purges pages of hk_meta_pages, which then read as zeros until the caller writes to them. Returns false, and changes nothing, if the system
- * refuses. */
+/* Purges pages of hk_meta_pages. They read as zeros until the caller writes to them. Returns false, and changes nothing, if the system refuses. */
 bool hk_meta_rest(void *p, size_t size);
 /* Counts `size` purged bytes as in use again. The caller calls it before it writes to them. */
 void hk_meta_wake(size_t size);

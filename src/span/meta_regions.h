@@ -110,8 +110,7 @@ HK_ROOM bool hk_meta_more_pages(size_t size);
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);
-/* Takes `least` to `most` free lines from the fullest area that may have them, so that few areas are in use. Returns an empty range if none has
- * them. */
+/* Takes `least` to `most` free lines from the fullest area that may have them, so that few areas are in use. Returns an empty range if none has. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
 #endif

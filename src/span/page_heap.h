@@ -19,7 +19,7 @@
 void hk_page_heap_init(void);
 /* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
-/* Does the same. Sets *blank to true if all bytes of the span are zero, because no block has used them since the system provided the pages. */
+/* Allocates like hk_span_alloc(). Sets *blank to true if all bytes are zero, because no block used them since the system provided the pages. */
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* Frees a span of which `hollow` bytes are already purged. */
@@ -51,13 +51,12 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* These functions purge and unmap (purge.c). Slices cannot be allocated during their purge. A lock of its own is held for one system call at a
- * time. */
+/* These functions purge and unmap (purge.c). Slices cannot be allocated during their purge. The lock of purges is held for one system call each. */
 /* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if it is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the purged bytes. */
 size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Does the same without a delay, and waits for other purges. */
+/* Purges like hk_page_heap_purge_oldest() without a delay, and waits for other purges. */
 size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
 /* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Unmaps dirty slices only if `dirty_too`.
  * Returns the bytes of dirty slices that were unmapped. */

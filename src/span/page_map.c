@@ -22,7 +22,7 @@
 enum {
     LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
-    LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
+    LIMIT_PER_WINDOW = 16, /* the tables take at most 1/16 of a limit of the address space */
     CHUNKS_AT_ONCE = 32,   /* at least so many chunks are mapped at once */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,

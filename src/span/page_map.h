@@ -154,7 +154,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* Does the same for one address. If the system refuses memory, *table, a mapping of HK_PAGE_MAP_TABLE bytes, becomes the table, and then NULL. */
+/* Covers one address. If the system refuses memory, *table, a mapping of HK_PAGE_MAP_TABLE bytes, becomes its table, and *table becomes NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 /* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
