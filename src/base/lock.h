@@ -1,6 +1,6 @@
 /* Lock: a futex mutex with a rank.
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
- * Owns       which locks fork takes: the table of ranks, each with its locks.
+ * Owns       the table of ranks and their locks, which says which locks fork takes.
  * Threads    any.
  * Never      held over more than one call that gives memory back, so that no thread, fork included, waits for more. Over that one call, only these
  *            are held: the lock of purges, for which no allocation waits; the lock of slabs whose pages are purged; and the large lock, while the

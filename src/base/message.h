@@ -4,7 +4,7 @@
  *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; bytes that a terminal obeys, and bytes that are not
  *          UTF-8, are shown as \xNN
  * Stderr   descriptor 2 counts as stderr while it refers to the same file (device and inode) as at start. A program that closed it
- *          may have its database there now: unsolicited output is then dropped. Output that the program requests by a call goes
+ *          may have its database there now, so unsolicited output is then dropped. Output that the program requests by a call goes
  *          to the descriptor regardless, as with malloc_stats() of the C library.
  * Never    allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H

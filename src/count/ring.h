@@ -24,7 +24,7 @@ extern const struct hk_event_row hk_event_rows[HK_EVENTS];
 
 struct hk_event {
     _Atomic uint64_t xstamp; /* (number + 1) << 8 | kind; 0: empty, 1: being written */
-    _Atomic uint64_t xclock; /* ns */
+    _Atomic uint64_t xclock; /* in nanoseconds */
     _Atomic uint64_t xamount;
     _Atomic uintptr_t xaddress;
 };

@@ -4,8 +4,8 @@
  *                       ^                         |                                           |
  *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
- * Owns       the background thread's state, and HK_MODE_WAKE: whether one is wanted.
- * Invariant  the thread falls asleep only after a whole round that began in the state in a round: it has seen all memory that came free
+ * Owns       the background thread's state, and HK_MODE_WAKE, which is set while one is needed.
+ * Invariant  the thread falls asleep only after a whole round that began in the state `in a round`. So it has seen all memory that came free
  *            before; memory that comes free later wakes it.
  * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
 #ifndef HK_BACKGROUND_STATE_H

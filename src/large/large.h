@@ -1,7 +1,7 @@
 /* Large: blocks of more than 1 MiB, or aligned to more than 64 KiB. Each has a mapping of its own, cached for reuse when it is freed.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
- *   A mapping may be longer than its block by the factor large_fit. The rest is slack: realloc grows into it, a purge cuts it off.
+ *   A mapping may be longer than its block by the factor large_fit. The rest is slack, into which realloc grows, and which a purge cuts off.
  *
  * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.c.
  * Invariant  only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that

@@ -1,12 +1,12 @@
 /* Large state: the descriptors of large blocks, their mappings by address, their lists and totals, and their lock.
  *
- *   The extents are a treap: a search tree by address and a heap by a hash of it, some 2 log2 n deep in any order of insertion. They find the
+ *   The extents are a treap, which is a search tree by address and a heap by a hash of it, 2 log2 n deep in any order of insertion. They find the
  *   mappings that a range touches, because the page map knows only the first slices.
  *
  * Owns       struct hk_large, which the other files of the room change; `child` of the large blocks in the extents.
  * Invariant  the mappings do not overlap; `start` does not change while a block is in the extents.
  * Threads    the holder of the lock, except the fields that begin with x, and `d` and `requested` while the block is in use: its thread
- *            reads them without. */
+ *            reads them without the lock. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 

@@ -3,7 +3,7 @@
  *
  *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others: a reader that still holds it may see values of two
+ * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds it may see values of two
  *            policies, each in its range.
  * Invariant  every knob lies in its row's range.
  * Threads    read: any. Publish: one at a time. */

@@ -310,7 +310,7 @@ static void relist_abandoned(struct hk_slab *slab)
         hk_slab_release(slab);
 }
 
-/* Abandons a slab unless the survivor owns it. Reads only page map entries and bitmaps, because fork may have interrupted changes of lists. */
+/* Abandons a slab unless the survivor owns it. Does not read lists of other threads, because fork may have interrupted changes of them. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;

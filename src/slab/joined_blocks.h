@@ -4,9 +4,9 @@
  *   joined bits   . . x x . . x . .     the joined block at block 1 has three cells, the joined block at block 5 two
  *
  * Owns       the joined bits of slabs that hold joined blocks, and whether their page map entries are mixed.
- * Invariant  a block whose joined bit is set is live, and a part of the joined block before it: freed with it, never alone. The joined bits
- *            of a joined block do not change while it is live. While a slab holds joined blocks its page map entries are mixed: no free in it is
- *            a hit, and the size of a block is read here. Its plain extent is 0: each block freed in it is checked here.
+ * Invariant  a block whose joined bit is set is live, and a part of the joined block before it, with which it is freed. The joined bits
+ *            of a joined block do not change while it is live. While a slab holds joined blocks its page map entries are mixed, so no free in it is
+ *            a hit, and the size of a block is read here. Its plain extent is 0, so each block freed in it is checked here.
  * Threads    take, free: the slab's holder. cells, bytes: the thread that has the block.
  * Never      touches the blocks. */
 #ifndef HK_JOINED_BLOCKS_H

@@ -64,7 +64,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Makes the table visible to the fast path, unless every free is traced or tracked, because the slow path does that. */
+/* Shows the table to the fast path, unless every free is traced or tracked, because the fast path does neither. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);

@@ -4,8 +4,8 @@
  *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
  * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows if slabs evict each
- *            other. Blocks no longer in the table are marked: they cost no memory.
- * Invariant  at most `allowed` bytes of blocks wait, or one block: in all threads together about a 32nd of the footprint.
+ *            other. Blocks no longer in the table are marked, and cost no memory.
+ * Invariant  at most `allowed` bytes of blocks wait, or one block. In all threads together this is about a 32nd of the footprint.
  * Threads    the outbox: its thread only. hk_remote_free, hk_send: any. */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H

@@ -6,9 +6,9 @@
  *
  * Owns       the table of owners, and the lists and inboxes of each.
  * Invariant  a slab is in an inbox or a backlog only while it is marked as queued, and in one at most. The memory of an owner is never
- *            unmapped: a thread that holds a stale number finds a closed inbox and reads the slab's owner again; a slab whose holder
+ *            unmapped, so a thread that holds a stale number finds a closed inbox and reads the slab's owner again; a slab whose holder
  *            has changed since it was queued is sent on by the thread that takes it out.
- *            The pages of an owner without a thread may be purged: zeros are a closed owner.
+ *            The pages of an owner without a thread may be purged, because zeros mean a closed owner.
  * Threads    lists: the owner; if there is a background thread, both, under a lock. Inboxes: push any, lock-free; take, under a
  *            lock, the owner and threads that are short of blocks or purge memory. */
 #ifndef HK_OWNER_H
@@ -101,7 +101,7 @@ uint32_t hk_owner_next(uint32_t from);
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
 /* Takes up to `most` slabs of a class, chained by xnext, for the caller to drain. Some may have another holder by now. */
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
-/* Takes slabs from another thread's owner. Returns NULL if that owner has read the clock after `asleep_since`, or has no such slab. */
+/* Takes slabs for a thread that is short of blocks. Returns NULL if the owner has read the clock after `asleep_since`, or has no such slab. */
 struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
 /* Takes one slab, for a walk that visits each slab once and sends it back. Sets *last to true if the walk is complete. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);

@@ -6,7 +6,7 @@
  * Owns       the remote bits, the state and the queue's link of every slab.
  * Invariant  only the thread that set a bit to 0 has the block. QUEUED is set from the moment when a thread is about to queue the slab
  *            until the thread that took it out clears it. A slab is released only while all its blocks are free in it and its state is
- *            0: then no thread is still to count a block that was claimed already, or to queue the slab.
+ *            0, because no thread then still has to count a block that was already claimed, or to queue the slab.
  * Threads    mark, count, claim: any. collect: the slab's holder.
  * Never      touches the blocks. */
 #ifndef HK_REMOTE_H

@@ -6,10 +6,10 @@
  *                                  \------send------/
  *
  * Owns       a word for each block of the slabs that were made while the track is on: stage, call stack and thread of the free.
- * Invariant  a block's stage changes in one step, before its remote bit is set and after the bit was claimed: the thread that changes it
- *            has the block at that moment. Tracked slabs have no plain extent: each block that is freed in them is looked at.
+ * Invariant  a block's stage changes in one step, before its remote bit is set and after the bit was claimed, because the thread that changes it
+ *            has the block at that moment. Tracked slabs have no plain extent, so each block that is freed in them is checked.
  * Threads    any.
- * Never      touches the blocks. Off, it takes no memory, and no step of it runs. */
+ * Never      touches the blocks. If it is off, it takes no memory, and none of its steps runs. */
 #ifndef HK_REMOTE_TRACK_H
 #define HK_REMOTE_TRACK_H
 

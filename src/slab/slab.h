@@ -45,7 +45,7 @@ struct hk_slab {
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
-    uint16_t blank;       /* how many last blocks were never allocated and are zero; 0: unknown (up to 32 KiB) */
+    uint16_t blank;       /* number of last blocks that were never allocated, and are zero; 0: unknown */
     size_t plain_extent;  /* equal to `extent`, but 0 while the slab holds joined blocks or is tracked */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */

@@ -94,7 +94,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* the next sweep counts again */
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {

@@ -4,7 +4,7 @@
  *
  * Owns       the table of descriptors, in metadata that is never returned to the system; how a page map entry is packed; how ages are
  *            stored.
- * Invariant  a stale pointer leads to a descriptor: of something else by then, or unused, with a start of 0.
+ * Invariant  a stale pointer leads to a descriptor, which may describe something else by then, or be unused and have a start of 0.
  * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and large/large_state.h.
  * Never      reads a field beyond the head. */
 #ifndef HK_DESCRIPTOR_H

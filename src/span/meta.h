@@ -3,8 +3,8 @@
  *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB -> regions (meta_regions.h)
  *   pages -> regions
  *
- * Owns       no state of its own: meta_regions.h holds it.
- * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped: a stale pointer to it stays
+ * Owns       no state of its own, because meta_regions.h holds it.
+ * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped, so a stale pointer to it stays
  *            readable, and reads old data or zeros.
  * Threads    any (one lock, not held over the system calls of a purge). */
 #ifndef HK_META_H

@@ -1,8 +1,8 @@
 /* Page heap: allocates spans, runs of 1 to 32 slices.
  *
- *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n: the tightest fit
- *   by_age    -> chunks with dirty slices, the longest dirty first: the order of purges
- *   Dense and sparse spans lie in separate chunks: dense ones may stand on huge pages; a sparse one, of which the program may
+ *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n, which is the tightest fit
+ *   by_age    -> chunks with dirty slices, the longest dirty first, which is the order of purges
+ *   Dense and sparse spans lie in separate chunks, because dense ones may stand on huge pages. A sparse one, of which the program may
  *   touch only a few pages, would make whole huge pages resident.
  *
  * Owns       the free, dirty and aged slices of every chunk; the list of unmapped ones.

@@ -4,14 +4,14 @@
  *   chunks:            one for each 2 MiB: the state of its 32 slices (see page_heap.h), and the descriptor of each
  *
  *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
- *   mapped as the heap grows: a look-up is one subtraction and one compare.
+ *   mapped as the heap grows, so that a look-up is one subtraction and one compare.
  *   All other addresses (large blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
  *
  * Owns       the tables, the root, the place and the covered part of the window.
- * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
+ * Invariant  a page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered; once the window covers an address, its base
  *            never changes.
  * Threads    read: any. The holder of a slice writes its words; cover: any (a lock of its own). */
 #ifndef HK_PAGE_MAP_H
@@ -89,7 +89,7 @@ struct hk_window {
     size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
     struct hk_chunk *chunks; /* chunks, from the one at `base` on */
     size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
-    size_t marked;           /* bytes from `base` on whose marks may be written, if there is heap; only grows */
+    size_t marked;           /* bytes from `base` on whose marks may be written if heap lies there; only grows */
     _Atomic uint8_t *marks;  /* the mark at `base`; the marks of higher addresses lie below it */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
