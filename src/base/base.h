@@ -15,7 +15,7 @@
 #define HK_VERSION "unknown" /* the build defines it */
 #endif
 
-/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, it exports only hak_ names, beside another malloc. */
+/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, a program can use it beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif

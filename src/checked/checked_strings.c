@@ -1,7 +1,7 @@
 /* Defines the checked forms of strcpy, strncpy, strcat and similar functions. */
 #include "checked/checked.h"
 
-/* Returns strnlen(text, most). Ends the program if the block ends before the text does, and before `most` bytes. */
+/* Returns strnlen(text, most). Ends the program if neither the text nor `most` bytes from its start end within the block. */
 static size_t length(const char *call, const char *text, size_t most)
 {
     if (most == 0)

@@ -147,7 +147,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     struct hk_large_block *best = nearest_locked(bytes, align);
     if (best != NULL) {
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
-        if (!kept) /* a kept block teaches nothing about the purge delay */
+        if (!kept) /* a kept block tells nothing about the purge delay */
             hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
         hk_large_leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the block is in use again */

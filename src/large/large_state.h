@@ -94,7 +94,7 @@ extern struct hk_large {
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
     _Atomic bool xunnoted;  /* some mapping was modified while the lock was taken, so any block may be modified */
-    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
+    _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
     _Atomic size_t xon_huge_pages; /* number of blocks */
 } hk_large;
 

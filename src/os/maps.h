@@ -13,7 +13,7 @@ struct hk_lines {
     char bytes[512];
 };
 
-/* Returns false if the file cannot be opened. */
+/* Opens a file. Returns false if it cannot be opened. */
 bool hk_lines_open(struct hk_lines *lines, const char *path);
 /* Reads the next line, and cuts it off after size - 1 bytes. Returns false if there is no complete line any more. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);

@@ -129,7 +129,7 @@ int hk_os_parent_id(void);
 /* Installs a signal handler, which uses the alternate stack if the program has set one up. Returns true also if the handler is already installed, as
  * in a fork child. Returns false if the program handles the signal itself, or on failure. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
-/* Sends the signal again with its default action and the same siginfo. This takes effect after the handler, which must be the caller, returns. */
+/* Sends the signal again with its default action and the same siginfo. Its handler calls this. The action takes effect when the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
 /* Returns true if the system reports the calling thread as the only one of the process. Returns false also if the number is unknown. */
 bool hk_os_has_one_thread(void);

@@ -9,7 +9,7 @@ static struct class_abandoned {
     struct hk_lock lock;
     struct hk_list partial, commons;
     struct hk_walk sweep;
-    unsigned sweeps; /* the list that `sweep` walks along (list_at()) */
+    unsigned sweeps; /* number of the list along which `sweep` walks (list_at()) */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
 /* The lists of slabs with free blocks, by group and class. The pointer is NULL until the first group is used, because most programs use none. */

@@ -38,7 +38,7 @@ void hk_joined_recount(struct hk_slab *slab)
     note_mixed(slab, joined > 0);
 }
 
-/* Only the holder writes the bits. */
+/* Changes a joined bit. Needs no atomic change, because only the holder writes the bits. */
 static void flip_joined(struct hk_slab *slab, size_t index)
 {
     _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];

@@ -84,7 +84,7 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
 bool hk_owner_is_open(struct hk_owner *owner);
 /* Empties the lists and opens the inboxes, at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
-/* The numbers given so far are HK_FIRST_OWNER .. hk_owner_end() - 1. */
+/* Returns the number behind the last one given so far. The first one is HK_FIRST_OWNER. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
 /* Returns the flags of an owner whose number has been given. */

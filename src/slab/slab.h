@@ -204,7 +204,7 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 
 /* Ends the program, and names the call, if the address in a slab of medium blocks is not the start of a block, or if the block is free. */
 void hk_mark_check(enum hk_call call, const void *block);
-/* Clears the mark of a block that is freed, after hk_mark_check(). */
+/* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
 /* Assumes in a fork child that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
@@ -218,7 +218,7 @@ void hk_marks_assume(const struct hk_slab *slab);
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
 /* Frees the descriptor and the bitmaps of a slab. */
 void hk_slab_drop(struct hk_slab *slab);
-/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it, but only the holder the other functions. */
+/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it. The next functions are for the holder. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor of a slab. All its blocks must be free, and no thread may be about to count blocks or to queue the slab. */
 void hk_slab_release(struct hk_slab *slab);

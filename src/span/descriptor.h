@@ -42,7 +42,7 @@ void hk_descriptors_init(void);
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
 
-/* Visits all descriptors ever made, unused ones included. */
+/* Visits all descriptors that were ever made, also the unused ones. */
 typedef void hk_descriptor_visit(struct hk_descriptor *descriptor, void *context);
 void hk_descriptors_visit(hk_descriptor_visit *visit, void *context);
 
