@@ -15,18 +15,18 @@
 #define HK_VERSION "unknown" /* the build defines it */
 #endif
 
-/* 1 (default): the library also exports malloc and its family. 0: only the hak_ names, beside another malloc. */
+/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, a program can use it beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif
 
-/* initial-exec (default): two instructions, in a library that is loaded at the start. local-dynamic: for one that is opened later, which
- * finds little room for static thread-local storage in glibc, and none in musl. */
+/* With initial-exec (default), an access takes two instructions, but the library must be loaded at the start. local-dynamic is for a library that is
+ * opened later, because glibc then has little room for static thread-local storage, and musl has none. */
 #ifndef HK_TLS_MODEL
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM: for the files of one room only. Static in the unity build: the compiler then inlines it as it would a file's own. */
+/* HK_ROOM marks a function that only the files of one room use. In the unity build it is static, so that the compiler inlines it as in one file. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -34,7 +34,7 @@
 #endif
 
 #define HK_EXPORT __attribute__((visibility("default")))
-/* HK_REPLACES(type, name, parameters, own): exports `own` also under the C library's name. */
+/* HK_REPLACES(type, name, parameters, own) exports `own` also under the C library's name. */
 #ifdef __clang__
 #define HK_SAME_ATTRIBUTES(own)
 #else
@@ -46,20 +46,20 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* The same for a private name of glibc's. musl has functions of such names too: its own, for blocks that never leave it. */
+/* HK_REPLACES_IN_GLIBC is HK_REPLACES for a private name of glibc's. It does nothing in musl, which uses such names for functions of its own. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
 #define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
 #endif
-/* The same for a function that HAKMEM intercepts and forwards to the C library. Weak: a program may define its own. */
+/* HK_STANDS_BEFORE exports a function that HAKMEM intercepts and forwards to the C library. It is weak, because a program may define its own. */
 #if HK_OVERRIDE
 #define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
 #else
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* 1: libhakmem-hardened.so, which has the room `checked`. What HAKMEM itself copies passes by the checks; gcc's copies of structs too. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. HAKMEM's own copies, also gcc's of structs, are not checked. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -68,11 +68,11 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes) __asm__
 void *memmove(void *to, const void *from, size_t bytes) __asm__("hk_plain_move");
 void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #endif
-/* HK_CHECKED(type, own, parameters, name): declares `own`, which is exported as `name` and not under its own name. */
+/* HK_CHECKED(type, own, parameters, name) declares `own`, which is exported as `name` and not under its own name. */
 #define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
 
-/* HK_BY_JUMP return f(x): a tail call; f returns to our caller and sees our return address. gcc before 15 has no such
- * attribute, but makes tail calls if it can (-foptimize-sibling-calls); tests/process/check_jumps.py verifies it. */
+/* HK_BY_JUMP return f(x) is a tail call, so that f returns to the caller of this function and sees its return address. gcc before 15 has no such
+ * attribute, but makes tail calls if it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies it. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -82,8 +82,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f): the address of a function declared by HK_PROCESS below, loaded without a PLT, which would add a jump. clang merges two
- * declarations of one symbol and would call HAKMEM's definition: HK_FORGET hides the origin of the address. */
+/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. It is loaded without a PLT, which would add a jump. HK_FORGET hides the
+ * origin of the address, because clang merges two declarations of one symbol and would call HAKMEM's definition. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
@@ -96,23 +96,23 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
 #endif
-/* HK_PROCESS(type, own, parameters, name, known): declares `own` as the symbol `name` that the loader resolves for the process: HAKMEM's or the
- * program's own (cmake/process_malloc.list). Where HAKMEM does not export `name`, `own` is `known`. */
+/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function `name` that the process uses. The loader decides whether it is
+ * HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
 #if HK_OVERRIDE
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
 #else
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
 #endif
 
-/* The product of two 64-bit words. */
+/* An integer of this type can hold the product of two 64-bit words. */
 __extension__ typedef unsigned __int128 hk_wide;
 
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))
-/* Zeroed data that few programs touch: placed after all other data, so that touched data shares pages. */
+/* HK_COLD_DATA marks zeroed data that few programs touch. It is placed after all other data, so that the data that programs touch shares pages. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
-/* For a function that reads a word while other threads may write other bits of the word. */
+/* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of the word. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -122,34 +122,33 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* Hides the origin of x from the compiler, which then does not precompute in a register what each use gets for free in
- * its addressing mode. Costs no instruction. */
+/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute in a register what each use gets for free by its addressing. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
-/* A word that is written once, early: a plain load, which compilers fold into the instruction that uses it. With HK_READ_NO_EARLIER() after it, it
- * is an acquire load, as every load on x86-64 is; the thread sanitizer needs an atomic. */
+/* HK_LOAD_SETTLED reads a word that is written only once, early. The load is plain, so that compilers fold it into the instruction that uses the
+ * word. With HK_READ_NO_EARLIER() after it, it is an acquire load, as every load on x86-64 is. The thread sanitizer needs an atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
 #define HK_LOAD_SETTLED(x) (x)
 #endif
 
-/* A fence between accesses of which some are not atomic: a sequence of readings, of which one is believed if nothing changed. The thread
- * sanitizer knows no fences. */
+/* HK_FENCE is a fence between accesses of which some are not atomic. A reader reads several words, and uses them only if no writer has changed one of
+ * them in the meantime. The thread sanitizer does not know fences. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_FENCE(order) ((void)(order))
 #else
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* A compiler barrier: later reads do not move before it. Costs no instruction. On a processor that reorders reads (aarch64) it orders
- * nothing for other threads. Behind a settled word, a thread that has what the word is about (a block of the window, a
- * cache) has it by a synchronization that came after the word was written (docs/PROOFS.md). */
+/* HK_READ_NO_EARLIER is a compiler barrier, so that the compiler does not move later reads before it. It costs no instruction. On a processor that
+ * reorders reads (aarch64) it orders nothing for other threads. After a settled word this suffices, because a thread gets a block of the window, or a
+ * cache, only by a synchronization that comes after the write of the word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS: one instruction loads or stores two adjacent words, and compilers do not find that by themselves if a branch lies in
- * between. HK_FOR_PAIRS(a, b, c, d) puts fields into the order in which the hit path needs two at a time. HK_NEAR: the address of a
- * variable that is HK_PAGE_ALIGNED takes one instruction instead of two. */
+/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Compilers do not combine two accesses if a branch lies between them.
+ * HK_FOR_PAIRS(a, b, c, d) puts fields into the order in which the hit path needs two at a time. HK_NEAR gets the address of a variable that is
+ * aligned to HK_NEAR_ALIGN, by one instruction instead of two. */
 #if defined(__aarch64__)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
@@ -183,13 +182,13 @@ struct hk_pair {
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 
-/* Loads two adjacent words with no branch in between: clang finds the pair itself, and an operand of assembly with an offset would cost it
- * an instruction. */
+/* HK_LOAD_BOTH loads two adjacent words that no branch separates. It is plain C for clang, which combines the two loads, and which would need one
+ * more instruction for an assembly operand with an offset. */
 #ifndef HK_LOAD_BOTH
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
 #endif
 
-/* Goes to the label unless n < bound and x != y: one branch, which clang makes two of by itself. */
+/* Goes to the label unless n < bound and x != y. This takes one branch, but clang would make two of it, so there is assembly above. */
 #ifndef HK_UNLESS_BELOW_AND_UNLIKE
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
     do {                                                                                                               \
@@ -198,15 +197,14 @@ struct hk_pair {
     } while (0)
 #endif
 
-/* Addresses of user memory without a hint to the system. aarch64 has larger ones for those who ask for them. */
+/* HK_USER_ADDRESS_BITS is the size of the addresses that the system chooses for user memory. On aarch64, a program may request larger ones. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #else
 #define HK_USER_ADDRESS_BITS 47
 #endif
 
-/* The address without the tag that a program may have put into its top byte (top byte ignore, memory tagging), where the processor
- * ignores that byte. */
+/* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
 #if defined(__aarch64__)
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
 #else
@@ -218,12 +216,12 @@ struct hk_pair {
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #elif defined(__aarch64__)
 #define HK_SPIN_HINT()                                                                                                 \
-    __asm__ volatile("isb" ::: "memory") /* yield does nothing on most of them; this takes as long as a pause */
+    __asm__ volatile("isb" ::: "memory") /* on most processors yield does nothing; isb takes as long as a pause */
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif
 
-/* Keeps x in the result register, so that returning it needs no move. */
+/* HK_AS_RESULT keeps x in the result register, so that returning it needs no move. */
 #if defined(__x86_64__)
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #else

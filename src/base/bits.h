@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the register. */
+/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add a clear and a sign extension to the builtin. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -18,7 +18,7 @@ HK_INLINE size_t hk_lowest_bit(uint64_t x)
 }
 
 HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-/* Computed in parallel: for baseline x86-64, compilers call a function of their runtime library for the builtin. */
+/* Returns the number of set bits. Does not use the builtin, because compilers for baseline x86-64 call a function of their runtime library for it. */
 HK_INLINE unsigned hk_popcount64(uint64_t x)
 {
     x -= x >> 1 & UINT64_MAX / 3;
@@ -46,10 +46,10 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
     return !was_set;
 }
 
-/* The n lowest bits; n is in 0..32. */
+/* Returns a word whose n lowest bits are set. n is in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
-/* Returns a word in which bit i is set if x has n consecutive ones from bit i upward; n >= 1. */
+/* Returns a word in which bit i is set if x has n consecutive ones from bit i upward. n is at least 1. */
 HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
 {
     for (unsigned have = 1; have < n && x != 0;) {
@@ -60,7 +60,7 @@ HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
     return x;
 }
 
-/* The length of the longest run of ones in x. */
+/* Returns the length of the longest run of ones in x. */
 HK_INLINE unsigned hk_longest_run32(uint32_t x)
 {
     unsigned n = 0;
@@ -68,11 +68,10 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-/* The next of a sequence of random numbers; the upper bits are the better ones. */
+/* Returns the number that follows `random` in a sequence of random numbers. The upper bits are the better ones. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 
-/* Number: parses a decimal number at the start of a text. */
-/* Returns UINT64_MAX if the text does not begin with a digit. */
+/* Returns the decimal number at the start of a text, or UINT64_MAX if the text does not begin with a digit. */
 HK_INLINE uint64_t hk_number_in(const char *text)
 {
     uint64_t value = 0;
@@ -83,7 +82,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array of rows that has the best ones first and room for `most`. Returns the new number of rows. */
+/* Inserts a row into an array that has the best rows first and room for `most`. Drops the worst row if it is full. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

@@ -1,4 +1,4 @@
-/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer than the work. */
+/* Inline copy: copies and zeroes short runs of 16-byte units (quanta) inline, because a call of the C library would take longer than the work. */
 #ifndef HK_INLINE_COPY_H
 #define HK_INLINE_COPY_H
 
@@ -9,7 +9,7 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is needed. */
+/* Copies pairs of quanta, one counted from the start and one from the end. 1, 2, 4 or 8 pairs, which may overlap, cover any short run. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {
@@ -26,11 +26,11 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
     for (long i = first; i < end; i++)
         at[i] = last[-i] = (hk_quantum){0};
 }
-/* The offset of the last quantum. */
+/* Returns the offset of the last quantum. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
 
-/* Both pointers are multiples of 16. Reads and writes up to 15 bytes beyond `bytes`, and 16 bytes for 0. */
+/* Copies between two addresses that are multiples of 16. Reads and writes up to 15 bytes beyond `bytes`, and 16 bytes if `bytes` is 0. */
 HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
@@ -50,7 +50,7 @@ HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
         hk_copy_pairs(to, last_to, from, last_from, 4, 8);
 }
 
-/* Returns `at`, as memset does, so that the caller can make a tail call. */
+/* Zeroes as many bytes as hk_inline_copy would write. Returns `at`, as memset does, so that the caller can make a tail call. */
 HK_INLINE void *hk_inline_zero(void *at, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
@@ -68,7 +68,7 @@ HK_INLINE void *hk_inline_zero(void *at, size_t bytes)
     return at;
 }
 
-/* `at` is a multiple of 16, bytes too. */
+/* Returns true if all bytes are zero. `at` and `bytes` are multiples of 16, and `bytes` is not 0. */
 HK_INLINE bool hk_is_zero(const char *at, size_t bytes)
 {
     const hk_quantum *quanta = (const void *)at;

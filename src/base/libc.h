@@ -1,9 +1,9 @@
 /* Libc: types of glibc's introspection (mallinfo, mallopt) that musl lacks, and mallinfo2 that glibc before 2.33 lacks. HAKMEM exports these
- * functions there too: programs that were built for a newer glibc, or run on musl by compatibility libraries, find answers. */
+ * functions there too, because a program may be built for a newer glibc, or run on musl by compatibility libraries. */
 #ifndef HK_LIBC_H
 #define HK_LIBC_H
 
-/* The header's own declarations, if it has any, get another name: no macro tells whether it has them. */
+/* Gives mallinfo2 another name in the header, because the header may declare it, and no macro tells whether it does. */
 #define mallinfo2 hk_mallinfo2_of_libc
 #include <malloc.h>
 #undef mallinfo2

@@ -14,7 +14,7 @@ struct hk_list {
 
 HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
-/* Reads without the list's lock: the result may be stale. */
+/* Returns true if the list is empty. Reads without the list's lock, so the result may be outdated. */
 HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)
 {
     return __atomic_load_n(&list->head.next, __ATOMIC_RELAXED) == &list->head;
@@ -44,13 +44,13 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next = link->prev = NULL;
 }
 
-/* An interruptible walk along a list. Code that changes the list in the meantime must update the walk. */
+/* The position of a walk along a list. The walk can be interrupted. Code that changes the list in the meantime must update the position. */
 struct hk_walk {
     struct hk_link *at; /* the next link to visit; NULL: none */
-    unsigned within;    /* progress within it; 0: not begun */
+    unsigned within;    /* progress within that link; 0: not begun */
 };
 
-/* Removes a link that may be the walk's current position. */
+/* Removes a link. If the walk is at this link, the walk goes on to the next one. */
 HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
 {
     if (walk->at == link) {

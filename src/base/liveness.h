@@ -1,10 +1,10 @@
-/* Liveness: tells whether the thread that took the mutex still runs. A robust mutex that its thread never
- * releases: the kernel marks it when the thread ends, in any way. Costs nothing while the thread runs.
+/* Liveness: tells whether the thread that took the mutex still runs. The thread holds a robust mutex
+ * until it ends, and the kernel marks the mutex when the thread ends, in any way. This costs nothing while the thread runs.
  *
  *   take -> held -> drop                        the thread ends normally
  *            \-> lost, reported once -> drop    the thread ended without its destructors
  *
- * Invariant  lost is true only for a thread that has ended. The only thread of a process takes none: the process ends with it.
+ * Invariant  lost is true only for a thread that has ended. The only thread of a process takes no mutex, because the process ends with the thread.
  * Threads    take, renew: the thread itself. drop, lost: any, one at a time (the caller's lock). forget: a fork child's only thread. */
 #ifndef HK_LIVENESS_H
 #define HK_LIVENESS_H
@@ -17,14 +17,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the only thread: asks the C library, or the system if the C library does not know (musl). False if neither knows. */
+/* Returns true if this is the process's only thread. Asks the C library, or the system if the library (musl) does not know. False: neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
-/* Returns true once if the thread has ended; the caller must then drop the mutex. */
+/* Returns true once if the thread has ended. The caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* In a fork child. renew: for the thread that forked, whose thread id has changed. forget: for threads that the child lacks. */
+/* A fork child calls these: renew for the thread that forked, because its thread id has changed, forget for the threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

@@ -1,6 +1,6 @@
 /* Lock: a futex mutex with a rank.
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
- * Owns       which locks fork takes: the table of ranks, each with its locks.
+ * Owns       the table of ranks and their locks, which says which locks fork takes.
  * Threads    any.
  * Never      held over more than one call that gives memory back, so that no thread, fork included, waits for more. Over that one call, only these
  *            are held: the lock of purges, for which no allocation waits; the lock of slabs whose pages are purged; and the large lock, while the
@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* The lock order; fork takes them from top to bottom. */
+/* The ranks in the lock order. fork takes locks from top to bottom. */
 enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,
@@ -20,8 +20,7 @@ enum hk_rank {
 
 struct hk_lock {
     _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
-    enum hk_rank
-        rank; /* HK_DEBUG only: without a rank, a structure with a lock is zero, and takes no room in the file */
+    enum hk_rank rank; /* set in debug builds only, because a structure that is all zero takes no room in the file */
 };
 
 #define HK_LOCK_INIT(r)                                                                                                \
@@ -29,17 +28,17 @@ struct hk_lock {
         .xstate = 0, .rank = HK_DEBUG ? (r) : HK_RANK_NONE                                                             \
     }
 
-/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting), perhaps with locks held, so that a handler of SIGABRT
- * that allocates can write its report. */
+/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting), because the aborting thread may hold it, and a
+ * handler of SIGABRT that allocates must be able to write its report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* Always false without HK_DEBUG. */
+/* Returns true if this thread holds a lock of that rank. Always returns false without HK_DEBUG. */
 bool hk_lock_is_held(enum hk_rank rank);
-/* Returns true if this thread holds no lock of a later rank. Always true without HK_DEBUG. */
+/* Returns true if this thread holds no lock of a later rank. Always returns true without HK_DEBUG. */
 bool hk_lock_is_in_order(enum hk_rank rank);
-/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. HK_DEBUG only. */
+/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. Returns 0 without HK_DEBUG. */
 uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
@@ -65,35 +64,35 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* Unlocks, for a caller that takes the lock again at once, many times: pauses after the wake-up, because the waiter would find the lock taken
- * again otherwise. */
+/* Unlocks, and pauses if another thread waits for the lock. It is for a caller that takes the lock again at once, many times. Without the pause, the
+ * waiting thread would find the lock taken again. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
-/* The locks of a rank that fork takes: the first, and `more`, each `stride` bytes behind the one before. */
+/* The locks of a rank that fork takes. Behind `first` there are `more` locks, at distances of `stride` bytes. */
 struct hk_rank_locks {
     struct hk_lock *first;
     uint32_t more, stride;
 };
 extern struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
-/* Registers the only lock of its rank for fork, before a thread that has used the lock can fork. */
+/* Registers the only lock of its rank, so that fork takes it. The caller does this before a thread that has used the lock can fork. */
 HK_INLINE void hk_lock_register(enum hk_rank rank, struct hk_lock *lock) { hk_rank_locks[rank].first = lock; }
-/* Registers `more` locks besides, if the first one is the first of an array. */
+/* Registers `more` further locks of the array whose first lock is already registered. */
 HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t stride)
 {
     hk_rank_locks[rank].stride = (uint32_t)stride;
     hk_rank_locks[rank].more = more;
 }
 
-/* Called around a fork by the thread that forks. Takes all registered locks from top to bottom. Drops them from bottom to top in the parent. Resets
- * them in the child, whose only thread holds them, and in which no thread waits. */
+/* The thread that forks calls these around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops them from
+ * bottom to top. In the child, reset_all makes them free, because its only thread holds them, and no thread waits. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-/* Waits until the lock is free for a moment, a tenth of a second or two at most. Returns false if it never is: this thread may hold the lock, as in a
- * signal handler. */
+/* Waits until the lock is free for a moment, but no longer than a tenth of a second or two. Returns false if the lock never was free, perhaps because
+ * this thread itself holds it, as in a signal handler. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
-/* Does the same for all locks that fork takes. */
+/* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of them never was free. */
 bool hk_locks_come_free(void);
 
 #endif

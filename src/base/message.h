@@ -1,10 +1,10 @@
-/* Message: formats text without malloc; the only writer to stderr. A bounded buffer on the caller's stack, formatted by a subset of
- * printf and written to a file descriptor when full and at flush.
+/* Message: formats text without malloc, and is the only writer to stderr. A subset of printf fills a buffer of fixed size on the caller's
+ * stack, which is written to a file descriptor when it is full and at flush.
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
  *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; bytes that a terminal obeys, and bytes that are not
  *          UTF-8, are shown as \xNN
  * Stderr   descriptor 2 counts as stderr while it refers to the same file (device and inode) as at start. A program that closed it
- *          may have its database there now: unsolicited output is then dropped. Output that the program requests by a call goes
+ *          may have its database there now, so unsolicited output is then dropped. Output that the program requests by a call goes
  *          to the descriptor regardless, as with malloc_stats() of the C library.
  * Never    allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H
@@ -12,25 +12,25 @@
 
 #include "base/base.h"
 
-/* The texts of messages.def. An array is a format that the compiler checks, and needs no relocation. */
+/* The texts of messages.def. They are arrays, because the compiler checks an array as a format, and an array needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
 
 enum {
     HK_NOWHERE = -1,
     HK_STDERR = 2,
-    HK_STDERR_ASKED_FOR = -2, /* descriptor 2 regardless of its target */
+    HK_STDERR_ASKED_FOR = -2, /* descriptor 2, whatever it refers to */
 };
 
-/* Records the identity of stderr: at start, before the first line. */
+/* Stores which file stderr is. Called at the start, before the first line is printed. */
 void hk_stderr_begin(void);
-/* True while descriptor 2 still refers to the recorded file. */
+/* Returns true while descriptor 2 still refers to the stored file. */
 bool hk_stderr_is_there(void);
-/* The only function that writes output. */
+/* Writes bytes to a descriptor. All output of HAKMEM passes through this function. */
 void hk_put(int fd, const void *bytes, size_t size);
 
 struct hk_text {
-    int fd; /* HK_NOWHERE: keep what fits, drop the rest */
+    int fd; /* HK_NOWHERE: what does not fit is dropped */
     size_t used;
     char bytes[1024];
 };
@@ -43,20 +43,20 @@ HK_INLINE void hk_text_init(struct hk_text *text, int fd)
 
 void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hk_text_flush(struct hk_text *text);
-/* Returns the bytes of the UTF-8 character that begins here; 0 if none does. */
+/* Returns the number of bytes of the UTF-8 character that begins at s, or 0 if none begins there. */
 size_t hk_utf8_bytes(const char *s);
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
-/* Called after the line, if not NULL: what else there is to say. */
+/* A function that prints more after the line of hk_fatal. NULL: there is nothing more to print. */
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
 
-/* Checked in debug builds only, compiled in all. */
+/* Aborts if x is false. Only debug builds check x, but all builds compile it. */
 #define hk_assert(x)                                                                                                   \
     do {                                                                                                               \
         if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \

@@ -1,4 +1,5 @@
-/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb: a no-op instruction and an ELF note with its address. Absent if <sys/sdt.h> was missing at build time.
+/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb. Each is a no-op instruction, and an ELF note with its address. There are none if
+ * <sys/sdt.h> was missing at build time.
  * Threads  any. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
@@ -9,7 +10,7 @@
 #endif
 #endif
 
-/* weight: the bytes of allocations that this sample represents. */
+/* `weight` is the number of allocated bytes that this sample represents. */
 #if defined(DTRACE_PROBE3)
 #define HK_PROBE_ALLOC(block, size, weight) DTRACE_PROBE3(otel_memory, alloc, block, size, weight)
 #define HK_PROBE_FREE(block) DTRACE_PROBE1(otel_memory, free, block)

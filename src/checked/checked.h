@@ -19,9 +19,9 @@ typedef void *hk_set_call(void *to, int value, size_t bytes);
 typedef size_t hk_length_call(const char *text);
 typedef size_t hk_length_to_call(const char *text, size_t most);
 
-/* The C library's own functions: NULL until the constructor has run. Until then, the loader relocates and IFUNC resolvers run, and loops copy
- * byte by byte. memmove serves memcpy too, because the older one of the C library's two versions of memcpy copies overlapping ranges
- * correctly, and programs that bind to it may depend on that. */
+/* The C library's own functions. They are NULL until the constructor has run. Before that, while the loader relocates and IFUNC resolvers run, loops
+ * copy byte by byte. memcpy calls memmove too, because the older of the C library's two versions of memcpy copies overlapping ranges correctly, and
+ * programs that bind to that version may depend on this. */
 extern struct hk_plain {
     _Atomic(hk_move_call *) xmove;
     _Atomic(hk_set_call *) xset;
@@ -47,9 +47,9 @@ size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };
 
-/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function in the line. */
+/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function for the message. */
 void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
-/* Returns the bytes from `at` to the end of its block; SIZE_MAX if that is unknown. Ends the program if none can be read. */
+/* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
 size_t hk_examine_room(const char *call, const void *at);
 
 HK_INLINE bool hk_may_copy(const void *to, const void *from, size_t bytes)
@@ -57,9 +57,9 @@ HK_INLINE bool hk_may_copy(const void *to, const void *from, size_t bytes)
     return bytes <= hk_bounds_room((uintptr_t)to) && bytes <= hk_bounds_room((uintptr_t)from);
 }
 
-/* Writes a line and ends the program, for a copy that is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
+/* Writes a line and ends the program. Called if a copy is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
 HK_COLD _Noreturn void hk_refuse_fortified(void);
-/* Returns the size of a copy into an object of `most` bytes. */
+/* Returns `bytes`, the size of a copy into an object of `most` bytes. Ends the program if the copy is larger than the object. */
 HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
 {
     if (HK_UNLIKELY(bytes > most))
@@ -67,7 +67,7 @@ HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
     return bytes;
 }
 
-/* HK_CHECKED(type, own, parameters, name): declares `own`, exported as `name`. */
+/* HK_CHECKED(type, own, parameters, name) declares `own`, which the library exports as `name`. */
 HK_CHECKED(void *, hk_checked_memcpy, (void *to, const void *from, size_t bytes), memcpy)
 HK_CHECKED(void *, hk_checked_memmove, (void *to, const void *from, size_t bytes), memmove)
 HK_CHECKED(void *, hk_checked_mempcpy, (void *to, const void *from, size_t bytes), mempcpy)

@@ -1,4 +1,4 @@
-/* The checked forms of memcpy, memmove, memset and their like. */
+/* Defines the checked forms of memcpy, memmove, memset and similar functions. */
 #include "checked/checked.h"
 #include <stdlib.h>
 

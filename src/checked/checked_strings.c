@@ -1,7 +1,7 @@
-/* The checked forms of strcpy, strncpy, strcat and their like. */
+/* Defines the checked forms of strcpy, strncpy, strcat and similar functions. */
 #include "checked/checked.h"
 
-/* Returns strnlen(text, most). Ends the program if the text has no end within its block, and `most` is more than the block has. */
+/* Returns strnlen(text, most). Ends the program if neither the text nor `most` bytes from its start end within the block. */
 static size_t length(const char *call, const char *text, size_t most)
 {
     if (most == 0)
@@ -18,7 +18,7 @@ static size_t length(const char *call, const char *text, size_t most)
     return hk_plain_length(text, most);
 }
 
-/* Copies a string with its end; returns the place of the end. */
+/* Copies a string with its terminating zero. Returns the address of the zero in the copy. */
 static char *copy(const char *call, char *to, const char *from, size_t most)
 {
     size_t found = length(call, from, SIZE_MAX);
@@ -29,7 +29,7 @@ static char *copy(const char *call, char *to, const char *from, size_t most)
     return (char *)hk_plain_mover()(to, from, found + 1) + found;
 }
 
-/* Copies a string of up to `bytes` bytes and fills the rest with zeros; returns the place of the first of these. */
+/* Copies a string of up to `bytes` bytes and fills the rest with zeros. Returns the address behind the copied string. */
 static char *copy_padded(const char *call, char *to, const char *from, size_t bytes)
 {
     size_t found = length(call, from, bytes);

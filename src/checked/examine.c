@@ -1,4 +1,4 @@
-/* Ends the program if a copy leaves the block that the copy begins in, or touches free memory of the heap. */
+/* Ends the program if a copy leaves the block in which it begins, or touches free memory of the heap. */
 #include "checked/checked.h"
 
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
@@ -18,7 +18,7 @@ static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying acce
     hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
 }
 
-/* Ends the program if a range that begins in memory that is not HAKMEM's ends in a block. */
+/* Ends the program if a range begins in memory that is not HAKMEM's, but ends in a block. */
 static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                          const struct hk_bounds *gap)
 {

@@ -6,7 +6,7 @@
 
 struct hk_plain hk_plain;
 
-/* volatile, because the compiler would turn these loops into calls of the very functions that they replace. */
+/* Copies byte by byte. Uses volatile, because the compiler would turn these loops into calls of the very functions that they replace. */
 void *hk_move_by_bytes(void *to, const void *from, size_t bytes)
 {
     volatile char *at = to;
@@ -46,14 +46,14 @@ size_t hk_plain_length(const char *text, size_t most)
     return HK_LIKELY(length_to != NULL) ? length_to(text, most) : length_by_bytes(text, most);
 }
 
-/* What HAKMEM itself copies is not checked: base/base.h gives its memcpy, memmove and memset these names. */
+/* HAKMEM's own calls of memcpy, memmove and memset are not checked, because base/base.h gives them these names. */
 void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* Runs at the start, because dlsym takes the loader's lock and may allocate, and so must not run within a copy. */
+/* Runs at the start, because dlsym takes the loader's lock and may allocate, so a copy must not call it. */
 __attribute__((constructor)) static void find_plain(void)
 {
     hk_store_release(hk_plain.xmove, (hk_move_call *)next_named("memmove"));

@@ -16,19 +16,19 @@ struct hk_countdown {
     uint64_t random; /* 0: not begun */
 };
 
-/* Begins the first gap. Optional: otherwise the first gap begins with the first bytes and a seed from the clock. */
+/* Begins the first gap. The call is optional. Without it, the first gap begins with the first bytes, and the seed comes from the clock. */
 void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t mean);
 
-/* Counts down. True if a gap may end within these bytes: hk_countdown_picks decides. */
+/* Counts bytes down. Returns true if the gap may end within these bytes; hk_countdown_picks then decides. */
 HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t bytes)
 {
     countdown->left -= (int64_t)bytes;
     return countdown->left < 0;
 }
 
-/* Returns true if a gap ended; the next one begins after these bytes. */
+/* Returns true if the gap has ended, and then begins the next one. */
 bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean);
-/* The bytes of allocations that a picked block of `size` represents. */
+/* Returns the number of allocated bytes that a picked block of `size` represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);
 
 #endif

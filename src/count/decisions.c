@@ -8,7 +8,7 @@ const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #include "count/decisions.def"
 };
 
-/* The place of a number is free when xturn is twice the number of completed rounds, and filled when it is one more. */
+/* A place of the ring. In round n of the ring, which counts from 0, it is free if xturn is 2n, and filled if xturn is 2n + 1. */
 static struct place {
     _Atomic uint64_t xturn;
     uint64_t word[WORDS];
@@ -18,7 +18,7 @@ static uint64_t next_taken;
 
 static struct place *place_of(uint64_t number) { return &places[number % HK_DECISIONS_HELD]; }
 
-/* Turns start at zero, the value of untouched memory. */
+/* Returns the turn at which the place of a number is free. Turns start at 0, because untouched memory is 0. */
 static uint64_t turn_of(uint64_t number) { return number / HK_DECISIONS_HELD * 2; }
 
 void hk_decision_note(const struct hk_decision *decision)

@@ -17,7 +17,7 @@ enum hk_decision_kind {
     HK_DECISION_KINDS
 };
 
-/* Arrays of text, not pointers, which would need relocation at each start. */
+/* The texts are arrays, because pointers would need relocation at each start. */
 struct hk_decision_row {
     char who[12], what[24], unit[12], why[160];
     char seen[3][20];
@@ -36,9 +36,9 @@ struct hk_decision {
 enum { HK_DECISIONS_HELD = 256 };
 
 void hk_decision_note(const struct hk_decision *decision);
-/* Returns false if the ring is empty. */
+/* Takes the oldest decision out of the ring. Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* In a fork child: drops pending decisions, which the parent logs, and those that lost threads were writing. */
+/* Drops pending decisions in a fork child, because the parent logs them, and decisions that threads missing in the child were writing. */
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);

@@ -24,7 +24,7 @@ extern const struct hk_event_row hk_event_rows[HK_EVENTS];
 
 struct hk_event {
     _Atomic uint64_t xstamp; /* (number + 1) << 8 | kind; 0: empty, 1: being written */
-    _Atomic uint64_t xclock; /* ns */
+    _Atomic uint64_t xclock; /* in nanoseconds */
     _Atomic uint64_t xamount;
     _Atomic uintptr_t xaddress;
 };
@@ -35,18 +35,18 @@ struct hk_ring {
     _Atomic uint64_t xnext;
 };
 
-/* A reader's copy of an event. */
+/* The copy of an event that hk_ring_read passes to `visit`. */
 struct hk_event_seen {
     enum hk_event_kind kind;
     uint64_t clock_ns, amount;
     uintptr_t address;
 };
 
-extern struct hk_ring hk_ring_shared; /* for events of no particular thread, or of a thread without a tcache */
+extern struct hk_ring hk_ring_shared; /* holds events of no particular thread, or of a thread without a tcache */
 
-/* Rounds up to a power of two. */
+/* Returns `wanted`, rounded up to a power of two. */
 size_t hk_ring_size(size_t wanted);
-/* `events` is zeroed memory for `size` events; the ring keeps it. */
+/* Begins recording into `events`, which is zeroed memory for `size` events. The ring keeps the memory. */
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);
 
 void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, uint64_t amount, uintptr_t address);

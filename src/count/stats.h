@@ -29,16 +29,16 @@ struct hk_thread_counts {
 
 extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 
-/* Owner only: a plain add to a value that other threads may read. */
+/* Adds n to a counter of the calling thread, which other threads may read. The addition is not atomic, because only the owner adds. */
 #define HK_COUNT_THREAD(counts, name, n)                                                                               \
     hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
 #define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
 
-/* Arrays of text, not pointers, which would need relocation at each start, and a page of memory. */
+/* The texts are arrays, because pointers would need relocation at each start, and a page of memory. */
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
     bool per_thread;
-    unsigned index; /* into the thread counts or the global ones */
+    unsigned index; /* the counter's index among the thread counts or the global ones */
 };
 
 enum hk_stat_number {
@@ -48,21 +48,21 @@ enum hk_stat_number {
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
-/* Reuse: how long memory lies idle before it is reused, whether it stayed resident or was purged. Any thread, relaxed. */
-/* Span b counts memory reused within HK_REUSE_SHORTEST << b milliseconds; the last span, all memory reused later. */
+/* Reuse: counts how long memory lies idle before it is reused, whether it stayed resident or was purged. Threads  any, by relaxed accesses. */
+/* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds. The last span counts all memory that is reused later. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
     _Atomic uint64_t xnow_ms
-        HK_ALIGNED(HK_CACHE_LINE);                     /* set by the last tick of any thread; read by every slow call */
+        HK_ALIGNED(HK_CACHE_LINE); /* the time of the last tick of any thread; every slow call reads it */
     _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE); /* total bytes that have become idle */
-    _Atomic uint64_t xback[HK_REUSE_SPANS];            /* those of them that were reused */
+    _Atomic uint64_t xback[HK_REUSE_SPANS];            /* idle bytes that were reused, by span */
 };
 extern struct hk_reuse hk_reuse;
 
 HK_INLINE uint64_t hk_reuse_span_ms(unsigned span) { return (uint64_t)HK_REUSE_SHORTEST << span; }
 HK_INLINE uint64_t hk_reuse_now(void) { return hk_load(hk_reuse.xnow_ms); }
-/* Keeps time monotonic: the thread that read the clock first may store last. */
+/* Stores the time unless a later one is stored, because the thread that read the clock first may store last. */
 HK_INLINE void hk_reuse_saw(uint64_t now_ms)
 {
     if (now_ms > hk_reuse_now())

@@ -27,14 +27,16 @@ bool hk_background_is_worth(size_t footprint)
     return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* A thread in a round needs no wake-up: it checks the state before it sleeps. It may fall asleep between the two changes, so their order matters. */
+/* A thread in a round needs no wake-up, because it checks the state before it sleeps. It may fall asleep between the changes, so their order
+ * matters. */
 void hk_background_force(void)
 {
     if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))
         hk_os.futex_wake(&hk_background_state, 1);
 }
 
-/* Frees the memory first, reads the state second; hk_background_before_round() changes the state first, and the round reads second. */
+/* The caller frees memory before this function reads the state. hk_background_before_round() changes the state before the round looks for memory. So
+ * the round sees the memory, or this function sees that the round has begun and requests another one. */
 void hk_background_notify(size_t footprint)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -60,7 +62,7 @@ bool hk_background_before_round(void)
     return notified;
 }
 
-/* A notification changes the state without a wake-up: the thread rests on. */
+/* A notification does not end the rest, because it changes the state without a wake-up. */
 void hk_background_rest(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;

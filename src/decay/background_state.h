@@ -4,8 +4,8 @@
  *                       ^                         |                                           |
  *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
- * Owns       the background thread's state, and HK_MODE_WAKE: whether one is wanted.
- * Invariant  the thread falls asleep only after a whole round that began in the state in a round: it has seen all memory that came free
+ * Owns       the background thread's state, and HK_MODE_WAKE, which is set while one is needed.
+ * Invariant  the thread falls asleep only after a whole round that began in the state `in a round`. So it has seen all memory that came free
  *            before; memory that comes free later wakes it.
  * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
 #ifndef HK_BACKGROUND_STATE_H
@@ -22,19 +22,19 @@ enum hk_background_states {
 };
 extern _Atomic uint32_t hk_background_state;
 
-/* Called when the background thread begins, and when it has ended. */
+/* begin is called when the background thread begins, and end when it has ended. */
 void hk_background_state_begin(void);
 void hk_background_state_end(void);
-/* Called when blocks came free in a heap with this footprint. */
+/* Tells the background thread that blocks were freed in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
 /* Returns true if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
 /* Wakes the thread for another round, whatever the footprint. */
 void hk_background_force(void);
-/* Ends the thread, as soon as it can. */
+/* Makes the thread end as soon as it can. */
 void hk_background_leave(void);
 
-/* True while the thread purges idle memory: the other threads need not. */
+/* Returns true while the background thread purges idle memory, so that the other threads need not. */
 HK_INLINE bool hk_background_works(void)
 {
     uint32_t state = hk_load(hk_background_state);
@@ -42,11 +42,11 @@ HK_INLINE bool hk_background_works(void)
 }
 HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
 
-/* Called by the background thread before a round. Returns true if it was notified since the round before. */
+/* The background thread calls this before a round. Returns true if it was notified since the previous round. */
 bool hk_background_before_round(void);
-/* Called by the background thread: rests that long, or until it has to leave. */
+/* The background thread calls this to rest for `ms` milliseconds, or until it has to leave. */
 void hk_background_rest(uint64_t ms);
-/* Called by the background thread: sleeps until it is notified; returns at once if it was. */
+/* The background thread calls this to sleep until it is notified. Returns at once if it already was notified. */
 void hk_background_sleep(void);
 
 #endif

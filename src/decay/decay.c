@@ -14,24 +14,24 @@ enum {
     RESTED_DELAYS = 4,
     WORK_FOR_ABANDONED = 32 * HK_WORK_OF_CALL,
     HOLDS_PER_PAUSE = 32,
-    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds: about 1 % of the time */
+    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds take about 1 % of the time */
 };
 
 #define LEAST_WATERMARK (64 * HK_MIB)
 #define LEAST_RECLAIM (4 * HK_MIB)
 #define LEAST_LEFT (2 * HK_MIB)
 enum {
-    /* parts of the footprint */
+    /* RISE_PART, SWEEP_PART and IDLE_PART divide the footprint */
     RISE_PART = 32,
     SWEEP_PART = 16,               /* a sweep that purged more lowers the watermark */
     IDLE_PART = 16,                /* less idle memory is not reclaimed */
-    RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the bytes reclaimed */
-    RECLAIMED_PER_MS = 256 * 1024, /* bytes: their page faults take 5 % of the time */
-    LEFT_PER_MS = 64 * 1024,       /* bytes: 1 % */
-    UNUSED_MS = 250,               /* reclaim time that was not used carries over up to this much */
+    RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
+    RECLAIMED_PER_MS = 256 * 1024, /* bytes; their page faults take 5 % of the time */
+    LEFT_PER_MS = 64 * 1024,       /* bytes; their page faults take 1 % of the time */
+    UNUSED_MS = 250,               /* at most so much unused reclaim time carries over */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20,      /* younger free memory is likely to be reused */
-    PATIENT_MS = 1000, /* a longer purge delay was asked for: free memory waits for it */
+    PATIENT_MS = 1000, /* with a longer purge delay, memory of ended threads waits for it */
 };
 
 static _Atomic uint64_t xlast_epoch;
@@ -39,15 +39,15 @@ static _Atomic uint64_t xlast_epoch;
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
-/* xswept_before: bytes ever purged in slabs, at the last rise. xgone_after: bytes of slabs that were purged after the last sweep. xin_vain: half of
- * the bytes that the last sweep purged became resident again. */
+/* xswept_before is the number of bytes that were ever purged in slabs, at the last rise. xgone_after is the number of purged bytes in slabs after the
+ * last sweep. xin_vain is true if half of the bytes that the last sweep purged became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
-static _Atomic uint64_t xreclaim_at; /* ms: reclaiming has used up its share of the time until then */
-static _Atomic uint64_t xleft_at;    /* ms: the same for what ended threads left */
-static _Atomic size_t xkept;         /* bytes held after the last such purge, or fewer since */
+static _Atomic uint64_t xreclaim_at; /* ms; reclaiming has used up its share of the time until then */
+static _Atomic uint64_t xleft_at;    /* ms; what ended threads leave is not purged until then */
+static _Atomic size_t xkept;         /* the fewest bytes held since hk_decay_left() purged */
 
 size_t hk_decay_mapped(void)
 {
@@ -56,7 +56,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_large_mapped();
 }
 
-/* May miss pages that other threads are purging in their slabs. */
+/* The result may miss pages that other threads are purging in their slabs. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_large_mapped();
@@ -109,7 +109,7 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Returns true if the heap exceeds one of its recorded peaks, so that memory that was purged a moment ago is not its cause. Raises both peaks. */
+/* Returns true if the heap exceeds one of its recorded peaks. It then does not grow just because memory was purged a moment ago. Raises the peaks. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -120,20 +120,20 @@ static bool is_new_peak(size_t footprint)
     return mapped > most_mapped || footprint > most;
 }
 
-/* Bytes that sweeps over slabs purged since the last rise. */
+/* Returns the bytes that sweeps over slabs have purged since the last rise. */
 static size_t purged_by_sweeps(void)
 {
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges the memory that has been idle for longest, at least `delay_ms`. Returns bytes. */
+/* Purges about `due` bytes of the memory that has been idle for longest, and for at least `delay_ms`. Returns the purged bytes. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
     return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
-/* The time from which reclaiming may use its share of the time again. */
+/* Returns the time from which reclaiming may use its share of the time again. */
 static uint64_t next_reclaim(uint64_t now) { return hk_max(hk_load(xreclaim_at), now - hk_min(now, UNUSED_MS)); }
 
 static void sweep_all(uint64_t now)
@@ -146,8 +146,8 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* Reclaims nothing if little is idle: the heap needs to grow. Two uses that take turns reclaim memory that the other touches again:
- * that is limited to a share of the time, and the watermark rises until both fit. */
+/* Reclaims nothing if little memory is idle, because the heap needs to grow. If two parts of the program take turns, memory that one reclaims is soon
+ * touched again by the other. So reclaiming is limited to a share of the time, and the watermark rises until the memory of both fits. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
     size_t reclaimed = 0, missing = footprint - watermark;
@@ -164,8 +164,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* Not all memory that a sweep purged becomes resident again before the next sweep, so the watermark falls; unless the last
- * sweep was in vain. Sweeps use up the share of the time, too. */
+/* The watermark falls, because not all memory that a sweep purged becomes resident again before the next sweep. It stays if the last sweep was in
+ * vain. Sweeps use up the share of the time, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -178,7 +178,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Threads purge their slabs when the watermark rises: here at most once in SWEEP_AGAIN_MS. */
+/* Reclaims idle memory. If this is not enough, counts a rise of the watermark, once in SWEEP_AGAIN_MS at most, so that threads purge their slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess);
@@ -235,13 +235,13 @@ bool hk_decay_tick(struct hk_ticker *ticker)
 
 HK_COLD void hk_decay_notify_slow(void) { hk_background_notify(hk_decay_footprint()); }
 
-/* None if the background thread works: it sweeps for all threads. */
+/* Returns no work if the background thread works, because it sweeps for all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
 {
     return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
-/* Held while the background thread is at another thread's slabs; fork takes it. */
+/* The background thread holds this lock while it accesses another thread's slabs. fork takes it, too. */
 static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
 void hk_decay_let_sweeps_pass(void)
@@ -252,7 +252,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Makes at most one system call under the locks, so that the owner waits only for that. True when the walk is over. */
+/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, because the owner may wait. Returns true when all is swept. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
@@ -286,7 +286,7 @@ struct hk_round hk_decay_in_background(void)
     return round;
 }
 
-/* Another thread's slabs may be accessed only if slab lists are shared. */
+/* Purges free memory in the slabs of other threads. Stops if slab lists are not shared, because these slabs must then not be accessed. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
@@ -304,7 +304,7 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* Purges idle memory beyond `keep`. The rest keeps its age: an epoch purges it after the delay. */
+/* Purges idle memory beyond `keep` bytes. The rest keeps its age, so that an epoch purges it after the delay. */
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();

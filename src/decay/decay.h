@@ -1,4 +1,4 @@
-/* Decay: when free memory is purged: in epochs, which misses and the background thread begin; before the heap grows beyond its
+/* Decay: decides when free memory is purged: in epochs, which misses and the background thread begin; before the heap grows beyond its
  * watermark; and all at once on request.
  * Owns     the time of the last epoch, the watermark, the rounds of the background thread and their lock.
  * Threads  any. */
@@ -8,31 +8,31 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Below this footprint, a heap is small: most processes stay there, and no question about the machine is worth its files. */
+/* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine for them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* The time of the learner's next tick, in ms; 0 once the heap is no longer small. */
+/* The time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX: never. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
-/* A thread's notes of the time. */
+/* What a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
     uint64_t epoch_seen;
-    uint64_t now, before; /* ms: this tick and the one before */
+    uint64_t now, before; /* ms; this tick and the previous one */
     uint32_t rises_seen;
 };
 
-/* For a new thread: it holds no idle memory, so earlier rises of the watermark do not concern it. */
+/* Returns the ticker of a new thread. Earlier rises of the watermark do not concern it, because it holds no idle memory. */
 struct hk_ticker hk_decay_first_ticker(void);
-/* Reads the clock. True if the caller has rested for so long that all blocks in its tcache are idle. */
+/* Reads the clock. Returns true if the caller has rested for so long that all blocks in its tcache are idle. */
 bool hk_decay_read_clock(struct hk_ticker *ticker);
-/* Runs an epoch if one is due. True if any thread has run one since the caller's last call. */
+/* Runs an epoch if one is due. Returns true if any thread has run one since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
-/* If the footprint is over the watermark, reclaims idle memory for it. True if that was not enough, in any thread, since the
- * caller's last call: the watermark has risen, and the caller is to purge what it holds idle itself. */
+/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if this did not suffice, in any thread, since the caller's last call. The
+ * watermark has then risen, and the caller must purge its own idle memory. */
 bool hk_decay_growth(struct hk_ticker *ticker);
-/* The caller has purged its idle memory: lowers the watermark toward the footprint. */
+/* Lowers the watermark toward the footprint. The caller has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Much memory came free at once: wakes or requests the background thread. hk_decay_growth() does so by itself. */
+/* Wakes or requests the background thread after much memory was freed at once. hk_decay_growth() does so by itself. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
 {
@@ -40,31 +40,31 @@ HK_INLINE void hk_decay_notify(void)
         hk_decay_notify_slow();
 }
 
-/* The work budget of a sweep over the caller's own slabs at this tick: a share of the time since the last one. */
+/* Returns the work budget of a sweep over the caller's own slabs at this tick, which is a share of the time since the last tick. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
-/* One round of the background thread: an epoch if due, and a sweep over the slabs of all threads. */
+/* Runs one round of the background thread: an epoch if one is due, and a sweep over the slabs of all threads. Returns what the round found. */
 struct hk_round {
-    bool waits;   /* some memory is aging: another round is needed soon */
+    bool waits;   /* some memory is aging, so another round is needed soon */
     bool threads; /* some thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
-/* Bytes of all slices and large blocks. */
+/* Returns the bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
-/* Bytes that may be resident. */
+/* Returns the bytes that may be resident. */
 size_t hk_decay_footprint(void);
-/* The free ones of these: dirty slices and cached large blocks. */
+/* Returns the bytes that may be resident and are free, in dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
-/* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns bytes. */
+/* Purges all free memory outside tcaches, except `keep` bytes of the slices and cached large blocks freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
-/* Returns true if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads
- * come and go, the page faults that follow take 1 % of the time at most. */
+/* Returns true if ended threads may have left enough memory to purge it at once. `caches` is the number of bytes in their caches. If threads come and
+ * go, the page faults that follow take at most 1 % of the time. */
 bool hk_decay_left_is_due(size_t caches);
 /* Purges what ended threads left, after `caches` bytes of their caches were purged. */
 void hk_decay_left(size_t caches);
-/* Waits until the background thread has left the slabs that it was at. */
+/* Waits until the background thread has left the slabs of another thread that it is sweeping. */
 void hk_decay_let_sweeps_pass(void);
-/* At start: registers the lock for fork. */
+/* Registers the lock for fork. Called at the start. */
 void hk_decay_init(void);
 
 #endif

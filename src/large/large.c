@@ -35,7 +35,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
 
 static void *resize(struct hk_large_block *large, size_t bytes);
 
-/* Returns a cached block, lengthened if it is too short; NULL if there is none. */
+/* Returns a cached block, which is lengthened if it is too short, or NULL if there is none. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);
@@ -100,7 +100,7 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-/* Returns the block, and keeps the lock, if the block may be cached; else unmaps it and returns NULL. */
+/* Returns the block and keeps the lock if the block may be cached. Otherwise unmaps the block and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
@@ -147,8 +147,7 @@ void hk_large_drop(void *block)
     unmap_retired(large);
 }
 
-/* Takes the block out of the lists, where a purge or a note of modified memory would find it, while its mapping changes. Returns false if
- * it fits as it is. */
+/* Takes the block out of the lists while its mapping changes, so that no purge or note of changes finds it. Returns false if the mapping fits. */
 static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {
     hk_lock(&hk_large.lock);

@@ -1,6 +1,6 @@
-/* Large cache: freed large blocks kept for reuse, and the slack of those in use; their budget and their age; the ghosts of blocks unmapped
- * lately, by which the learner sees that a block would have been reused. A block whose mapping the program changes by mprotect, mlock, madvise,
- * mremap and the like serves no request and is unmapped when it is freed: the next owner of the memory must not see the change.
+/* Large cache: freed large blocks kept for reuse, and the slack of those in use; their budget and their age; the ghosts, records of blocks unmapped
+ * lately, from which the learner sees that a block would have been reused. If the program changes the mapping of a block by mprotect, mlock, madvise,
+ * mremap or a similar call, the block is unmapped when it is freed, because the next owner of the memory must not see the change.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped; a ghost stays
  *   Older blocks are also in bins of sizes (hk_fit): eight for each octave, each newest first; a bitmap says which are filled.
@@ -25,14 +25,14 @@ struct hk_fit {
     struct hk_list bins[HK_FIT_BINS]; /* each is initialized when it is first filled */
 };
 
-struct hk_want { /* a request */
+struct hk_want { /* a request, and the mappings that it accepts */
     size_t bytes;
-    size_t least; /* a mapping shorter than `bytes` is lengthened */
-    size_t range; /* a mapping longer than least + range would waste memory */
+    size_t least; /* the smallest mapping that is accepted; one that is shorter than `bytes` is extended */
+    size_t range; /* the largest mapping that is accepted has least + range bytes */
     size_t align;
 };
 
-/* A mapping of half of the request serves if it may move; a mapping that has to be aligned may not move. */
+/* Returns a request. It accepts a mapping of half its size if the mapping may move. A mapping that must be aligned may not move. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -51,7 +51,7 @@ HK_INLINE size_t hk_fit_distance(const struct hk_large_block *large, size_t byte
     return large->d.bytes > bytes ? large->d.bytes - bytes : bytes - large->d.bytes;
 }
 
-/* Wants only nearer blocks than this one, which serves, from here on. Returns false if none can be nearer. */
+/* Makes a request accept only blocks that are nearer in size than this one. Returns false if no block can be nearer. */
 HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *large)
 {
     size_t away = hk_fit_distance(large, want->bytes);
@@ -63,27 +63,27 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
     return true;
 }
 
-/* The block nearest in size; `otherwise` if none serves. */
+/* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks, and cuts slack, that a purge delay_ms ago or earlier found there; all of it if delay_ms is 0. Returns bytes. */
+/* Unmaps cached blocks and cuts slack that a purge found there delay_ms ago or earlier, or all of both if delay_ms is 0. Returns the bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
-/* The same, the oldest blocks first, until it is `enough` bytes. Slack, into which a growing buffer is about to grow, is cut last, and
- * only if delay_ms is 0. Returns bytes. */
+/* Purges like hk_large_purge(), but the oldest blocks first, until it has reached `enough` bytes. Cuts slack last, and only if delay_ms is 0, because
+ * a growing buffer is about to use it. Returns the bytes. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Called before the program changes the mappings of this range. Marks the large blocks in it as modified. */
+/* Marks the large blocks in this range as modified. Called before the program changes the mappings there. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks every large block as modified, because a range could not be noted while the lock was held. */
 HK_ROOM void hk_large_mark_all_locked(void);
-/* The cached block that is nearest in size, now in use; NULL if none serves. */
+/* Takes the cached block that is nearest in size out of the cache, for use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
 HK_ROOM void hk_large_put_cached_locked(struct hk_large_block *large);
 /* Caches a block that the system refuses to unmap. */
 HK_ROOM void hk_large_put_back_locked(struct hk_large_block *large);
-/* Caches a block that no purge by age takes before idle_since + the purge delay. */
+/* Caches a block that no purge by age unmaps before idle_since + the purge delay. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
-/* Requires a block that is not modified. */
+/* Takes a block out of the cache. The block must not be modified. */
 HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
 {
     hk_large.totals.cached -= large->d.bytes;
@@ -93,9 +93,9 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
         hk_large_leave_sizes_locked(large);
     hk_link_remove(&large->link);
 }
-/* Sets a modified block aside: it serves no request until the system unmaps it. */
+/* Sets a modified block aside, so that no request gets it, until the system unmaps it. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
-/* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but one. */
+/* Sets how many bytes of the mapping the program has. The rest is slack, into which the block may grow. It stays until the next purge but one. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
@@ -120,7 +120,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     hk_large.totals.cached -= large->d.bytes - large->requested;
     hk_link_remove(&large->by_slack);
 }
-/* Called when a block is mapped. Counts a miss if a block of about its size was unmapped lately, which would have been reused. */
+/* Counts a miss if a block of about this size was unmapped lately, because that block would have been reused. Called when a block is mapped. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 HK_ROOM bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget);
 /* Unmaps the oldest blocks, then cuts slack, until the cache is within its budget. */

@@ -5,10 +5,10 @@
 #include "span/page_heap.h"
 
 enum {
-    TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have so many times its size */
-    WORTH_IF_GONE = 3,   /* whole huge pages may add a third to one of many, */
-    WORTH_AT_ONCE = 16,  /* and a sixteenth to another block */
-    BLOCKS_AT_STAKE = 8, /* so many may turn out to be used in a few places only, however small the heap is */
+    TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have this many times its size */
+    WORTH_IF_GONE = 3,   /* whole huge pages may add a third to a block that is one of many */
+    WORTH_AT_ONCE = 16,  /* whole huge pages may add a sixteenth to any other block */
+    BLOCKS_AT_STAKE = 8, /* so many blocks may be used in a few places only, however small the heap is */
 };
 
 void hk_large_index_locked(struct hk_large_block *large)
@@ -40,8 +40,8 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* A large block that the program touches in a few places costs a huge page for each place. More blocks are put on huge pages while the bytes at that
- * risk are below the limit. */
+/* Returns true if a block shall be put on huge pages. A block that the program touches in a few places costs a huge page for each place. So more
+ * blocks are put on huge pages only while the bytes at that risk are below the limit. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
@@ -59,8 +59,7 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* The added bytes are slack. A purge cuts them off if the block does not grow into them. The mapping must still serve the same request
- * after it was freed. */
+/* The added bytes are slack, which a purge cuts off if the block does not grow into it. After its free, the mapping must fit the same request. */
 size_t hk_large_in_whole_huge_pages(size_t bytes)
 {
     size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
@@ -71,11 +70,12 @@ size_t hk_large_in_whole_huge_pages(size_t bytes)
 
 static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_huge_pages(mapped); }
 
-/* Where a block on huge pages was unmapped last. */
+/* The place where a block on huge pages was unmapped last. */
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps by one call instead of three, at the place of a former block or below the block that moves, which have the alignment of huge pages. */
+/* Maps by one call, not three, at the place of a former block or below the block that moves, where huge pages are aligned. Returns NULL on
+ * failure. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);
@@ -85,13 +85,13 @@ static void *map_in_place(size_t bytes, uintptr_t below)
     return at != 0 && hk_os.map_at((void *)at, bytes) == HK_PLACED ? if_covered((void *)at, bytes) : NULL;
 }
 
-/* below: 0, or the address of the block that is to move. */
+/* Returns a mapping, which has the alignment of huge pages if it suits them. `below` is the address of the block that is to move, or 0. */
 static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
     size_t lead = hk_large_lead();
     void *p = NULL;
     if (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead)
-        lead = 0; /* because it would cost a huge page */
+        lead = 0; /* a lead would cost a huge page */
     if (has_huge_pages(bytes) && lead == 0)
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
     else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
@@ -149,8 +149,8 @@ static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, 
     return moved;
 }
 
-/* The new range is mapped beside the block: huge pages need its alignment, and the page map may refuse it. If the pages do not move, the
- * range is not unmapped here: the kernel may have done so, and another mapping may lie there by now. */
+/* Moves the pages to a new range. The range is mapped first, because huge pages need its alignment, and because the page map may refuse it. If the
+ * pages do not move, the range is not unmapped here, because the kernel may have unmapped it, and another mapping may lie there by now. */
 static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -161,8 +161,8 @@ static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
     return enter_if(hk_os.remap((void *)from, large->d.bytes, bytes, to), large, (uintptr_t)to, bytes);
 }
 
-/* Under a limit there is often room for the added bytes, but not for a second mapping. The system then chooses the range. A table for the
- * new place is mapped first because the move cannot be undone. */
+/* Moves the pages to a range that the system chooses, because under a limit there is often room for the added bytes, but not for a second mapping. A
+ * table for the new place is mapped first, because the move cannot be undone. */
 static bool move_anywhere(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -187,7 +187,7 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return true;
 }
 
-/* The parts of a modified block may be several mappings, which the system does not move as one. */
+/* Does not move a modified block to a reserved range, because its parts may be several mappings, which the system does not move as one. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

@@ -1,12 +1,12 @@
 /* Large state: the descriptors of large blocks, their mappings by address, their lists and totals, and their lock.
  *
- *   The extents are a treap: a search tree by address and a heap by a hash of it, some 2 log2 n deep in any order of insertion. They find the
+ *   The extents are a treap, which is a search tree by address and a heap by a hash of it, 2 log2 n deep in any order of insertion. They find the
  *   mappings that a range touches, because the page map knows only the first slices.
  *
  * Owns       struct hk_large, which the other files of the room change; `child` of the large blocks in the extents.
  * Invariant  the mappings do not overlap; `start` does not change while a block is in the extents.
  * Threads    the holder of the lock, except the fields that begin with x, and `d` and `requested` while the block is in use: its thread
- *            reads them without. */
+ *            reads them without the lock. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
@@ -16,33 +16,33 @@
 #include "policy/policy.h"
 #include "span/descriptor.h"
 
-/* Returns how many bytes of a block on huge pages lie on small ones before the first huge page: whole pages of the system. A program that
- * writes only the beginning then pays for no huge page. Slack of at most so many bytes stays, because a cut would split the last huge page. */
+/* Returns the length of the lead, the beginning of a block on huge pages that lies on small pages, in whole pages of the system. A program that
+ * writes only the beginning then pays for no huge page. Slack up to this length stays, because a cut would split the last huge page. */
 HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_system_page()); }
 
 struct hk_large_block {
-    struct hk_descriptor d;          /* bytes: of the mapping */
-    size_t requested;                /* bytes that the program has; the slack lies behind, up to `bytes` */
-    uint64_t idle_since;             /* ms: the slack, or all of a cached block (see HK_LARGE_UNSEEN) */
+    struct hk_descriptor d;          /* d.bytes is the size of the mapping */
+    size_t requested;                /* bytes that the program has; slack follows up to d.bytes */
+    uint64_t idle_since;             /* ms; of the slack, or of a cached block (see HK_LARGE_UNSEEN) */
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
-    struct hk_large_block *child[2]; /* see hk_extents */
+    struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
     uint16_t idle_from;              /* the age stamp of its last free */
     bool modified;                   /* the program has changed its mapping */
-    uint32_t uncut; /* slack of at most so many bytes is not cut off; 0: no huge pages were requested for the block */
-    bool ended;     /* its page map entry is HK_ENTRY_ENDED_LARGE, until it serves again */
-    _Atomic(void *) xnote; /* of the heap that it belongs to (heaps/heaps.h); NULL: that of the process */
+    uint32_t uncut;        /* so many bytes of slack are not cut off; 0: no huge pages were requested for the block */
+    bool ended;            /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
+    _Atomic(void *) xnote; /* set by the heap that has the block (heaps/heaps.h); NULL: the heap of the process */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* Requires the address of a large block's first slice. */
+/* Returns the large block whose first slice contains the address. */
 HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-/* Returns true if the mapping holds so many bytes and no slack that is worth a cut. */
+/* Returns true if the mapping has at least `bytes`, and no slack that is worth a cut. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
@@ -59,47 +59,47 @@ struct hk_extents {
 
 void hk_extents_add(struct hk_extents *extents, struct hk_large_block *large);
 void hk_extents_remove(struct hk_extents *extents, struct hk_large_block *large);
-/* The last block that begins below `end`; NULL if there is none. */
+/* Returns the last block that begins below `end`, or NULL if there is none. */
 struct hk_large_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end);
-/* The first block that begins at `start` or above; NULL if there is none. */
+/* Returns the first block that begins at `start` or above, or NULL if there is none. */
 struct hk_large_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start);
 
-/* An idle_since that the next purge replaces by its own time. */
+/* The value of idle_since until the next purge sets its own time. */
 #define HK_LARGE_UNSEEN UINT64_MAX
-/* A search through so many blocks costs no more than one by size. */
+/* HK_LARGE_MOST_UNSORTED limits the blocks that are searched one by one, because a search through more of them would cost more than one by size. */
 enum { HK_LARGE_GHOSTS = 32, HK_LARGE_MOST_UNSORTED = 64 };
 
 struct hk_large_totals {
-    size_t live;   /* bytes */
-    size_t blocks; /* in use */
-    size_t cached; /* bytes, slack included */
+    size_t live;   /* bytes of blocks in use */
+    size_t blocks; /* number of blocks in use */
+    size_t cached; /* bytes of cached blocks and of slack */
 };
 
 extern struct hk_large {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
-    struct hk_list kept;   /* cached until a time to come, idle_since + the purge delay; newest first */
+    struct hk_list kept;   /* blocks cached until idle_since + the purge delay; newest first */
     struct hk_large_ghost {
         size_t bytes;
         uint16_t idle_from;
-        bool made_room;        /* unmapped because the cache was over its budget */
-    } ghosts[HK_LARGE_GHOSTS]; /* the blocks unmapped last */
+        bool made_room;        /* the block was unmapped because the cache was over its budget */
+    } ghosts[HK_LARGE_GHOSTS]; /* records of the blocks unmapped last */
     unsigned next_ghost;
     struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
-    struct hk_link *sorted;       /* of `cached`: from here on, blocks are also in the bins of large_cache.c */
+    struct hk_link *sorted;       /* the link of `cached` from which on blocks are also in the bins of large_cache.c */
     int room_unsorted;            /* blocks that may still be added before `sorted` */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
     struct hk_extents extents;    /* all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;  /* a mapping was modified while the lock was taken: any block may be the modified one */
-    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
-    _Atomic size_t xon_huge_pages; /* blocks */
+    _Atomic bool xunnoted;  /* some mapping was modified while the lock was taken, so any block may be modified */
+    _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
+    _Atomic size_t xon_huge_pages; /* number of blocks */
 } hk_large;
 
 void hk_large_init(void);
-/* For a caller that may be a signal handler, which has perhaps interrupted the thread that holds the lock: a wait would never end. */
+/* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls it may have interrupted the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
 void hk_large_total(struct hk_large_totals *totals);
 
@@ -111,26 +111,25 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 {
     return hk_container_of(link, struct hk_large_block, by_slack);
 }
-/* The longest mapping that may serve a request of so many bytes. */
+/* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* The mappings (large_mapping.c). They own `d` and `uncut` of large blocks, and the number of blocks on huge pages. For the thread that took
- * the block out of the lists. */
-/* Returns the bytes to map for a block: whole huge pages if they serve the block and add little. */
+/* The functions of large_mapping.c own `d` and `uncut` of large blocks, and the number of blocks on huge pages. The block is in none of the lists. */
+/* Returns the bytes to map for a block, which are whole huge pages if these suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
-/* Returns a mapping whose first slice the page map covers; NULL if the limit or the system refuses. */
+/* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
 HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 /* Makes the descriptor describe this mapping. */
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages, once for each block, because a mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
-/* Lengthens in place, else moves the pages. Returns false if the limit or the system refuses: the mapping is then unchanged. */
+/* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
 /* Adds the mapping to those found by address. */
 HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
-/* Clears the page map entry, unless it says that a heap has ended, then unmaps. Returns false if the system refuses: the block stays, but loses
- * its pages. */
+/* Clears the page map entry, unless it says that a heap has ended, and unmaps the block. Returns false if the system refuses. The block then stays,
+ * but loses its pages. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

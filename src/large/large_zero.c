@@ -1,10 +1,10 @@
 /* Zeroes a long block that was used before, at no more than the cost of fresh pages.
  *
- *   resident pages that were used   -> overwritten: a slice costs less than one page fault
- *   all others                      -> returned to the system: the next owner pays for what it touches
+ * resident pages that were used   -> overwritten, because this costs less for a slice than one page fault
+ * all others                      -> returned to the system, so that the next owner pays only for what it touches
  *
- * A page that the system does not show may have been swapped out, so it is returned as well. No page of slack that may be cut off, and be
- * another mapping by now, changes. The thread that has just been given the block calls. */
+ * A page that the system does not show may have been swapped out, so it is returned as well. Slack that may be cut off is never changed, because it
+ * may be another mapping by now. Only the thread that has just been given the block calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
 #include "base/bits.h"
@@ -12,14 +12,15 @@
 #include "os/os.h"
 #include "span/page_heap.h"
 
-#define PROBED_FROM (4 * HK_CHUNK) /* a call for the pages of each chunk would cost more than the four probes */
+/* bytes; for more, asking for the pages of each chunk costs more than four probes */
+#define PROBED_FROM (4 * HK_CHUNK)
 
-struct gap { /* pages to return */
+struct gap { /* a run of pages to return */
     char *start, *end;
     bool in_span;
 };
 
-/* Looks at the first line first, because that of a page that was used is rarely all zeros. */
+/* Returns true if a page is not zero. Reads its first line first, because this line is rarely zero in a page that was used. */
 static bool is_used(const char *page)
 {
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
@@ -31,7 +32,7 @@ static bool is_used_if_resident(const char *page)
     return hk_os.resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
 }
 
-/* Looks at four pages, most of them near the start of the block, where most uses begin. */
+/* Returns true if four probed pages are unused. Most of them are near the start of the block, where most uses begin. */
 static bool seems_unused(const char *block, size_t bytes)
 {
     size_t page = hk_system_page(), eighth = hk_align_down(bytes / 8, page);
@@ -45,7 +46,7 @@ static void return_gap(const struct gap *gap)
     size_t bytes = (size_t)(gap->end - gap->start);
     if (bytes == 0)
         return;
-    /* A part of a huge page is purged only if that is worth a split. */
+    /* Purges a part of a huge page only if that is worth a split. */
     bool gone = !gap->in_span
                     ? hk_os.purge(gap->start, bytes)
                     : (bytes >= HK_CHUNK / HK_PART_WORTH_A_SPLIT || !hk_load(hk_page_map_chunk(start)->xhuge)) &&
@@ -54,7 +55,7 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* The resident pages from the end of the gap on: slices of which the first page or the middle one is zero as well join the gap. */
+/* Zeroes the resident pages from the end of the gap to `to`. A slice joins the gap if its first and its middle page are zero, or is overwritten. */
 static void zero_resident(char *to, struct gap *gap)
 {
     for (char *from = gap->end, *end; from < to; from = end) {
@@ -69,7 +70,7 @@ static void zero_resident(char *to, struct gap *gap)
     }
 }
 
-/* Up to the end of a chunk, which may be one huge page. */
+/* Zeroes the pages from the end of the gap to `to`, which all lie in one chunk, because the chunk may be one huge page. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];
@@ -89,7 +90,7 @@ static void zero_chunk(char *to, struct gap *gap)
 void *hk_large_zero(void *block, size_t bytes)
 {
     bool in_span = !hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    if (!in_span) { /* all but the slack that a purge may cut off: a cut in the last huge page would split it */
+    if (!in_span) { /* leaves out the slack that a purge may cut off */
         hk_lock(&hk_large.lock);
         bytes = hk_large_held(hk_large_at((uintptr_t)block));
         hk_unlock(&hk_large.lock);

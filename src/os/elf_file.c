@@ -12,7 +12,7 @@ struct elf_search {
     struct hk_elf_loaded *loaded;
 };
 
-/* Another thread may close the library: its path is copied. */
+/* Copies the path of the library, because another thread may close the library. */
 static int look_at(struct dl_phdr_info *library, size_t size, void *given)
 {
     struct elf_search *search = given;
@@ -48,21 +48,21 @@ static bool read_whole(const struct hk_elf_file *file, uint64_t offset, void *by
     return hk_os_read_at(file->fd, offset, bytes, size) == size;
 }
 
-/* Reads one of a section's entries. */
+/* Reads entry `n` of a section. */
 static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section, uint64_t n, void *entry, size_t size)
 {
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* A walk over a table of the file, with few system calls. */
+/* A walk over a table of the file. It reads many entries with one system call. */
 struct table_walk {
     int fd;
-    uint64_t offset, left; /* of the entries that have not been read */
+    uint64_t offset, left; /* where the unread entries begin, and their number */
     size_t size, at, got;
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };
 
-/* Returns the next entry; NULL at the end of the table or of the file. */
+/* Returns the next entry, or NULL at the end of the table or of the file. */
 static const void *next_entry(struct table_walk *walk)
 {
     if (walk->at == walk->got) {
@@ -75,7 +75,7 @@ static const void *next_entry(struct table_walk *walk)
     return walk->at < walk->got ? (const char *)walk->bytes + walk->at++ * walk->size : NULL;
 }
 
-/* A walk over the symbols of a file that is not stripped, or over those that it exports. */
+/* Returns a walk over the symbols of a table. */
 static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf64_Shdr *table)
 {
     uint64_t count = table->sh_size / sizeof(Elf64_Sym);
@@ -85,7 +85,7 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
                                .size = sizeof(Elf64_Sym)};
 }
 
-/* Reads the section of a table's strings. */
+/* Reads the header of the section that holds the strings of a table. */
 static void read_names(const struct hk_elf_file *file, const Elf64_Ehdr *header, const Elf64_Shdr *table,
                        Elf64_Shdr *names)
 {
@@ -148,7 +148,7 @@ bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *sy
         wanted = wanted * 33 + (unsigned char)*letter;
     if (!read_entry(file, &file->hash, 0, &header, sizeof header) || header.buckets == 0)
         return false;
-    /* In words of 4 bytes: the header, the bloom filter, the buckets, the chains. */
+    /* The hash section consists of the header, the bloom filter, the buckets, and the chains. Positions in it are counted in words of 4 bytes. */
     uint64_t buckets = 4 + 2 * (uint64_t)header.bloom_words, chains = buckets + header.buckets;
     if (!read_entry(file, &file->hash, buckets + wanted % header.buckets, &n, sizeof n) || n < header.first_symbol)
         return false;
@@ -176,7 +176,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     return false;
 }
 
-/* Returns true if the file is the one that was loaded, and has not been replaced since. */
+/* Returns true if the file is still the one that was loaded. Another file may have taken its path since then. */
 static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
 {
     Elf64_Phdr segment;

@@ -1,7 +1,8 @@
-/* ElfFile: reads from the file of a library or program what the loader does not offer: before the loader has mapped the file, the dynamic symbols that
- * the file defines and the libraries that it needs; afterwards, the symbols that it hides, and the functions at addresses.
- * Threads  any; a reader belongs to one.
- * Never    allocates, or trusts a number of the file: each read is one system call, which fails behind the end of the file. */
+/* ElfFile: reads from the file of a library or program what the loader does not offer. Before the loader has mapped the file, these are the dynamic
+ * symbols that the file defines and the libraries that it needs. Afterwards, these are the symbols that the file hides, and the functions at
+ * addresses.
+ * Threads  any; each reader belongs to one thread.
+ * Never    allocates, or trusts a number in the file. Each read is one system call, which fails behind the end of the file. */
 #ifndef HK_ELF_FILE_H
 #define HK_ELF_FILE_H
 
@@ -12,7 +13,7 @@
 
 enum { HK_ELF_PATH = 512 };
 
-/* A loaded library, or the program. */
+/* Describes a loaded library, or the program. */
 struct hk_elf_loaded {
     uintptr_t base;
     const Elf64_Phdr *segments;
@@ -20,36 +21,37 @@ struct hk_elf_loaded {
     char path[HK_ELF_PATH];
 };
 
-/* Finds what contains an address, or the library whose file has that name: one of `code` and `name` is NULL. */
+/* Finds the library or program that contains the address `code`, or the library whose file is called `name`. The other one is NULL. Returns false if
+ * there is none. */
 bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded);
 
 struct hk_elf_file {
     int fd;
     Elf64_Ehdr header;
-    /* Sections; zero if the file has none. `all` are the symbols of a file that is not stripped. */
+    /* The headers of sections. A header is zero if the file does not have the section. `all` holds the symbols of a file that is not stripped. */
     Elf64_Shdr hash, symbols, names, dynamic, all, all_names;
     uint64_t code; /* the lowest address of a section with code */
 };
 
-/* False, and nothing is open, if `path` is no such file. */
+/* Opens a file for reading. Returns false, and leaves nothing open, if `path` is not an ELF file of 64 bits. */
 bool hk_elf_open(struct hk_elf_file *file, const char *path);
 void hk_elf_close(struct hk_elf_file *file);
-/* Reads the symbol of that name, if the file defines it, and the place of the symbol relative to the library. */
+/* Reads the symbol called `name`, and its place relative to the library. Returns false if the file does not define the symbol. */
 bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place);
-/* Reads a string of the dynamic section: the n-th with that tag. False if there is none, or it is too long. */
+/* Reads the string of the n-th entry with that tag in the dynamic section. Returns false if there is no such entry, or if the string is too long. */
 bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n, char *string, size_t size);
 
 struct hk_elf_wanted {
     const char *name;
-    uintptr_t address; /* 0: there is none */
+    uintptr_t address; /* 0: not found */
 };
 
-/* Finds the addresses of names, also of those that it hides: nothing if its file is stripped, or is not the one that was loaded. */
+/* Finds the addresses of names, even if the library hides them. Finds nothing if its file is stripped, or was replaced after it was loaded. */
 void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count);
-/* Returns the address that the linker gave to the byte at an offset of the file; the offset itself if no segment has it. */
+/* Returns the address that the linker gave to the byte at an offset of the file. Returns the offset itself if no segment contains the byte. */
 uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset);
-/* Sets the name of the function at such an address, empty if none is known, and returns how far the address lies in it. Looks among all
- * functions if the file is not stripped, else among those that it exports. */
+/* Sets `name` to the function at an address that the linker gave, or to "" if no function is known there. Returns the distance of the address from
+ * the start of the function. Searches all functions if the file is not stripped, otherwise the exported ones. */
 uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size);
 
 #endif

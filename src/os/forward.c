@@ -32,10 +32,10 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
     return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
 }
 
-/* Weak: a static program does not have it. */
+/* dlsym is weak, because a static program does not have it. */
 #pragma weak dlsym
 
-/* Finds the definition after HAKMEM's; NULL in a static program. Each use remembers its function. */
+/* Returns the definition that follows HAKMEM's, or NULL in a static program. Each place that uses this macro remembers its function. */
 #define NEXT_OF(type, name)                                                                                            \
     (__extension__({                                                                                                   \
         static _Atomic(void *) found;                                                                                  \
@@ -60,13 +60,13 @@ int hk_forward_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* The C library's own, for static programs; glibc always has it linked. */
+/* The C library's own function, which static programs call. glibc always links it. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 #ifndef __GLIBC__
-/* The form of the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
- * has nothing to keep account of. On x86-64, the caller of the kernel provides the return from a handler. Each kernel whose headers have
- * SA_RESTORER has the field, even if it does not use the field (aarch64). */
+/* The form in which the kernel takes an action. It is needed in a static program that does not link musl's sigaction, because nothing else in the
+ * program calls it. On x86-64, the caller of the kernel provides the instructions that return from a handler. All kernels whose headers have
+ * SA_RESTORER expect the field, even if they do not use it (aarch64). */
 struct kernel_action {
     union {
         void (*handler)(int number);
@@ -80,7 +80,7 @@ struct kernel_action {
 };
 
 #if defined(__x86_64__)
-/* Debuggers and unwinders recognize the return by these bytes. */
+/* Returns from a signal handler. Debuggers and unwinders recognize exactly these bytes. */
 void hk_signal_return(void) __attribute__((visibility("hidden")));
 __asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type hk_signal_return, @function\n"
         "hk_signal_return:\n\tmovq $15, %rax\n\tsyscall\n\t.size hk_signal_return, .-hk_signal_return");
@@ -157,8 +157,8 @@ int hk_forward_prctl(int option, const unsigned long arguments[4])
 int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
-/* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block. If it counted as lasting, these blocks would
- * lose their resident pages. */
+/* MADV_HUGEPAGE does not count as lasting, because it changes speed only, and programs such as NumPy request it for each block. If it counted as
+ * lasting, these blocks would lose their resident pages. */
 bool hk_advice_lasts(int advice)
 {
     static const uint8_t passing[] = {MADV_NORMAL,      MADV_WILLNEED,   MADV_DONTNEED,      MADV_FREE,

@@ -1,11 +1,11 @@
-/* Linux: the parts of the table hk_os that are in files of their own. */
+/* Linux: declares the functions of the table hk_os that are not in os_linux.c. */
 #ifndef HK_LINUX_H
 #define HK_LINUX_H
 
 #include <errno.h>
 #include "os/os.h"
 
-/* The value of a call; errno stays as it is. */
+/* Returns the value of a call, and restores errno afterwards. */
 #define KEEPING_ERRNO(call)                                                                                            \
     ({                                                                                                                 \
         int errno_before = errno;                                                                                      \

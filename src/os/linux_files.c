@@ -15,15 +15,15 @@ static __attribute__((noinline, cold)) int moved_up(int fd)
     return result;
 }
 
-/* Uses plain system calls, because the C library's functions are cancellation points, and malloc is none. Never returns one of the three numbers that
- * programs use for their own streams, even if the program has closed them. */
+/* Uses plain system calls, because the C library's functions are cancellation points, and malloc must not be one. Never returns a number from 0 to 2,
+ * because programs use these for their own streams, even after they have closed them. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
     return fd > STDERR_FILENO ? fd : fd < 0 ? -errno : moved_up(fd);
 }
 
-/* Not by strerror(), which may allocate, and uses the program's language. Arrays of text, not pointers, need no relocation. */
+/* Does not call strerror(), because it may allocate and uses the program's language. The texts are arrays, because pointers would need relocation. */
 const char *hk_os_error(int result)
 {
     static const struct {

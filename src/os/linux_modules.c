@@ -7,23 +7,22 @@
 #include <unistd.h>
 #include "os/linux.h"
 
-/* The loader's lock may be held by any thread, or by one that a fork left behind. So its list is read as a debugger reads it, by the
- * address in the program's dynamic section. What the list gives is where a module may begin. All else is read each time from the module's
- * own headers, so that a module that was unloaded does no harm. */
+/* Any thread may hold the loader's lock, also one that does not exist any more after a fork. So HAKMEM reads the loader's list without the lock, as a
+ * debugger does, by the address in the program's dynamic section. From the list it takes only where modules may begin. It reads everything else each
+ * time from the module's own headers, so that a module that was unloaded does no harm. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
-    _Atomic uintptr_t
-        xheaders[MOST_MODULES]; /* addresses of file headers, or'ed with GONE if there is none any more; 0: the end */
-    _Atomic uintptr_t xlast, xlast_base; /* the end of the loader's list when it was read, and its l_addr */
+    _Atomic uintptr_t xheaders[MOST_MODULES]; /* addresses of file headers; bit GONE: unloaded; 0: the end */
+    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when it was read; its l_addr */
 } modules __attribute__((section(".bss.cold")));
 
 struct image {
     const ElfW(Phdr) * segments;
     unsigned count;
-    uintptr_t bias; /* addresses less those that the linker gave */
+    uintptr_t bias; /* what is added to the linker's addresses */
 };
 
-/* Makes a system call that reads the bytes first, unless the address is NULL, and then refuses the request. */
+/* Returns true if the bytes at the address can be read. The system call reads them, unless the address is NULL, and then refuses the request. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -55,13 +54,13 @@ static bool read_image(struct image *image, uintptr_t header)
     if (file->e_phoff + size > HK_PAGE && !all_readable(header + file->e_phoff, size))
         return false;
     *image = (struct image){(const void *)(header + file->e_phoff), file->e_phnum, header};
-    for (unsigned i = 0; i < image->count; i++) /* a segment without bytes in the file may have offset 0, too */
+    for (unsigned i = 0; i < image->count; i++) /* an empty segment may have offset 0, too */
         if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_offset == 0 && image->segments[i].p_filesz > 0)
             image->bias = header - image->segments[i].p_vaddr;
     return true;
 }
 
-/* Returns the number of the first segment of a type that has the address, or `count` if there is none. Address 0 stands for all. */
+/* Returns the index of the first segment of a type that contains the address, or `count` if there is none. Address 0 accepts every segment. */
 static unsigned segment_of(const struct image *image, unsigned type, uintptr_t address)
 {
     unsigned i = 0;
@@ -82,7 +81,7 @@ static void find_table(struct hk_code *code, const struct image *image)
     code->to = code->from + image->segments[around].p_filesz;
 }
 
-/* Returns true if the header was not known. */
+/* Stores the address of a file header. Returns true if the address was not stored yet. */
 static bool note_header(uintptr_t header)
 {
     for (unsigned i = 0; header != 0 && header % HK_PAGE == 0 && i < MOST_MODULES; i++) {
@@ -110,13 +109,13 @@ static const struct r_debug *loader_state(void)
     return entry->d_tag == DT_DEBUG ? (const void *)entry->d_un.d_ptr : NULL;
 }
 
-/* An extended state, of version 2 and above, ends with the state of the next namespace. */
+/* Returns the state of the next namespace, or NULL. A state of version 2 or later is followed by a pointer to it. */
 static const struct r_debug *next_state(const struct r_debug *state)
 {
     return state->r_version < NAMESPACES_FROM ? NULL : *(const struct r_debug *const *)(state + 1);
 }
 
-/* Notes the modules of a namespace, and the end of the list. True if there is news. */
+/* Stores the modules of a namespace, and the end of the list. Returns true if a module is new. */
 static bool read_list(const struct r_debug *state)
 {
     const struct link_map *module = state->r_map, *last = NULL;
@@ -131,7 +130,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Modules are added at the end. */
+/* Returns true if the list has the same end as before. This suffices, because the loader adds modules at the end. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);
@@ -139,7 +138,7 @@ static bool list_is_as_read(const struct r_debug *state)
            last->l_next == NULL && last->l_addr == atomic_load_explicit(&modules.xlast_base, memory_order_relaxed);
 }
 
-/* Notes the modules that were loaded since. True if there is news. */
+/* Stores the modules that were loaded since the last call. Returns true if there are any. */
 static bool read_lists(void)
 {
     const struct r_debug *state = loader_state();
@@ -152,7 +151,7 @@ static bool read_lists(void)
     return news;
 }
 
-/* Returns the slot of the last module that begins below the address. */
+/* Returns the slot of the module whose header is the nearest one at or below the address, or NULL if there is none. */
 static _Atomic uintptr_t *slot_below(uintptr_t address)
 {
     uintptr_t best = 0, header;

@@ -1,7 +1,8 @@
-/* Installs HAKMEM's signal handlers, and shows the program the actions that they stand for.
+/* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced.
  *
- * A runtime such as the Java machine calls the handler that it finds for a fault that it does not know, and takes the fault as handled. So it
- * must not find a handler of HAKMEM's: after a fault of the program's, this would perform the default action instead of the runtime's. */
+ * A runtime such as the Java machine passes a fault that it does not know to the handler that it found at its start, and then believes that the fault
+ * is handled. If that were HAKMEM's handler, HAKMEM would perform the default action for a fault of the program's, and the runtime would not report
+ * it. So the program must never find a handler of HAKMEM's. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -17,9 +18,9 @@ typedef void signal_handler(int number, siginfo_t *info, void *context);
 
 struct caught {
     struct sigaction ours;
-    struct sigaction shown; /* what the program sees in its place */
+    struct sigaction shown; /* the action that the program sees instead of `ours` */
 };
-/* HAKMEM's last handler for each signal, set before the handler is installed; NULL if there is none. */
+/* HAKMEM's last handler for each signal, or NULL if there is none. It is set before the handler is installed. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -33,7 +34,7 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-/* Sets *former to the action that was installed until now. */
+/* Installs HAKMEM's handler, and sets *former to the action that it replaces. */
 static bool install(int number, struct caught *caught, struct sigaction *former)
 {
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
@@ -64,7 +65,7 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
     return former == caught->ours.sa_handler ? caught->shown.sa_handler : former;
 }
 
-/* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the process. */
+/* Blocks all other signals while the handler runs. A signal that cannot be blocked, such as a fault in the handler, then ends the process. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
     static struct caught caught[_NSIG];
@@ -80,7 +81,7 @@ bool hk_os_catch_signal(int number, signal_handler *handler)
     return installed;
 }
 
-/* Sends the signal to this thread again; it is blocked until the handler returns. */
+/* Sends the signal to this thread again. The thread receives it when the handler returns, because it is blocked until then. */
 void hk_os_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -88,9 +89,9 @@ void hk_os_default_signal(int number, siginfo_t *info)
     (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
-static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
+static struct sigaction program_action; /* for SIGSEGV; the action that HAKMEM's handler replaced */
 
-/* The mask and the flags are those that the program's handler expects. */
+/* Returns the action that calls `handler`. Its mask and flags are those of the program's handler, because HAKMEM's handler calls that handler. */
 static struct sigaction before_programs(signal_handler *handler)
 {
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
@@ -102,8 +103,7 @@ static struct sigaction before_programs(signal_handler *handler)
     return ours;
 }
 
-/* Another thread may install a handler of the program's at the same time. The loop ends when HAKMEM's handler has replaced the action that it
- * passes faults to. */
+/* Repeats until HAKMEM's handler has replaced the action to which it passes faults, because another thread may install a handler at the same time. */
 bool hk_os_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
@@ -133,7 +133,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A signal that a process sent does not recur. */
+/* A fault occurs again after the handler returns, but a signal that a process sent does not. So the latter is sent again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
@@ -145,9 +145,9 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Advice since Linux 5.18 and 6.13, which older headers do not name. */
+/* Linux has these kinds of advice since 5.18 and 6.13, and older headers do not name them. NO_ADVICE is a number that no kernel knows. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
-static _Atomic bool xprotects; /* some pages were barred by their protection */
+static _Atomic bool xprotects; /* some pages were barred by mprotect */
 
 size_t hk_linux_page_size(void)
 {
@@ -155,8 +155,8 @@ size_t hk_linux_page_size(void)
     return size != 0 ? size : HK_PAGE;
 }
 
-/* Returns false under qemu-user, which accepts advice that it does not know, does nothing, and reports success: if advice that does not exist is
- * accepted, only MADV_DONTNEED is believed. Each thread finds the same. */
+/* Returns false under qemu-user, which ignores unknown advice but reports success. So if the system accepts NO_ADVICE, HAKMEM uses no advice newer
+ * than MADV_DONTNEED. Threads may check at the same time, because all get the same result. */
 static bool advice_counts(void *p, size_t size)
 {
     enum { UNKNOWN, COUNTS, IGNORED };
@@ -172,13 +172,13 @@ static bool advice_counts(void *p, size_t size)
 bool hk_linux_purge(void *p, size_t size)
 {
     int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlocked pages */
+    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* the pages may be mlocked */
         r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
 }
 
-/* A guard marker neither splits the mapping nor waits for its lock. The kernel refuses it in locked memory. */
+/* Prefers a guard marker, because it neither splits the mapping nor waits for the lock of the mappings. The kernel refuses it in locked memory. */
 bool hk_linux_bar(void *p, size_t size)
 {
     int saved_errno = errno;

@@ -47,7 +47,7 @@ static const char *word_behind(const char *at)
     return at + strspn(at, " ");
 }
 
-/* "7f00a000-7f00b000 rw-p offset device inode   path" */
+/* Parses a line such as "7f00a000-7f00b000 rw-p offset device inode   path". */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
 {
     uintptr_t start, end, offset, inode;
@@ -68,7 +68,7 @@ bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
     return true;
 }
 
-/* "Rss:      12 kB" */
+/* Parses a line such as "Rss:      12 kB". */
 static bool parse_resident(const char *line, struct hk_mapping *mapping)
 {
     static const char name[] = "Rss:";

@@ -1,4 +1,4 @@
-/* Maps: reads files of the system line by line, and what the kernel says about each mapping of this process.
+/* Maps: reads files of the system line by line, and reads what the kernel reports about each mapping of this process.
  * Threads  any, a signal handler too; allocates nothing. A mapping that changes while it is read may be missed, or reported in its old state. */
 #ifndef HK_MAPS_H
 #define HK_MAPS_H
@@ -13,23 +13,23 @@ struct hk_lines {
     char bytes[512];
 };
 
-/* Returns false if the file cannot be opened. */
+/* Opens a file. Returns false if it cannot be opened. */
 bool hk_lines_open(struct hk_lines *lines, const char *path);
-/* Reads the next line, cut off after size - 1 bytes; false if there is none, or the line has no end. */
+/* Reads the next line, and cuts it off after size - 1 bytes. Returns false if there is no complete line any more. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);
 void hk_lines_close(struct hk_lines *lines);
 
 struct hk_mapping {
     uintptr_t start, end;
     size_t resident;         /* bytes */
-    uintptr_t inode, offset; /* the file that is mapped, and the place in it; 0 if no file is mapped */
-    const char *path;        /* in the line; empty if there is none */
+    uintptr_t inode, offset; /* the mapped file, and the place in it; 0 if there is none */
+    const char *path;        /* points into the line that was parsed; empty if there is none */
     bool is_code;
 };
 
-/* Reads a line of /proc/self/maps, or the first one of a mapping in smaps; false for other lines, and then nothing is set. */
+/* Parses a line of /proc/self/maps, or the first line of a mapping in smaps. Returns false, and sets nothing, for other lines. */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
-/* Visits all mappings in ascending order, with the resident bytes and without the paths; false if they cannot be read. */
+/* Visits all mappings in ascending order. Sets their resident bytes, but not their paths. Returns false if they cannot be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 
 #endif

@@ -22,15 +22,14 @@
 #include <asm/prctl.h>
 #endif
 
-/* Uses forward.h for calls whose C library name HAKMEM exports itself, and syscall() for rare calls, because the loader looks each name up
- * in every process. */
+/* This file uses forward.h for calls whose names HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* A thread sanitizer requires memory in the address range that it shadows. */
+/* HAKMEM does not choose addresses under a thread sanitizer, which accepts only memory in the address ranges that it shadows. */
 #if defined(__SANITIZE_THREAD__)
 enum { CHOOSES_ADDRESSES = 0 };
 #elif defined(__has_feature)
@@ -39,7 +38,7 @@ enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
 enum { CHOOSES_ADDRESSES = 1 };
 #endif
 
-/* Before Linux 4.17 the flag is ignored and the address is a hint. A raw system call: a program's thread sanitizer
+/* Before Linux 4.17 the kernel ignores the flag, and takes the address as a hint. This is a raw system call, because a program's thread sanitizer
  * intercepts mmap and removes addresses outside its own ranges. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
@@ -89,8 +88,9 @@ static bool linux_unseal(void *p, size_t size)
     return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
-/* From Linux 6.17 on, the limit is checked before `to` is unmapped, with both mappings in it. Before, `to` was unmapped first: the added
- * bytes, fewer than those of `to`, were then never refused for lack of memory. */
+/* The limit on memory can only refuse the move since Linux 6.17, which checks it while both mappings still exist, and leaves `to` mapped. Older
+ * kernels first unmap `to`, which is larger than the added bytes, so they have enough memory afterwards. `to` is unmapped here, so that the result is
+ * the same on all kernels. */
 static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     int saved_errno = errno;
@@ -113,7 +113,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits it at once. */
+/* Uses MADV_FREE, because it splits the huge page at once. MADV_DONTNEED only queues the page, and the system splits it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
@@ -135,7 +135,7 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* Sleeps by a futex that is never woken, a system call that sandboxes of threaded programs allow. */
+/* Waits for a futex that nobody wakes, because sandboxes of threaded programs allow this system call. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
@@ -156,7 +156,7 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
     wait_for(word, expected, &time);
 }
 
-/* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
+/* Returns true if the thread register is set. In a static program it is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
     void *pointer = NULL;
@@ -168,7 +168,7 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
     return pointer != NULL;
 }
 
-/* The dynamic loader sets up thread-local storage before it runs any other code. */
+/* A dynamic program needs no check, because the loader sets up thread-local storage before it runs any other code. */
 bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
@@ -182,7 +182,7 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
-/* The C library knows the environment from a constructor of its own on, which may run after HAKMEM's. */
+/* The C library sets `environ` in a constructor of its own, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
@@ -235,7 +235,7 @@ static bool linux_random(void *bytes, size_t size)
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
 int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
-/* A folder has a link from itself, from its parent, and from each of its folders: one for each thread. */
+/* /proc/self/task has 2 links more than the process has threads: a folder has a link from itself, from its parent, and from each folder in it. */
 bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
@@ -243,7 +243,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* The kernel's numbers, which the headers of old C libraries lack. */
+/* Commands of membarrier, which the headers of old C libraries do not name. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
@@ -254,7 +254,7 @@ static bool linux_can_fence(void)
     return commands > 0 && (commands & FENCE_PRIVATE) != 0;
 }
 
-/* Registers the process at the first need, because registering may take milliseconds if threads run. */
+/* Registers the process only when the first fence is needed, because this may take milliseconds if several threads run. */
 static bool linux_fence_threads(void)
 {
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
@@ -292,7 +292,7 @@ void *hk_os_map_led(size_t size, size_t align, size_t lead)
     size_t before = (size_t)(-((uintptr_t)p + lead) & (align - 1));
     char *led = p + before;
     size_t after = align - page - before;
-    /* An edge that cannot be unmapped (no VMA left for the split) stays as untouched address space. */
+    /* If an edge cannot be unmapped, because the process has no mapping left for the split, it stays mapped and untouched. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)
@@ -306,7 +306,7 @@ void *hk_os_map_aligned(size_t size, size_t align)
     size_t over = (uintptr_t)p & (align - 1);
     if (p == NULL || over == 0)
         return p;
-    /* The addresses below are free most of the time because the system maps downwards. */
+    /* Tries the addresses below first, because they are free most of the time, as the system maps downwards. */
     if (hk_os.map_at(p - over, over) == HK_PLACED) {
         hk_os.unmap(p - over + size, over);
         return p - over;

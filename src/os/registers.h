@@ -1,6 +1,7 @@
-/* Registers: those of a call frame that its caller's frame is found by, numbered as unwind tables (DWARF) number them.
- * Invariant  a register outside HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 is not kept. HK_REG_CODE is the place of the code address, HK_REG_LINK that
- *            by whose rule the return address is found.
+/* Registers: the registers of a call frame from which its caller's frame is found, numbered as in unwind tables (DWARF).
+ * Invariant  only the registers HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 are kept. HK_REG_CODE is the index of the code address, HK_REG_LINK that
+ * of
+ * the register whose rule finds the return address, HK_REG_STACK that of the stack pointer, HK_REG_FRAME that of the frame pointer.
  * On other machines a stack has one frame. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
@@ -9,9 +10,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* HK_REGISTERS_HERE(at): the registers of this place in this function, for an array of uintptr_t.
- * HK_SIGNAL_RETURN: the instructions that a signal handler returns to; at their start, the interrupted registers lie at
- * HK_SIGNAL_REGISTERS above the stack pointer, in the order of HK_SIGNAL_ORDER. */
+/* HK_REGISTERS_HERE(at) stores the registers of this place in this function into an array of uintptr_t.
+ * HK_SIGNAL_RETURN holds the instructions to which a signal handler returns. When they begin, the interrupted registers are stored
+ * HK_SIGNAL_REGISTERS bytes above the stack pointer, in the order of HK_SIGNAL_ORDER. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -28,10 +29,10 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
         REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,      \
             REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP                                                                \
     }
-/* A code address without the signature that a processor may have put into its upper bits. */
+/* Removes the signature that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #elif defined(__aarch64__)
-/* x19 to x30 and the stack pointer, then the code address, which has no number of its own. */
+/* The kept registers are x19 to x30 and the stack pointer. The code address follows them, because it has no number of its own. */
 enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_REG_STACK = 12, HK_REG_FRAME = 10 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
     __asm__ volatile("stp x19, x20, [%0]\n\tstp x21, x22, [%0, 16]\n\tstp x23, x24, [%0, 32]\n\t"                      \

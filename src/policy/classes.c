@@ -13,7 +13,7 @@ const struct hk_class hk_classes[HK_CLASSES] = {
     _Static_assert(((cap) & ((cap) + 1)) == 0 && (cap) >= 1 && (cap) <= 255, "class " #idx ": cap");
 #include "policy/classes.def"
 
-/* LOW of a class follows HIGH of the class before, because an enumerator without a value is its predecessor plus one. */
+/* LOW of a class follows HIGH of the previous class, because an enumerator without a value is its predecessor plus one. */
 #define STEPS_UP_TO(size, step) (((size) + (step)-1) / (step))
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* HK_TIER_LARGE: of the blocks that have no class. */
+/* HK_TIER_LARGE is the tier of the blocks that have no size class. */
 enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
 
 enum {
@@ -15,7 +15,8 @@ enum {
     HK_CLASSES
 };
 
-/* HK_IN_FINE_<tier>(text): the text for a class of the fine table, those up to HK_FINE_MAX. HK_IN_COARSE_<tier>(text): for the others. */
+/* HK_IN_FINE_<tier>(text) is the text for a class of the fine table, whose sizes are at most HK_FINE_MAX, and otherwise nothing.
+ * HK_IN_COARSE_<tier>(text) is the text for the other classes. */
 #define HK_IN_FINE_TINY(...) __VA_ARGS__
 #define HK_IN_FINE_SMALL(...) __VA_ARGS__
 #define HK_IN_FINE_MEDIUM(...)
@@ -28,7 +29,7 @@ enum {
 #include "policy/classes.def"
 };
 
-#define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */
+#define HK_CLASS_BYTES 32 /* the size of a bin; entries of the page map hold class * 32, the offset of the bin */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096
@@ -43,28 +44,27 @@ struct hk_class {
 
 extern const struct hk_class hk_classes[HK_CLASSES];
 
-/* For sizes up to HK_FINE_MAX, indexed by (size + 15) / 16: class * HK_CLASS_BYTES. */
+/* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX. The index is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* For larger sizes up to HK_MEDIUM_MAX, indexed in steps of 4 KiB: class * HK_CLASS_BYTES. */
+/* Holds class * HK_CLASS_BYTES for larger sizes up to HK_MEDIUM_MAX. The index counts steps of 4 KiB. */
 #define HK_COARSE_STEPS ((HK_MEDIUM_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 
-/* The class of a size in 0 .. HK_MEDIUM_MAX. */
+/* Returns the class of a size in 0 .. HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_of(size_t size)
 {
     if (HK_LIKELY(size <= HK_FINE_MAX))
         return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
-/* The largest class whose blocks fit into so many bytes, 16 to HK_MEDIUM_MAX. */
+/* Returns the largest class whose blocks fit into `bytes`, which is 16 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 {
     unsigned class = hk_class_of(bytes);
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* The smallest class that holds `size` and whose blocks all start at multiples of `align`; HK_CLASSES if there is none.
- * align is a power of two, at most 64 KiB. */
+/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, a power of two up to 64 KiB. HK_CLASSES: none. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 const char *hk_tier_name(unsigned tier);

@@ -2,7 +2,7 @@
  *
  *   hit path: size below the gate? --no--> miss: mode == HK_MODE_PLAIN? --yes--> the plain allocator, --no--> the instrumented one
  *
- * Owns       the gate. The tool writes sizes_below and mode from outside the process (attached.py): it shuts the gate.
+ * Owns       the gate. The tool attached.py writes sizes_below and mode from outside the process, to shut the gate.
  * Invariant  each feature that is off costs a miss nothing, because one compare rules out all of them.
  * Threads    any. */
 #ifndef HK_GATE_H
@@ -11,22 +11,21 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN =
-        1, /* HAKMEM has started, and malloc looks up all sizes of bins: a miss of malloc means an empty bin */
+    HK_MODE_OPEN = 1,     /* HAKMEM has started, and malloc looks up all sizes of bins, so a miss means an empty bin */
     HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
-    HK_MODE_WAKE = 16,    /* a background thread is wanted and absent: a thread that may create one does */
+    HK_MODE_WAKE = 16,    /* a background thread is needed; a thread that may create one does */
     HK_MODE_PLAIN = HK_MODE_OPEN,
 };
 
-/* Written at the start, and while a running process is sampled. Zero admits no size. The gate of free is hk_window.hits. */
+/* The gate is written at the start, and while a running process is sampled. If it is zero, it admits no size. The gate of free is hk_window.hits. */
 struct hk_gate {                  /* the tool knows the places of sizes_below and mode */
-    size_t sizes_below;           /* that hk_hit_malloc() looks up */
-    uintptr_t self;               /* HK_PAIRS: as in hk_window; constant once sizes_below is not 0 */
+    size_t sizes_below;           /* hk_hit_malloc() looks up smaller sizes */
+    uintptr_t self;               /* HK_PAIRS: the same as hk_window.self; constant once sizes_below is not 0 */
     size_t mode;                  /* bits of enum hk_mode */
     size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
-    const uint16_t *fine_offsets; /* HK_PAIRS: hk_fine_offsets, without a second instruction for its address */
+    const uint16_t *fine_offsets; /* HK_PAIRS: the address of hk_fine_offsets, which saves an instruction */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
@@ -38,22 +37,22 @@ HK_INLINE bool hk_mode_is_plain(void)
     return plain;
 }
 HK_INLINE bool hk_mode_has(enum hk_mode bit) { return (HK_LOAD_SETTLED(hk_gate.mode) & bit) != 0; }
-/* Releases what the feature has set up. */
+/* Sets a bit. The release order makes visible what the feature has set up before. */
 HK_INLINE void hk_mode_set(enum hk_mode bit) { (void)__atomic_fetch_or(&hk_gate.mode, bit, __ATOMIC_RELEASE); }
 HK_INLINE void hk_mode_clear(enum hk_mode bit)
 {
     (void)__atomic_fetch_and(&hk_gate.mode, ~(size_t)bit, __ATOMIC_RELEASE);
 }
 
-/* The family of functions that allocates a block. */
+/* Names the family of functions that allocated a block. */
 enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
 
-/* What the program asks for in one call of malloc, of its family or of operator new, below the hit path. It lies on the caller's stack. */
+/* Describes one call of malloc, of its family or of operator new that was no hit. It lies on the caller's stack. */
 struct hk_request {
     size_t size;
     size_t align; /* a power of two, at least 16 */
     enum hk_kind kind;
-    bool zeroed;  /* set by the allocator: the block reads as zeros */
+    bool zeroed;  /* set by the allocator if the block is zero */
     void *caller; /* the return address of the exported function */
 };
 

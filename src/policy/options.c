@@ -7,7 +7,7 @@
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
-/* Arrays of text, not pointers: the loader has nothing to relocate. */
+/* The texts are arrays, because pointers would need relocation. */
 struct row {
     char name[20], unit[24];
     enum kind kind;
@@ -30,9 +30,9 @@ static const struct row rows[] = {
 #include "policy/options.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
-static bool ignored HK_EACH_PROCESS_DATA; /* in a copy of HAKMEM that does not serve the process */
-static char conf_copy[4096] HK_COLD_DATA; /* HAKMEM_CONF is tokenized here */
-/* Copies of text values, because programs that set their title in `ps` overwrite the environment. */
+static bool ignored HK_EACH_PROCESS_DATA; /* true in a copy of HAKMEM that does not serve the process */
+static char conf_copy[4096] HK_COLD_DATA; /* a copy of HAKMEM_CONF, which is split in place */
+/* Holds copies of text values, because programs that set their title in `ps` overwrite the environment. */
 static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used HK_EACH_PROCESS_DATA;
 
@@ -60,7 +60,7 @@ static const struct row *row_named(const char *text, size_t length)
     return NULL;
 }
 
-/* The fewest letters to insert, drop or replace between a row's name and the text. */
+/* Returns how many letters must be inserted, dropped or replaced to turn the text into a row's name. */
 static size_t edits(const char *name, const char *text, size_t length)
 {
     size_t cost[LONGEST_NAME + 1];
@@ -117,7 +117,7 @@ bool hk_option_number(const char *text, size_t length, uint64_t *value)
     return true;
 }
 
-/* Finds the text among words, "off|on|...". */
+/* Sets *value to the index of the text among words such as "off|on". Returns false if the text is none of them. */
 static bool parse_word(const char *words, const char *text, uint64_t *value)
 {
     size_t length = strlen(text);
@@ -176,7 +176,7 @@ bool hk_option_set(const char *name, size_t length, const char *value)
     return row != NULL;
 }
 
-/* Reports a name that is no option. The names in the environment have a prefix and capitals. */
+/* Reports a name that is no option. Suggests names in capitals if there is a prefix, as in the environment. */
 static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
     const char *near = hk_option_near(name, length);
@@ -220,7 +220,7 @@ const char *hk_option_entry(const char *name)
     return NULL;
 }
 
-/* The text after "HAKMEM_"; NULL for other entries. Calls nothing, because most processes call this only. */
+/* Returns the text after "HAKMEM_", or NULL for other entries. Calls nothing, because most processes need only this part of the file. */
 HK_INLINE const char *after_prefix(const char *at)
 {
     bool ours =
@@ -248,7 +248,7 @@ static void read_environment(void)
     }
 }
 
-/* The text after "profile" and `mark`, in lower or upper case; NULL for the text of another option. */
+/* Returns the text after "profile" (in lower or upper case) and `mark`, or NULL if the text sets another option. */
 static const char *as_profile(const char *text, char mark)
 {
     static const char name[] = "profile";

@@ -25,23 +25,22 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. The profile, if one is requested by name or path, comes first: `take_profile` sets its options
- * (policy.h), and what is set by itself goes before them. */
+/* Reads the environment. If it names a profile, `take_profile` (policy.h) sets its options first, so that options set individually override them. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
-/* Returns true if the environment names an option, or what may be meant for one. */
+/* Returns true if the environment has a name that begins with HAKMEM_, unless options are ignored. */
 bool hk_options_given(void);
-/* The entry NAME=VALUE of the environment; NULL if there is none. */
+/* Returns the entry NAME=VALUE of the environment, or NULL if there is none. */
 const char *hk_option_entry(const char *name);
-/* For a copy of HAKMEM that does not serve the process: it reads no option, and writes nothing that one asks for. */
+/* Makes HAKMEM read no option, and write no file that an option requests. Called in a copy of HAKMEM that does not serve the process. */
 void hk_options_ignore(void);
-/* The name of the option that differs from the text by two letters at most; NULL if none does. */
+/* Returns the name of the option that differs from the text by at most two letters, or NULL if none does. */
 const char *hk_option_near(const char *text, size_t length);
-/* Returns false if the option does not exist. An invalid value prints a warning and changes nothing. */
+/* Sets an option. Returns false if the option does not exist. Prints a warning and changes nothing if the value is invalid. */
 bool hk_option_set(const char *name, size_t length, const char *value);
 /* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
-/* Calls visit for each option with its effective value, as text or as a number: for the report. */
+/* Calls visit for each option with its effective value, which is a text or a number. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
 
 #endif

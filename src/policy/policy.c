@@ -25,10 +25,10 @@ static struct hk_policy first_page = {.xvalue = {
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
 static struct sealing {
-    char *start; /* HK_POLICY_PAGES of the system's */
+    char *start; /* HK_POLICY_PAGES pages of the system */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
-    bool stays_open; /* pages sealed here could not be unsealed */
+    bool stays_open; /* the system did not unseal an earlier set of pages, so these are never sealed */
 } sealing;
 
 void hk_policy_begin(void)
@@ -44,8 +44,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write; NULL on failure. If a sandbox forbids unsealing, maps a new set of pages once, and leaves the old ones mapped for
- * their readers. */
+/* Returns the next page to write, or NULL on failure. If a sandbox forbids unsealing, maps new pages once, and leaves the old ones for readers. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();
@@ -57,7 +56,7 @@ static struct hk_policy *next_page(void)
     return (struct hk_policy *)(void *)page;
 }
 
-/* A page that cannot be sealed is used unsealed: the seal only protects against stray writes. */
+/* Uses a page unsealed if it cannot be sealed, because the seal only protects against stray writes. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 {
     struct hk_policy *page = next_page();
@@ -86,7 +85,7 @@ enum { LONGEST_LINES = 256 };
 static char file_bytes[8192] HK_COLD_DATA;
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Returns the text without surrounding spaces, zero-terminated in place. */
+/* Returns the text without surrounding spaces, and writes a zero behind it. */
 static char *trimmed(char *from, char *to)
 {
     while (from < to && is_space(*from))
@@ -97,11 +96,11 @@ static char *trimmed(char *from, char *to)
     return from;
 }
 
-/* Says where a line is wrong, never its text: the file may be one that is not meant to be shown. */
+/* Collects which lines of a profile are wrong. Their text is never shown, because the file may be a secret. */
 struct reading {
     unsigned line, wrong, first_wrong;
     bool first_has_form; /* the first wrong line has an equals sign */
-    const char *near;    /* the option that the first wrong line nearly names */
+    const char *near;    /* the option that the first wrong line nearly names, or NULL */
 };
 
 static void apply_line(struct reading *reading, char *line, char *end)
@@ -145,7 +144,7 @@ static const char *lines_named(const char *name, size_t length)
     return NULL;
 }
 
-/* Reads the file, and returns what is wrong with it; NULL if nothing is. */
+/* Reads the file. Returns a text that says what is wrong with the file, or NULL if nothing is. */
 static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);

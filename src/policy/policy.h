@@ -1,9 +1,9 @@
-/* Policy: the knobs: the options of scope `policy`, which may change while the program runs. One page holds all of them and is
+/* Policy: the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all of them and is
  * published as a whole.
  *
  *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others: a reader that still holds it may see values of two
+ * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds it may see values of two
  *            policies, each in its range.
  * Invariant  every knob lies in its row's range.
  * Threads    read: any. Publish: one at a time. */
@@ -12,7 +12,7 @@
 
 #include "policy/options.h"
 
-/* How often what changes slowly is looked at: what lies idle, and what the learner sees. Ms. */
+/* The interval in ms at which threads look for idle memory, and the learner reads its signals. */
 enum { HK_TICK_MS = 150 };
 
 #define HK_KNOB_IF_start(...)
@@ -33,7 +33,7 @@ struct hk_knob_row {
 };
 extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 
-/* The learner's class for the program's current behavior. */
+/* The phase in which the learner sees the program. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
 enum { HK_POLICY_PAGES = 8 };
@@ -54,10 +54,10 @@ void hk_policy_read(struct hk_knobs *knobs);
 /* Publishes the knobs. Returns false, with nothing changed, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* A profile is a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment. Applies one: a name, or
- * else the path of a file. What is wrong with it is a warning line, and nothing more. Before a second thread exists. */
+/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines, in which #
+ * begins a comment. Errors in the file only cause a warning. Called before a second thread exists. */
 hk_profile_taker hk_profile_apply;
-/* Writes the knobs as a profile. One at a time. */
+/* Writes the knobs as a profile. Only one thread may do so at a time. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);
 
 #endif

@@ -6,14 +6,14 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* Lets the owner go first if the caller locks again at once. */
+/* Unlocks the owner's lists, and lets the owner go first, because the caller may lock them again at once. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
         hk_unlock_in_turn(&owner->slab_lists_lock);
 }
 
-/* Trims slabs of the current class, one system call at most. Returns false when all of the class are trimmed. */
+/* Trims slabs of the current class. Makes at most one system call. Returns false when all slabs of the class are trimmed. */
 static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
 {
     size_t calls = trim->calls;
@@ -35,7 +35,7 @@ bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
 {
     hk_slab_lists_lock(owner);
     while (owner->open && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
-        trim->class ++; /* the class made no system call */
+        trim->class ++; /* the class needed no system call */
     bool more = owner->open && trim->class < HK_CLASSES;
     leave_in_turn(owner);
     return more;
@@ -99,7 +99,7 @@ static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
     return over;
 }
 
-/* Where the lists are shared, other threads get their turn after each system call. */
+/* If the lists are shared, other threads get their turn after each system call. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     if (!hk_slab_lists_shared)
@@ -156,7 +156,7 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     return due || sweep->reclaims;
 }
 
-/* An estimate of the remote bytes on the slab's huge page. */
+/* Returns an estimate of the remote bytes on the slab's huge page. */
 static size_t remote_beside(uintptr_t start)
 {
     size_t bytes = 0;
@@ -199,7 +199,7 @@ static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
         visit_inbox(owner, hk_ctz64(left), sweep);
 }
 
-/* Where the work budget ends within an owner's inboxes, the next call continues with this owner: the rest is in the backlog. */
+/* If the work budget ends within an owner's inboxes, the next call continues with this owner, because the rest is in the backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
     uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));

@@ -14,7 +14,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_note_plain(slab);
 }
 
-/* Called before the first joined block is allocated, and after the last one was freed. */
+/* Makes a slab mixed, or plain again. Called before its first joined block is allocated, and after the last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);
@@ -38,14 +38,14 @@ void hk_joined_recount(struct hk_slab *slab)
     note_mixed(slab, joined > 0);
 }
 
-/* Only the holder writes the bits. */
+/* Changes a joined bit. Needs no atomic change, because only the holder writes the bits. */
 static void flip_joined(struct hk_slab *slab, size_t index)
 {
     _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits first: a fork in between leaks blocks; the other order would let two threads have one. */
+/* Clears the free bits first, so that a fork between the two steps only leaks blocks. In the other order, two threads could have the same block. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

@@ -7,7 +7,7 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_EVICTION = 16, /* if more than one in so many is evicted, the table is too small */
+    ENTRIES_PER_EVICTION = 16, /* if more than one entry in so many is evicted, the table is too small */
     FOOTPRINT_PER_BYTE_OF_TABLE = 64,
     FOOTPRINT_PER_WAITING_BYTE = 32,
 };
@@ -23,11 +23,11 @@ void hk_send(struct hk_slab *slab)
         uint32_t owner = hk_load_acquire(slab->xowner);
         if (owner == HK_ABANDONED ? hk_abandoned_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
-        hk_os_pause(); /* the owner is ending: its slabs become abandoned slabs in a moment */
+        hk_os_pause(); /* the owner is ending, so its slabs will be abandoned in a moment */
     }
 }
 
-/* The index of the block in its slab; fatal if no block begins there. */
+/* Returns the index of the block in its slab. Ends the program if no block begins there. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
     size_t offset = (uintptr_t)block - slab->d.start, index;
@@ -56,7 +56,7 @@ void hk_remote_free(void *block, uint32_t entry)
         send_to(hk_slab_at((uintptr_t)block), block);
 }
 
-static struct hk_outbox_entry no_entry; /* accepts no block */
+static struct hk_outbox_entry no_entry; /* an entry that accepts no block */
 
 void hk_outbox_shut(struct hk_outbox *outbox)
 {
@@ -64,7 +64,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Where every free is traced or tracked, none takes the fast path. */
+/* Shows the table to the fast path, unless every free is traced or tracked, because the fast path does neither. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
@@ -173,14 +173,14 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* The entry for a block, and the index of the block in its slab. */
+/* The place of a block: its slab, its entry in the table, and its index in the slab. */
 struct hk_outbox_place {
     struct hk_slab *slab;
     struct hk_outbox_entry *entry;
     size_t index;
 };
 
-/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see slab.h). */
+/* Adds the first block of a word. Makes the fast path refuse medium blocks, because each of them is checked (see slab.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
@@ -190,7 +190,7 @@ HK_INLINE void open_word(struct hk_outbox_place to)
     to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
 
-/* Takes an entry that is empty or another slab's. */
+/* Takes an entry that is empty, or that belongs to another slab, whose blocks are then sent. */
 static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_place to)
 {
     if (to.entry->slab != NULL) {
@@ -205,7 +205,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
     open_word(to);
 }
 
-/* Adds a block to a word that has an entry. The fast path refused it for want of room. */
+/* Adds a block to a word that already has an entry. The fast path has refused the block because there was no room. */
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
@@ -252,7 +252,7 @@ bool hk_outbox_put(struct hk_outbox *outbox, void *block)
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->d.block_size))
         return put_slowly(outbox, slab, block);
-    put_in_table(outbox, slab, block, false); /* the track shuts the fast path */
+    put_in_table(outbox, slab, block, false); /* not tracked, because the track shuts the fast path */
     return false;
 }
 
@@ -265,7 +265,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
     return blocks;
 }
 
-/* The child counts the blocks that are marked in each slab by their bits: to count them once more would hold the slab for good. */
+/* Forgets marked blocks, because the child counts them in each slab by their bits. A slab whose blocks were counted twice would never be released. */
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);

@@ -1,11 +1,11 @@
 /* Outbox: a thread's remote frees that have not reached the remote bits of their slabs. Blocks of one bitmap word wait together, so that
- * one atomic operation serves many.
+ * one atomic operation frees many blocks.
  *
  *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
  * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows if slabs evict each
- *            other. Blocks no longer in the table are marked: they cost no memory.
- * Invariant  at most `allowed` bytes of blocks wait, or one block: in all threads together about a 32nd of the footprint.
+ *            other. Blocks no longer in the table are marked, and cost no memory.
+ * Invariant  at most `allowed` bytes of blocks wait, or one block. In all threads together this is about a 32nd of the footprint.
  * Threads    the outbox: its thread only. hk_remote_free, hk_send: any. */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
@@ -16,37 +16,38 @@
 enum { HK_OUTBOX_ENTRY_SHIFT = 6, HK_OUTBOX_GRANULE_SHIFT = 16 };
 
 struct hk_outbox_entry {
-    uintptr_t start; /* of the word's blocks */
-    uint64_t bits;   /* the blocks that wait */
+    uintptr_t start; /* address of the first of the word's blocks */
+    uint64_t bits;   /* bit i: block i of the word waits */
     uint64_t reciprocal;
     struct hk_slab *slab;
-    size_t bytes; /* of the word's blocks; 0: the entry accepts none */
+    size_t bytes; /* size of the word's blocks together; 0: the entry accepts none */
     int64_t block_size;
     uint32_t word;
-    uint32_t marked; /* blocks marked and not yet counted */
+    uint32_t marked; /* number of blocks that are marked and not yet counted */
 } HK_ALIGNED(HK_CACHE_LINE);
-#define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647) /* 2^32 by the golden ratio, squared: neighbours spread evenly */
+/* 2^32 divided by the golden ratio twice, which spreads neighbors evenly */
+#define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647)
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* of the fast path: the table, and the bits of the hash that are an entry's offset; without a table, or if every free is traced or
-     * tracked, one entry that accepts nothing */
+    /* The fast path uses these fields: the table, and a mask for the bits of the hash that are an entry's offset. If there is no table, or if every
+     * free is traced or tracked, they lead to one entry that accepts nothing. */
     char *entries;
     size_t mask;
     int64_t room; /* bytes */
-    /* of the slow path */
+    /* used by the slow path */
     struct hk_outbox_entry *table; /* NULL: none */
     size_t size;                   /* entries */
     size_t allowed;
-    size_t evicted; /* entries, since the last tune */
-    bool used;      /* since the last call of hk_outbox_drop_idle() */
+    size_t evicted; /* entries evicted since the last tune */
+    bool used;      /* a block was put since the last hk_outbox_drop_idle() */
     struct hk_owner *self;
     uint64_t filled[8];       /* bit i: entry i is in use */
-    _Atomic uintptr_t xtable; /* for the report: the table, with the logarithm of its size in the lowest bits */
+    _Atomic uintptr_t xtable; /* the table, with the logarithm of its size in the lowest bits; read by the report */
 };
 enum { HK_OUTBOX_LEAST = 64, HK_OUTBOX_MOST = 512, HK_OUTBOX_MOST_BLOCKS = 64 * HK_SLAB_MOST_WORDS };
 
-/* Makes a zeroed or dropped outbox accept blocks. `self` counts and traces. */
+/* Makes a zeroed or dropped outbox accept blocks. `self` is the owner that counts and traces the frees. */
 void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
@@ -56,7 +57,7 @@ HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
-/* Returns the entry of the block's bitmap word; NULL if there is none. */
+/* Returns the entry of the block's bitmap word, or NULL if there is none. */
 HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *outbox, const void *block)
 {
     struct hk_outbox_entry *entry =
@@ -64,7 +65,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Accepts a block of the entry's word; false if none begins there, it waits already, or there is no room. */
+/* Puts a block of the entry's word into the outbox. Returns false if no block begins there, if it waits already, or if there is no room. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;
@@ -77,28 +78,27 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
     return true;
 }
 
-/* Accepts a block of another owner's slab or of an abandoned slab. Returns true if all waiting blocks were sent first. */
+/* Puts a block of another owner's slab or of an abandoned slab into the outbox. Returns true if all waiting blocks were sent first. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
-/* Sends all waiting blocks: marks and counts them. */
+/* Sends all waiting blocks to their slabs, which means that it marks and counts them. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
-/* Frees the table if no block was put since the last call. Requires that all blocks were sent. */
+/* Frees the table if no block was put since the last call. The caller must have sent all blocks. */
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
-/* Frees the table: the thread ends. Requires that all blocks were sent. */
+/* Frees the table, because the thread ends. The caller must have sent all blocks. */
 void hk_outbox_drop(struct hk_outbox *outbox);
-/* Adapts the size and the allowance of the table, which there must be, to the footprint. */
+/* Adapts the size and the allowance of the table to the footprint. The table must exist. */
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables again in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
- * are counted again. */
+/* Counts the tables again in a fork child, which has one thread at most. Its marked blocks count as sent. Called before the slabs are recounted. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-/* In a fork child, after the slabs: the blocks that wait are in an outbox again, to the track (remote_track.h). */
+/* Makes the track (remote_track.h) of a fork child know again which blocks wait in the outbox. Called after the slabs are counted again. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-/* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
+/* Adds the bytes of the blocks that are not marked yet, or not counted, to bytes[] by class. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 /* Frees a block whose slab has another holder, or none. `entry` is its page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
-/* Queues a slab with its current holder. */
+/* Puts a slab into the inbox of its current owner, or drains it if it is abandoned. */
 void hk_send(struct hk_slab *slab);
 
 #endif

@@ -2,7 +2,7 @@
 #include "slab/owner.h"
 #include "span/meta.h"
 
-/* Values of an inbox without slabs. A purged owner reads as zeros, and so as closed. */
+/* The values of an inbox without slabs. A purged owner is zero, so its inboxes are closed. */
 #define CLOSED ((struct hk_slab *)NULL)
 #define EMPTY ((struct hk_slab *)1)
 
@@ -11,7 +11,7 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_slab_lists_shared;
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
-/* The first owners need no page of the tables; most programs never have more. */
+/* The first owners need no page of the tables, because most programs never have more. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
 _Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
@@ -21,7 +21,7 @@ static struct {
     struct hk_owner *first[FIRST_OWNERS];
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-static struct hk_owner **more_owners[PARTS] HK_COLD_DATA; /* all further owners, by number */
+static struct hk_owner **more_owners[PARTS] HK_COLD_DATA; /* all other owners, by number */
 
 static struct hk_owner **place_of_owner(uint32_t id)
 {
@@ -38,7 +38,7 @@ static bool has_place(uint32_t id)
     return *part != NULL;
 }
 
-/* The flags of the first owners are static. The others' exist before a number is given. */
+/* The flags of the first owners are static. The flags of the others are allocated before a number is given. */
 enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
 static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
 static _Atomic bool xany_rests;
@@ -140,7 +140,7 @@ struct hk_owner *hk_owner_by_id(uint32_t id) { return *place_of_owner(id); }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    unsigned class = slab->d.class; /* read now: once queued, the slab may be drained and released */
+    unsigned class = slab->d.class; /* read now, because a queued slab may be drained and released at any time */
     _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
     struct hk_slab *head = hk_load(*inbox);
     do {
@@ -156,7 +156,7 @@ bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* Clears the bit first: a slab that is queued in between sets it again. */
+    /* Clears the bit first, so that a slab that is queued in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
@@ -214,7 +214,7 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
-/* Takes the lock even if the inboxes are empty: a stealing thread that has seen an open one is done with it first. */
+/* Takes the lock even if the inboxes are empty, so that it waits for a stealing thread that has seen an open inbox. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);
@@ -225,7 +225,7 @@ void hk_inboxes_close(struct hk_owner *owner)
         struct hk_slab *last = rest;
         while (hk_inbox_next(last) != NULL)
             last = hk_inbox_next(last);
-        hk_store(last->xnext, owner->backlog[class]); /* the slabs queued last come before those taken before */
+        hk_store(last->xnext, owner->backlog[class]); /* the rest of the inbox goes before the backlog */
         owner->backlog[class] = rest;
         atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
     }
@@ -255,7 +255,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* The threads that the child does not have may have held locks, and fork may have interrupted changes of their lists. */
+/* Resets the locks and the lists, because threads that the child does not have may have held the locks and been changing the lists. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

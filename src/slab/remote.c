@@ -11,7 +11,7 @@ static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t t
     hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, (void *)(slab->d.start + index * slab->d.block_size));
 }
 
-/* Where no bit is set, an addition sets the bits, in one instruction; an atomic OR that returns the old bits is a loop. */
+/* Sets the bits by an addition, which takes one instruction, because none of them may be set. An atomic OR that returns the old bits takes a loop. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
     uint64_t before = atomic_fetch_add_explicit(&slab->xremote[word], bits, memory_order_release);
@@ -19,7 +19,7 @@ void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
         refuse(slab, word, before & bits);
 }
 
-/* Counts and sets QUEUED in one step: between two steps the slab could be released. */
+/* Counts the blocks and sets QUEUED in one step, because the slab could be released between two steps. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks)
 {
     uint32_t before = hk_load(slab->xstate), after;
@@ -49,7 +49,7 @@ static void forget_look(struct hk_slab *slab)
     slab->seen_remote = 0;
 }
 
-/* Called before the bits are read: a thread that counts from now on queues the slab again. */
+/* Clears QUEUED before the bits are read, so that a thread that counts blocks from now on queues the slab again. */
 static void unqueue(struct hk_slab *slab)
 {
     forget_look(slab);
@@ -139,7 +139,7 @@ bool hk_remote_restart(struct hk_slab *slab)
     return blocks != 0;
 }
 
-/* Fork may have interrupted the owner between the two bitmaps: a bit set in both is one block. */
+/* A bit that is set in both bitmaps is one block, because fork may have interrupted the owner between its changes of the two. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
     bool any = false, joins = hk_load(slab->xjoined) != NULL;

@@ -2,11 +2,12 @@
 #include "slab/slab.h"
 #include "count/stats.h"
 
-static _Atomic int64_t xclean; /* bytes */
+static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    hk_store_release(slab->xowner, owner); /* a thread that reads it uses the owner's inbox */
+    /* its reader then uses the owner's inbox */
+    hk_store_release(slab->xowner, owner);
     hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
                     hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
 }
@@ -18,7 +19,7 @@ HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
     slab->clean = sixteenths;
 }
 
-/* In a fork child the sum may be off by the slab that another thread was changing. */
+/* The sum may be off in a fork child, by the slab that another thread was changing. */
 size_t hk_slabs_clean(void)
 {
     int64_t bytes = hk_load(xclean);
@@ -39,7 +40,7 @@ void hk_slab_note_taken(struct hk_slab *slab)
         note_refaults(slab);
 }
 
-/* For a word whose free blocks are contiguous, as in a new slab. */
+/* Takes blocks from a word whose free blocks are contiguous, as in a new slab. */
 HK_INLINE void **take_row(uint64_t *word, char *base, size_t size, void **at, void *const *stop)
 {
     uint64_t bits = *word, lowest = bits & -bits, beyond = bits + lowest;
@@ -105,7 +106,8 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Of a live block, neither bit is set, whichever thread asks: its last holder cleared them before it handed the block out. */
+/* Returns true if the block is free in its slab, or was freed by another thread. Any thread may ask about a live block, because its bits stay
+ * clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

@@ -14,62 +14,62 @@
 #include "base/bits.h"
 #include "span/descriptor.h"
 
-/* State of the pages that hold no live block, since the sweep last looked. */
+/* The state of the pages that hold no live block, since the last look of a sweep. */
 enum hk_pages_state {
-    HK_PAGES_TAKEN, /* blocks were allocated: the class will allocate more here */
+    HK_PAGES_TAKEN, /* blocks were allocated, so the class will allocate more here */
     HK_PAGES_FREED, /* blocks were only freed */
     HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED,
-    HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* purged, all that can be */
+    HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* all that can be purged is purged */
 };
 
 struct hk_slab {
     /* constant while the slab lives, except xowner and xlist */
     struct hk_descriptor d;
     uint64_t *freebits;
-    size_t extent;             /* bytes of all blocks; the tail behind it is too short for another */
+    size_t extent;             /* bytes of all blocks; the tail behind them is shorter than a block */
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
-    _Atomic uint64_t *xremote; /* bit i: block i was freed by another thread and is not yet claimed (see remote.h) */
-    _Atomic uint32_t xowner;   /* as in the slab's page map entries */
-    uint16_t words;            /* of freebits and of xremote */
-    _Atomic uint8_t xlist;     /* enum hk_abandoned_list_id: its list while the slab is abandoned */
-    /* the holder's */
+    _Atomic uint64_t *xremote; /* bit i: another thread freed block i, and nobody has claimed it (see remote.h) */
+    _Atomic uint32_t xowner;   /* the owner that the page map entries name */
+    uint16_t words;            /* number of words of freebits and of xremote */
+    _Atomic uint8_t xlist;     /* enum hk_abandoned_list_id; the slab's list while it is abandoned */
+    /* used by the holder */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
-    bool mixed; /* holds joined blocks, as its page map entries say (see joined_blocks.h) */
+    bool mixed; /* the slab holds joined blocks, and its page map entries are mixed (see joined_blocks.h) */
     uint16_t free;
-    uint16_t first_word; /* no bit is set in the words below */
-    uint16_t idle_from;  /* when it was last touched, while its pages are ageing (see slab_purge.h) */
-    uint16_t clean;      /* bit i: sixteenth i was purged, and no block has been allocated since */
+    uint16_t first_word; /* all words below have no bit set */
+    uint16_t idle_from;  /* age stamp of the last touch, while the pages are ageing (see slab_purge.h) */
+    uint16_t clean;      /* bit i: sixteenth i was purged, and no block was allocated since */
     uint16_t joined;     /* live blocks that are joined to the block before them */
-    uint16_t tried_free; /* the free blocks when a joined block of tried_cells blocks found no room */
-    uint8_t tried_cells; /* 0: no joined block was turned away */
+    uint16_t tried_free; /* the number of free blocks when tried_cells blocks could not be joined */
+    uint8_t tried_cells; /* 0: joining has not failed */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
-    uint32_t trimmed;     /* the last trim that visited the slab (see slab_purge.h) */
-    uint16_t blank;      /* the last blocks that were never allocated, and are zero; 0: unknown (blocks up to 32 KiB) */
-    size_t plain_extent; /* the extent; 0 while the slab holds joined blocks or is tracked: a block then needs a look */
+    uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
+    uint16_t blank;       /* number of last blocks that were never allocated, and are zero; 0: unknown */
+    size_t plain_extent;  /* equal to `extent`, but 0 while the slab holds joined blocks or is tracked */
     /* shared, on a line that the holder seldom reads */
-    _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
-    _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
-    uint32_t seen_remote;                /* of the thread that took it out of an inbox: blocks that a sweep found, */
-    uint32_t purged_remote;              /* bytes of them that were purged, */
-    uint16_t seen_at;                    /* and when it found them */
+    _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
+    _Atomic uint32_t xstate; /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
+    uint32_t seen_remote;    /* blocks that a sweep found; set by the thread that took the slab out of an inbox */
+    uint32_t purged_remote;  /* bytes of these blocks that were purged */
+    uint16_t seen_at;        /* age stamp of that sweep */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
-    _Atomic(_Atomic uint64_t *) xjoined; /* NULL until the slab holds its first joined block (see joined_blocks.h) */
-    _Atomic uint64_t *track;             /* constant: a word for each block; NULL: not tracked (see remote_track.h) */
+    _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL until the first joined block (see joined_blocks.h) */
+    _Atomic uint64_t *track;             /* constant; a word for each block; NULL: not tracked (see remote_track.h) */
     _Atomic bool xnoted;                 /* a word of the track was written */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");
 _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(struct hk_slab, xnext) == 2 * HK_CACHE_LINE,
                "the constants, the holder's fields and the shared fields have a line each");
 
-/* Requires an address whose page map entry names a class of slabs. */
+/* Returns the slab of an address whose page map entry names a class of slabs. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return (struct hk_slab *)(void *)hk_descriptor_at(address); }
-/* Returns NULL if the descriptor is unused or a large block's. */
+/* Returns the slab of a descriptor, or NULL if the descriptor is unused or a large block's. */
 HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
 {
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;
 }
-/* The slab of a link on a list; NULL for NULL. */
+/* Returns the slab of a link on a list, or NULL for NULL. */
 HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
 {
     return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
@@ -84,7 +84,7 @@ HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
     *index = (size_t)(product >> 64);
     return (uint64_t)product < reciprocal;
 }
-/* The block that an address lies in; in the tail, indexes continue. */
+/* Returns the index of the block that contains an address. In the tail behind the blocks, the indexes continue. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
     size_t index;
@@ -98,9 +98,9 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
     return joined != NULL && index < slab->d.blocks && (hk_load(joined[index / 64]) >> (index % 64) & 1) != 0;
 }
 
-/* Writes the owner into the slab and its page map entries. Called by the holder, which gives the slab away. */
+/* Writes the owner into the slab and its page map entries. The holder calls it to give the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-/* Allocates the n <= free lowest blocks. They end at `end`, the lowest last: a bin pops them in address order. */
+/* Allocates the n <= free lowest blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
@@ -108,12 +108,12 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
     slab->plain_extent = slab->mixed || slab->track != NULL ? 0 : slab->extent;
 }
 
-/* Ends the program: the block is free already, or no block begins there. */
+/* Ends the program, because the block is already free, or no block begins there. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of *at. Returns false if the block does not lie in the slab, or the slab has no plain extent. Fatal if no block begins
- * there, or the block is free already. All fields are read from the slab and written to it, none is kept in a register: blocks that come
- * in any order seldom follow another of their slab. */
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if no
+ * block begins there, or if the block is already free. Keeps no field of the slab in a register, because blocks that come in any order seldom follow
+ * another block of their slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -129,13 +129,13 @@ HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
     return true;
 }
 
-/* Counts blocks that were marked. Returns the number of free blocks. */
+/* Adds the number of blocks that were marked as free. Returns the number of free blocks. */
 HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
 {
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* The first block from `at` on whose bit is set, or clear if `flip` is all ones; the number of blocks if there is none. */
+/* Returns the first block from `at` on whose bit is set, or clear if `flip` is all ones. Returns the number of blocks if there is none. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
@@ -146,34 +146,34 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
     return slab->d.blocks;
 }
 
-/* Notes that the holder has allocated blocks. */
+/* Stores that the holder has allocated blocks. */
 void hk_slab_note_taken(struct hk_slab *slab);
-/* Notes the sixteenths of the slab that are purged. The note holds until a block is allocated. */
+/* Stores which sixteenths of the slab are purged, until a block is allocated. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
-/* Bytes of all slabs that were purged and hold no page. */
+/* Returns the bytes of all slabs that were purged and are not resident. */
 size_t hk_slabs_clean(void);
 enum { HK_SLAB_SIXTEENTHS = 16 };
 
-/* Block marks: which blocks of more than 32 KiB are with the program. Their free, realloc and malloc_usable_size are checked before they have
- * an effect: the hit path of smaller blocks has no instruction to spare, theirs has.
+/* Block marks: tell which blocks of more than 32 KiB are with the program. Their free, realloc and malloc_usable_size are checked before they have an
+ * effect, because the hit path of these blocks has instructions to spare, but that of smaller blocks has not.
  *
- *   malloc: mark of the block's first KiB -> HK_MARK_LIVE           free: -> 0, in whatever thread; without a mark: fatal
+ * malloc: mark of the block's first KiB -> HK_MARK_LIVE           free: -> 0, in whatever thread; without a mark: fatal
  *
- * A mark is HK_MARK_LIVE exactly while the block that begins there is with the program. In slices that slabs of a heap share, which have no
- * medium blocks, marks are notes of that heap's: the class of the page's slab; no note has this value. A slab's marks (see span/page_map.h) are
- * mapped before the first of its blocks is handed out, or never. Where they are not (heap outside the window, memory refused, hooks on), the
- * slab's bitmaps are asked instead: they do not know a free block that waits in a bin.
- * Begin and end are for the thread that has the block. Two threads that free one block in the same moment may both find the mark; a flush finds
- * the second. */
+ * A mark is HK_MARK_LIVE exactly while the block that begins there is with the program. Slices that slabs of a heap share have no medium blocks. In
+ * them, a mark is a note of that heap about the class of the page's slab, and is never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
+ * before the first of its blocks is handed out, or never. If they are not mapped (heap outside the window, memory refused, hooks on), the slab's
+ * bitmaps are read instead, which do not show a free block that waits in a bin.
+ * Only the thread that has the block calls begin and end. If two threads free one block at the same moment, both may find the mark, but a flush
+ * detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
-/* The note of a page whose slab has this class. */
+/* Returns the note of a page whose slab has this class. */
 HK_INLINE uint8_t hk_mark_of_class(unsigned class) { return (uint8_t)(class + 1); }
 _Static_assert((int)HK_CLASSES < (int)HK_MARK_LIVE, "no note says that a medium block is live");
-/* Writes a note, or HK_MARK_NONE, to all marks of a range of pages, as far as these have marks. */
+/* Writes a note, or HK_MARK_NONE, to all marks that a range of pages has. */
 void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note);
 
-/* True for a slab of blocks of more than HK_FINE_MAX: such a slab never holds joined blocks. */
+/* Returns true if the slab has blocks of more than HK_FINE_MAX bytes. Such a slab never holds joined blocks. */
 HK_INLINE bool hk_entry_is_medium(uint32_t entry)
 {
     uint32_t offset = entry & HK_ENTRY_CLASS_MASK;
@@ -185,14 +185,14 @@ HK_INLINE void hk_mark_begin(const void *block)
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-/* Returns true if a live block begins; false also if there are no marks. */
+/* Returns true if a live block begins at `block`. Returns false also if there are no marks. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
     return HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, mark)) &&
            HK_LIKELY((uintptr_t)block % (1 << HK_MARK_SHIFT) == 0) && HK_LIKELY(hk_load(**mark) == HK_MARK_LIVE);
 }
 
-/* Frees the mark of a block that comes back. False if it has none: hk_mark_check() tells why. */
+/* Clears the mark of a block that is freed. Returns false if it was not set, and hk_mark_check() then tells why. */
 HK_INLINE bool hk_mark_end_fast(const void *block)
 {
     _Atomic uint8_t *mark;
@@ -202,32 +202,32 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
     return live;
 }
 
-/* Ends the program, and names the call, if the address in a slab of medium blocks is not that of a block, or the block is free. */
+/* Ends the program, and names the call, if the address in a slab of medium blocks is not the start of a block, or if the block is free. */
 void hk_mark_check(enum hk_call call, const void *block);
-/* The same for a block that comes back. */
+/* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
-/* In a fork child: assumes that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
+/* Assumes in a fork child that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
 
-/* How a slab is made and released (slab_life.c). It owns the memory of the bitmaps of slabs of more than 128 blocks.
+/* These functions make and release slabs (slab_life.c). They own the memory of the bitmaps of slabs of more than 128 blocks.
  *
  *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
 
-/* Returns a slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold
- * the slab free its blocks, too. NULL if the system refuses memory for the descriptor or the bitmaps. */
+/* Returns a slab of free blocks that has no span yet. Its size is `bytes`, and the last `tail` of them hold no block. `remote` is true if threads
+ * that do not hold the slab free its blocks, too. Returns NULL if the system refuses memory for the descriptor or the bitmaps. */
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
-/* Frees the descriptor and the bitmaps. */
+/* Frees the descriptor and the bitmaps of a slab. */
 void hk_slab_drop(struct hk_slab *slab);
-/* Returns a new slab of free blocks for `owner`; NULL if the system refuses memory. Any thread may call it, the others only the holder. */
+/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it. The next functions are for the holder. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
-/* Frees the span and the descriptor. All blocks are free, and no thread is about to count or to queue the slab. */
+/* Frees the span and the descriptor of a slab. All its blocks must be free, and no thread may be about to count blocks or to queue the slab. */
 void hk_slab_release(struct hk_slab *slab);
-/* Makes the counts agree with the bitmaps, in a fork child whose parent's holder was cut off. */
+/* Computes the counts from the bitmaps in a fork child, because fork may have interrupted the holder. */
 void hk_slab_recount(struct hk_slab *slab);
 
-/* Frees a block in a slab without a plain extent (joined_blocks.c); fatal in a slab that has one. */
+/* Frees a block in a slab without a plain extent (joined_blocks.c). Ends the program if the slab has one. */
 void hk_joined_free(struct hk_slab *slab, void *block);
-/* Frees one block. Fatal if no block of the slab begins there, or the block is free already. */
+/* Frees one block. Ends the program if no block of the slab begins there, or if the block is already free. */
 HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
 {
     if (hk_slab_mark_free(slab, &block))

@@ -8,11 +8,10 @@
 #include "span/page_heap.h"
 
 enum {
-    SLABS_OF_A_HEAP = 16, /* slabs of all classes: an owner of fewer may end soon */
-    TOUCHED_WHOLE = 4608, /* bytes, a page and a header: of a larger block the program may use the first pages only */
+    SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes, may end soon */
+    TOUCHED_WHOLE = 4608, /* bytes; of a larger block the program may use only the first pages */
 };
-/* Limits of joining (see joined_blocks.h). Smaller sizes find room in the holes of their own class; larger ones cover whole pages, which can be
- * purged instead. */
+/* The limits of joining (see joined_blocks.h). Smaller blocks fit into holes of their own class. Larger blocks cover pages, which can be purged. */
 enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
@@ -64,7 +63,7 @@ bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
     return has;
 }
 
-/* A class of small blocks that has filled a slab fills the next one too. */
+/* Returns how the pages of a new slab will be used. A class of small blocks that has filled a slab will fill the next one too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -73,7 +72,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* A class that is requested as often as before fills its slabs again; of one that fades, more than a fifth is free. */
+/* Returns true if the class is requested less than before. A class that is requested as often as before fills its slabs to more than four fifths. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -81,7 +80,7 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns false for a slab in which blocks were allocated since the last look, except joined blocks. */
+/* Returns true if the slab may have room for joined blocks. Returns false if blocks of its own size were allocated in it since the last look. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -95,7 +94,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts again */
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
@@ -121,7 +120,7 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Searches the slabs of smaller classes, the largest class first; a joined block consists of several of their blocks. */
+/* Joins blocks in the slabs of smaller classes, the largest class first. A joined block consists of several of their blocks. */
 static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
@@ -138,7 +137,7 @@ static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **e
 
 bool hk_slab_heap_joins = true;
 
-/* A large heap uses the free blocks of fading classes before it grows. */
+/* Takes joined blocks, because a large heap uses the free blocks of fading classes before it grows. Returns their number. */
 static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (hk_classes[class].size < LEAST_JOINED || hk_classes[class].size > LARGEST_JOINED || !hk_slab_heap_joins)
@@ -185,7 +184,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Most processes have no background thread: one test serves for lock and unlock. */
+/* Tests only once whether lists are shared, because in most processes no lock is needed. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
@@ -207,7 +206,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* One slab of free blocks per class stays for the next miss, but not of medium blocks, which would hold too much memory. */
+/* Returns true if the slab stays for the next miss. One slab of free blocks per class stays, except medium blocks, which would hold much memory. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
@@ -221,8 +220,8 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Continues where hk_slab_mark_free() has refused a block: it is another owner's, or lies in a slab without a plain extent. A slab stays
- * while the next block is its own too: that may be one that it has already. */
+/* Continues when hk_slab_mark_free() has refused a block, because the block is another owner's or lies in a slab without a plain extent. Does not
+ * release a slab while the next block lies in it too, because a release would hide that this block is already free. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;
@@ -283,7 +282,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* hk_send() may wait for another thread: it is called without the lock. Only this thread takes a slab from its owner. */
+/* Calls hk_send() without the lock, because it may wait for another thread. Only this thread takes slabs from the owner, so the owner stays. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

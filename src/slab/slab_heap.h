@@ -11,53 +11,52 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Allocates up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Returns their number: 0 if the system refuses memory. */
+/* Allocates up to `want` >= 1 blocks, and stores them downwards from `end`, the lowest last. Returns their number, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-/* The same from slabs of the class alone, without adopting and joining. */
+/* Allocates like hk_slab_heap_alloc(), but only from slabs of this class, without adopting slabs or joining blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-/* Frees blocks up to the first whose slab is not the owner's. Returns their number. */
+/* Frees blocks until the first one whose slab is not the owner's. Returns the number of freed blocks. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
-/* Drains a slab of the owner's inbox; one that has another holder by now is sent on. Returns blocks. */
+/* Drains a slab of the owner's inbox, or sends it on if it has another holder by now. Returns the number of blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
-extern bool hk_slab_heap_joins; /* written at the start. False: blocks are not joined in slabs of smaller classes. */
+extern bool hk_slab_heap_joins; /* written at the start; false: blocks are never joined */
 
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
 /* Adds a slab that the owner has just claimed. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
 /* Abandons all slabs, because the owner ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
-/* Makes a slab of one block longer or shorter in place; false if that cannot be. */
+/* Makes a slab of one block longer or shorter in place. Returns false if this is not possible. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
 
-/* The owner's next slab with free blocks; NULL if there is none. Under the lock. */
+/* Returns the owner's next slab with free blocks, or NULL if there is none. The caller holds the lock of the lists. */
 HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
 {
     return hk_slab_of_link(hk_list_first(&owner->slab_lists[class].partial));
 }
-/* Releases a slab whose blocks are all free. Under the lock. */
+/* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* Purging of pages without live blocks (idle.c): those of an owner's slabs, by age (sweep) or all of them (trim), and those of remote frees that wait
- * for owners that do not drain:
+/* These functions purge pages without live blocks (idle.c): pages of an owner's slabs, by age (sweep) or all (trim), and pages of remote frees that
+ * wait for owners that do not drain:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
- * An owner's lock is held for one system call, or a look at a few slabs that need none; then the owner gets its turn. A page of remote frees is
- * purged only while the purging thread has claimed all blocks on it, and without a lock: claimed blocks keep the slab from being released. The
+ * An owner's lock is held for one system call, or for a look at a few slabs that need none. Then the owner gets its turn. A page of remote frees is
+ * purged only while the purging thread has claimed all its blocks. This needs no lock, because claimed blocks keep the slab from being released. The
  * slab's holder may allocate and free its other blocks at the same time.
  * Sweeps run in the owner or the background thread. Trims run in any thread if there is a background thread, else in the owner. */
 
-/* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the others. Returns bytes of pages. */
+/* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the other slabs. Returns the purged bytes. */
 size_t hk_slab_heap_trim(struct hk_owner *owner);
-/* A part of it: one system call. Returns false when the trim is complete, or the owner has no thread any more. */
+/* Does a part of hk_slab_heap_trim, with one system call. Returns false when the trim is complete, or if the owner has no thread any more. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* A sweep looks once at each slab that has free blocks, and purges the pages in it that have been free for the purge delay. Begins one
- * unless one is in progress. */
+/* Begins a sweep unless one is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner);
-/* Begins a sweep that reclaims for growth. One in progress continues as such, and visits all lists once more. */
+/* Begins a sweep that reclaims memory for growth. If a sweep is in progress, it becomes a sweep for growth, and visits all lists once more. */
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
-/* Continues the sweep as long as the work budget lasts. Returns true when it is complete. */
+/* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 /* Purges remote frees that have waited in inboxes for the purge delay, as long as the work budget lasts. The next call continues there.
  * Returns true at the end of all owners. */

@@ -10,7 +10,7 @@
 
 enum { OWN_WORDS = sizeof((struct hk_slab *)0)->own_bits / sizeof(uint64_t) };
 
-/* Of one bitmap: each lies on cache lines of its own. */
+/* Returns the bytes of one bitmap. Each bitmap has cache lines of its own. */
 static size_t bits_bytes(const struct hk_slab *slab)
 {
     return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
@@ -35,7 +35,7 @@ HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
     return true;
 }
 
-/* Beyond the head, a new descriptor is zero. */
+/* Fills in a new descriptor, which is zero behind its head. Returns NULL if memory is refused. */
 HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool remote)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();

@@ -14,19 +14,19 @@
 #include "slab/slab.h"
 
 struct hk_sweep {
-    uint64_t now, touched; /* ms: slabs touched since the last look were touched at `touched` at the latest */
-    int64_t work;          /* left of the budget: a look takes 1, a system call HK_WORK_OF_CALL */
-    bool reclaims;         /* for growth */
+    uint64_t now, touched; /* ms; a slab touched since the last look was touched at `touched` at the latest */
+    int64_t work;          /* what is left of the budget; a look takes 1, a system call HK_WORK_OF_CALL */
+    bool reclaims;         /* the sweep is for growth */
     bool waits;            /* a visited slab is ageing */
 };
 
-/* The longest hold of a lock: one system call, or a look at so many slabs that need none. */
+/* The most that is done while a lock is held: one system call, or a look at so many slabs that need none. */
 enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
-/* Reduces the work budget to that of one hold of a lock. Returns the rest, which the caller adds afterwards. */
+/* Reduces the work budget to that of one hold of a lock. Returns the rest, which the caller adds again afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-/* Looks at the walk's slab, purges what is due as long as the work budget lasts, and advances the walk. The next call continues within the
- * slab, unless it was touched since. A purged slab goes to the end of the list: the holder allocates from resident ones first. */
+/* Looks at the walk's slab, purges what is due as long as the work budget lasts, and advances the walk. The next call continues within the slab
+ * unless the slab was touched since. A purged slab goes to the end of the list, so that the holder first allocates from resident slabs. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
@@ -39,17 +39,17 @@ HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, s
     walk->at = slab->link.next;
 }
 
-/* A purge of all free pages, of any age: slab by slab, and of each one range at a time. */
+/* The state of a trim, which purges all free pages, whatever their age. It goes from slab to slab, and purges one range at a time. */
 struct hk_trim {
     uint32_t pass;
     unsigned class;           /* the class that the trim is at */
-    const struct hk_slab *at; /* the slab that the trim is at, */
-    unsigned within;          /* and the next block in it */
-    size_t bytes, calls;      /* purged so far, and by how many system calls */
+    const struct hk_slab *at; /* the slab that the trim is at */
+    unsigned within;          /* the next block in this slab */
+    size_t bytes, calls;      /* purged bytes so far, and system calls */
 };
 
 struct hk_trim hk_trim_begin(void);
-/* Purges at most one range. Returns true when there is no other: the slab is trimmed. */
+/* Purges at most one range of a slab. Returns true when the slab has no other range, and is then trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
 /* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
@@ -57,7 +57,7 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges the whole pages between blocks that the caller has claimed, without holding the slab. Returns bytes. */
+/* Purges the whole pages that only blocks claimed by the caller cover. The caller does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 #endif

@@ -15,7 +15,7 @@ static struct bootstrap_arena {
     size_t size, used;
 } arenas[ARENAS];
 
-/* The word before a block holds its size. */
+/* Cuts a block from an arena, and writes its size into the word before it. Returns NULL if the arena has no room. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena->bytes;
@@ -27,7 +27,7 @@ static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t al
     return arena->bytes + at;
 }
 
-/* Maps an arena that is large enough. False if it is mapped already, or the system refuses. */
+/* Maps an arena that is large enough. Returns false if the arena is already mapped, or if the system refuses memory. */
 static bool map_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     size_t wanted = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);

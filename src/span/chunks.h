@@ -22,10 +22,10 @@ extern struct hk_page_heap {
     struct hk_lock purge_lock; /* taken by purges and fork only */
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age;
-    struct hk_list holes; /* chunks with unmapped slices: growth reuses these addresses first */
+    struct hk_list holes; /* chunks with unmapped slices, whose addresses growth reuses first */
     size_t mapped, free_slices, free_dirty_slices;
     size_t staked_slices;
-    _Atomic size_t xhollow; /* pages */
+    _Atomic size_t xhollow; /* purged pages of free dirty slices */
 } hk_page_heap;
 
 HK_INLINE bool hk_chunk_has_dirty(const struct hk_chunk *chunk) { return (chunk->free & chunk->dirty) != 0; }
@@ -34,36 +34,38 @@ HK_INLINE uintptr_t hk_chunk_address(const struct hk_chunk *chunk, unsigned slic
     return chunk->start + ((uintptr_t)slice << HK_SLICE_SHIFT);
 }
 HK_INLINE unsigned hk_chunk_slice(uintptr_t address) { return (unsigned)(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES; }
-/* Slices that a purge can reclaim. */
+/* Returns the slices that a purge can reclaim. */
 HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->free & chunk->dirty; }
 
-/* Takes the chunk off its list; lists it again under its longest free run. */
+/* unlist takes the chunk off its list. relist lists it again under its longest free run. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* Slices change from free to in use, and back. */
+/* use changes slices from free to in use. release changes them back. */
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
-/* So many pages of each of these slices were purged before it came free. */
+/* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 /* Adds to the number of dirty slices. */
 void hk_page_heap_count_dirty(int slices);
 /* Keeps the kernel from reassembling a huge page whose parts are purged. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* Growth (heap_growth.c): new chunks for an arena, on huge pages if the policy says so and the system offers some of the size of a chunk.
+/* Growth (heap_growth.c) maps new chunks for an arena. They are on huge pages if the policy says so and the system's huge pages have the size of a
+ * chunk.
  *
- * In the window, each mapping begins where the last one ended: the system merges neighbors, and they are aligned for huge pages. If another
- * mapping is in the way, the heap skips it. If the system does not let addresses be chosen, the heap grows anywhere. */
-/* Called once, after hk_page_map_init(). */
+ * In the window, each mapping begins where the last one ended, because the system then merges neighbors, and they are aligned for huge pages. If
+ * another mapping is in the way, the heap skips it. If the system does not let addresses be chosen, the heap grows anywhere. */
+/* Chooses where the heap begins. Called once, after hk_page_map_init(). */
 void hk_address_space_init(void);
-/* Grows by a share of the arena's size; if the system refuses, by less, down to `slices`. Returns false if it refuses those too. */
+/* Grows by a share of the arena's size. If the system refuses, grows by less, down to `slices`. Returns false if the system refuses these too. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
-/* Reads what the system says about huge pages. Called when a heap is first large enough for them, or before the program enters a sandbox. Any
- * thread: two that read at the same time read the same. */
+/* Reads the system's settings of huge pages. Called when a heap is first large enough for them, or before the program enters a sandbox. Any thread
+ * may call it, because threads that read at the same time read the same. */
 void hk_thp_look(void);
-/* Returns false if the system's mode is `never` or its huge pages have another size; true if the files cannot be read. */
+/* Returns false if the system's mode is `never`, or if its huge pages do not have the size of a chunk. If the system does not tell the size, assumes
+ * that size for systems with pages of 4 KiB. */
 bool hk_thp_serves(void);
 
 #endif

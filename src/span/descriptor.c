@@ -6,11 +6,11 @@
 #include "span/footprint.h"
 #include "span/meta.h"
 
-/* `next` lies beyond the head, which an unused descriptor keeps for stale readers. */
+/* `next` lies behind the head, because an unused descriptor keeps its head for readers with a stale pointer. */
 union slot {
     struct {
         struct hk_descriptor d;
-        union slot *next; /* unused */
+        union slot *next; /* the next unused slot */
     } free;
     char bytes[HK_DESCRIPTOR_BYTES] HK_ALIGNED(HK_CACHE_LINE);
 };
@@ -55,7 +55,7 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
-/* Clears it beyond the head: it may have been of the other kind. */
+/* Returns an unused slot, or NULL. Clears the slot behind the head, because its former descriptor may have been of the other kind. */
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;
@@ -120,7 +120,7 @@ static const char *call_name(enum hk_call call)
     return names[call];
 }
 
-/* Names the option that would tell more; returns an empty text if the option is set, or if none would help. */
+/* Returns a hint at the option that would tell more, or an empty text if none would. */
 static const char *advice(enum hk_call call, uint32_t entry)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
@@ -133,7 +133,7 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
-    if (hk_entry_is_left(entry)) /* nothing is known of it any more */
+    if (hk_entry_is_left(entry)) /* its heap has ended */
         entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);

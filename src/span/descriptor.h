@@ -4,7 +4,7 @@
  *
  * Owns       the table of descriptors, in metadata that is never returned to the system; how a page map entry is packed; how ages are
  *            stored.
- * Invariant  a stale pointer leads to a descriptor: of something else by then, or unused, with a start of 0.
+ * Invariant  a stale pointer leads to a descriptor, which may describe something else by then, or be unused and have a start of 0.
  * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and large/large_state.h.
  * Never      reads a field beyond the head. */
 #ifndef HK_DESCRIPTOR_H
@@ -18,19 +18,19 @@ enum {
     HK_NOBODY = 0,    /* owner of memory that is in no slab: large blocks, free slices */
     HK_ABANDONED = 1, /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
-    HK_OWNERS_END = 448 * 1024,     /* the number behind the last that a thread may have */
-    HK_FIRST_HEAP = HK_OWNERS_END,  /* that of the first heap of the program's own (heaps/heaps.h) */
-    HK_ENDED_HEAP = 512 * 1024 - 1, /* of slices that such a heap had, until they serve again */
+    HK_OWNERS_END = 448 * 1024,     /* the number behind the last one that a thread may have */
+    HK_FIRST_HEAP = HK_OWNERS_END,  /* the number of the first heap that the program creates (heaps/heaps.h) */
+    HK_ENDED_HEAP = 512 * 1024 - 1, /* owner of slices of such a heap that has ended, until they are reused */
     HK_CLASS_LARGE = HK_CLASSES,    /* the class in the page map entry of a large block's first slice */
-    HK_CLASS_SHARED,                /* and of a slice that slabs of a heap share */
+    HK_CLASS_SHARED,                /* the class in the entry of a slice that slabs of a heap share */
 };
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 
-/* All that is known of an address whose kind is not known. The descriptors of slabs and of large blocks begin with it. */
+/* The common head of the descriptors of slabs and of large blocks. Code that does not know which of the two it has found reads only this head. */
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
-    size_t bytes;        /* of the span or the mapping */
+    size_t bytes;        /* the size of the span or the mapping */
     uint32_t block_size; /* UINT32_MAX if a large block is larger */
     uint16_t blocks;
     uint8_t class; /* HK_CLASS_LARGE: a large block */
@@ -38,15 +38,15 @@ struct hk_descriptor {
 
 /* Registers the lock of the table. */
 void hk_descriptors_init(void);
-/* A descriptor, aligned to a cache line, whose bytes beyond the head are zero; NULL if the system refuses memory. */
+/* Returns a descriptor that is aligned to a cache line, and whose bytes behind the head are zero. Returns NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
 
-/* Visits all descriptors ever made, unused ones included. */
+/* Visits all descriptors that were ever made, also the unused ones. */
 typedef void hk_descriptor_visit(struct hk_descriptor *descriptor, void *context);
 void hk_descriptors_visit(hk_descriptor_visit *visit, void *context);
 
-/* Requires an address whose page map entry is not 0. */
+/* Returns the descriptor of an address whose page map entry is not 0. */
 HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
 {
     return hk_load(*hk_page_map_descriptor(address));
@@ -55,12 +55,11 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
 }
-/* Set in the entries of a slab that holds joined blocks (see slab/joined_blocks.h): its blocks need not be of its class. */
+/* This bit is set in the entries of a slab that holds joined blocks (see slab/joined_blocks.h), because these are not of the slab's class. */
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* Returns true if the entry is that of a slab without joined blocks, and its owner has this number or a higher one. One compare is enough, because
- * a mixed entry is negative. */
+/* Returns true if the entry is that of a slab without joined blocks, whose owner has this number or a higher one. A mixed entry is negative here. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
@@ -69,11 +68,10 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Entries from here on are those of user heaps: their blocks are never a hit, and count as mixed. A slice keeps such an entry after its heap has
- * ended. */
+/* Entries from this value on belong to heaps that the program creates, even after their end. Their blocks are never a hit, and count as mixed. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
-/* The entry of the first slice of such a heap's large block. */
+/* The entry of the first slice of a large block whose heap has ended. */
 #define HK_ENTRY_ENDED_LARGE (hk_entry(HK_ENDED_HEAP, HK_CLASS_LARGE) | HK_ENTRY_MIXED)
 /* The entry of a slice whose last block was freed before its heap ended. */
 #define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
@@ -86,7 +84,7 @@ enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
 HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
 
-/* The call that received a pointer. At a flush, which moves blocks back to their slabs, the original call is unknown: some free. */
+/* The call that received a pointer. At a flush, which moves blocks back to their slabs, it is only known that the call was a free. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,
@@ -99,14 +97,14 @@ enum hk_call {
     HK_CALL_FLUSH
 };
 
-/* Of a block whose size the program does not name. */
+/* The size of a block if the program does not name it. */
 #define HK_SIZE_UNKNOWN SIZE_MAX
 
 /* Ends the program with the message about a pointer that cannot be freed, resized or measured. */
 _Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p);
-/* Prints the same message. */
+/* Prints the message of hk_invalid_pointer(), and returns. */
 void hk_report_pointer(enum hk_call call, const char *fault, const void *p);
-/* The same for a size that cannot be that of the block. */
+/* Ends the program with a message about a size that cannot be that of the block. */
 _Noreturn void hk_invalid_size(enum hk_call call, size_t size, const void *block);
 
 #endif

@@ -9,8 +9,8 @@
 struct hk_footprint {
     _Atomic size_t xslices; /* bytes of dirty slices and of slices in use */
     _Atomic size_t xbig;    /* bytes of mappings of large blocks */
-    _Atomic bool xscarce;   /* RLIMIT_AS is set: address space must not be wasted */
-    _Atomic bool xby_limit; /* the option refused memory last, not the system */
+    _Atomic bool xscarce;   /* RLIMIT_AS is set, so address space must not be wasted */
+    _Atomic bool xby_limit; /* the option `limit`, not the system, refused memory last */
 };
 extern struct hk_footprint hk_footprint;
 
@@ -21,9 +21,9 @@ HK_INLINE bool hk_footprint_allows(size_t more)
     return hk_options.limit == 0 || hk_footprint_bytes() + more <= hk_options.limit;
 }
 
-/* The current RLIMIT_AS in bytes; SIZE_MAX if unlimited. */
+/* Returns the current RLIMIT_AS in bytes, or SIZE_MAX if it is unlimited. */
 size_t hk_footprint_read_limit(void);
-/* Counts a refusal and keeps its cause for the report. */
+/* Counts a refusal, and stores its cause for the report. */
 void hk_footprint_refused(bool by_limit);
 
 #endif

@@ -8,13 +8,13 @@
 #include "os/os.h"
 
 extern struct hk_guard_pages {
-    bool on;              /* free spans and the ends of slabs */
-    bool around_metadata; /* both ends of each region of metadata */
+    bool on;              /* guards free spans and the ends of slabs */
+    bool around_metadata; /* guards both ends of each region of metadata */
 } hk_guard_pages;
 
-/* The range faults from here on, and its pages are returned to the system. False if the system refuses. */
+/* Makes a range fault when it is touched, and returns its pages to the system. Returns false if the system refuses. */
 HK_INLINE bool hk_guard_range(uintptr_t address, size_t size) { return hk_os.bar((void *)address, size); }
-/* The range reads as zeros and can be written. */
+/* Makes a range accessible again. It then reads as zeros. */
 HK_INLINE bool hk_unguard_range(uintptr_t address, size_t size) { return hk_os.unbar((void *)address, size); }
 
 #endif

@@ -13,11 +13,11 @@
 #define FIRST_SKIP (1 * HK_GIB)
 enum { SKIPS = 6 }; /* each skip doubles the distance */
 
-static uintptr_t heap_end; /* in the window; 0: the system chooses addresses */
+static uintptr_t heap_end; /* the end of the heap in the window; 0: the system chooses addresses */
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
-/* With this alignment, memory lies in one chunk or covers whole chunks. */
+/* Returns the alignment with which memory lies in one chunk, or covers whole chunks. */
 static size_t alignment_for(size_t size)
 {
     size_t align = HK_SLICE;
@@ -42,7 +42,7 @@ static uintptr_t map_in_window(size_t size)
     return at;
 }
 
-/* Returns `at`; 0 and no mapping if the page map cannot cover it. */
+/* Returns `at`. If the page map cannot cover the memory, unmaps it and returns 0. */
 static uintptr_t covered(uintptr_t at, size_t size)
 {
     if (at == 0 || hk_page_map_cover(at, size))
@@ -51,7 +51,7 @@ static uintptr_t covered(uintptr_t at, size_t size)
     return 0;
 }
 
-/* Slices of one chunk, or whole chunks; 0 if the system refuses. */
+/* Maps slices of one chunk, or whole chunks. Returns their address, or 0 if the system refuses memory. */
 static uintptr_t map_covered(size_t size)
 {
     uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
@@ -67,7 +67,8 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        hk_store(chunk->xhuge, huge); /* first, because a page that is read before it is written costs two faults */
+        /* stored first; a page that is read before it is written costs two faults */
+        hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
             chunk->start = hk_align_down(address + at, HK_CHUNK);
@@ -162,7 +163,8 @@ void hk_thp_look(void)
 {
     char modes[64], size[32];
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    const char *mode = says ? strchr(modes, '[') : NULL; /* it stands in brackets: `always madvise [never]` */
+    /* the mode stands in brackets: `always madvise [never]` */
+    const char *mode = says ? strchr(modes, '[') : NULL;
     bool never = mode != NULL && mode[1] == 'n';
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
     bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);

@@ -7,9 +7,9 @@
 #include "span/meta_regions.h"
 
 #define LARGEST_BLOCK (32 * HK_KIB)
-#define MOST_LISTED (32 * HK_KIB)   /* blocks that come and go need no bitmap */
+#define MOST_LISTED (32 * HK_KIB)   /* most bytes of free blocks on lists, which need no bitmap */
 #define WORTH_A_PURGE (64 * HK_KIB) /* less is not worth a system call */
-#define MOST_AT_ONCE (16 * HK_MIB)  /* takes some milliseconds */
+#define MOST_AT_ONCE (16 * HK_MIB)  /* the purge of so much takes some milliseconds */
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)
 enum { RANGE_LINES = 2 * HK_PAGE / HK_META_LINE };
 
@@ -32,7 +32,7 @@ static void *from_fresh(size_t size)
     return p;
 }
 
-/* Prefers lines that were in use before to fresh ones. */
+/* Returns lines that were in use before, if there are enough, or fresh lines. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
     unsigned lines = hk_meta_lines(size);
@@ -129,7 +129,7 @@ size_t hk_meta_unused(void)
     return bytes;
 }
 
-/* The page at `fresh` may be touched in part. */
+/* Returns the bytes that are not in use but may be resident. They include the begun page at `fresh`. */
 static size_t spare_locked(void)
 {
     size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
@@ -173,7 +173,7 @@ static void return_listed(void)
         }
 }
 
-/* Releases the lock for the system calls. True if all pages were purged. */
+/* Purges pages of an area, and releases the lock for the system calls. Returns true if all pages were purged. */
 static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
 {
     bool gone = true;
@@ -190,7 +190,7 @@ static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
     return gone;
 }
 
-/* Withholds the pages from allocation. Bit 0 is the header's page: with it, the whole area is purged. */
+/* Withholds pages from allocation before a purge. If bit 0, the header's page, is set, the whole area will be purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
     hk_meta_unlist(area);
@@ -204,7 +204,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Undoes withdraw(). If a purge of the whole area failed halfway, it may have cleared the header, so the area is initialized again. */
+/* Makes withheld pages available again. Initializes the area again if a purge of the whole area failed, because it may have cleared the header. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -220,7 +220,7 @@ static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
     hk_meta.clean += gone ? bytes : 0;
 }
 
-/* Returns the bytes purged. */
+/* Purges pages of area `i`. Returns the purged bytes. */
 static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
@@ -235,7 +235,7 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* An area that is all idle is purged as a whole, once each of its pages has aged. */
+/* Purges the idle pages that have aged, or all if `all`. Purges an area that is all idle only as a whole, when each of its pages has aged. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
@@ -245,7 +245,7 @@ static size_t purge_area(struct hk_region *region, unsigned i, bool all)
     return aged == 0 || part_of_whole ? 0 : purge_idle(region, i, aged);
 }
 
-/* One purge at a time: a fork child repairs the one area that is being purged. */
+/* Only one thread purges at a time, because a fork child can repair only one area that was being purged. */
 size_t hk_meta_purge(bool all)
 {
     size_t bytes = 0;
@@ -266,7 +266,7 @@ size_t hk_meta_purge(bool all)
     return bytes;
 }
 
-/* The pages that another thread was purging are free again, and count as dirty. */
+/* Makes the pages that another thread was purging available again. They count as dirty. */
 void hk_meta_fork_child(void)
 {
     if (hk_meta.purged != NULL)

@@ -3,8 +3,8 @@
  *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB -> regions (meta_regions.h)
  *   pages -> regions
  *
- * Owns       no state of its own: meta_regions.h holds it.
- * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped: a stale pointer to it stays
+ * Owns       no state of its own, because meta_regions.h holds it.
+ * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped, so a stale pointer to it stays
  *            readable, and reads old data or zeros.
  * Threads    any (one lock, not held over the system calls of a purge). */
 #ifndef HK_META_H
@@ -12,29 +12,29 @@
 
 #include "base/base.h"
 
-/* Returns NULL if the system refuses. */
+/* Returns a zeroed block, or NULL if the system refuses memory. */
 void *hk_meta_alloc(size_t size);
-/* size: as passed to hk_meta_alloc; at most 32 KiB. */
+/* Frees a block. `size` is the size that was passed to hk_meta_alloc, and at most 32 KiB. */
 void hk_meta_free(void *p, size_t size);
-/* Whole pages that the caller shares with no other data and keeps for good. */
+/* Returns whole pages that the caller shares with no other data and keeps for good. Returns NULL if the system refuses memory. */
 void *hk_meta_pages(size_t size);
-/* Purges such pages: they read as zeros until the caller writes to them. False if the system refuses: they are unchanged. */
+/* Purges pages of hk_meta_pages. They read as zeros until the caller writes to them. Returns false, and changes nothing, if the system refuses. */
 bool hk_meta_rest(void *p, size_t size);
-/* The caller uses so many purged bytes again. */
+/* Counts `size` purged bytes as in use again. The caller calls it before it writes to them. */
 void hk_meta_wake(size_t size);
-/* Purges free pages: those that were free at the last call too, or all. Returns bytes. */
+/* Purges all free pages if `all`, otherwise those that were also free at the last call. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
-/* Bytes mapped. */
+/* Returns the mapped bytes. */
 size_t hk_meta_mapped(void);
-/* Bytes mapped and not in use. */
+/* Returns the bytes that are mapped and not in use. */
 size_t hk_meta_unused(void);
-/* Bytes not in use, in pages that may be resident. */
+/* Returns the bytes that are not in use and lie in pages that may be resident. */
 size_t hk_meta_spare(void);
-/* Narrows [*from, *to) to the first region in it; false if it holds none. */
+/* Narrows [*from, *to) to the first region in it. Returns false if it contains no region. */
 bool hk_meta_next(uintptr_t *from, uintptr_t *to);
-/* At start: registers the lock for fork. */
+/* Registers the lock for fork. Called at the start. */
 void hk_meta_init(void);
-/* In a fork child: ends a purge that another thread was at. */
+/* Ends a purge that another thread was running at the fork. Called in a fork child. */
 void hk_meta_fork_child(void);
 
 #endif

@@ -9,10 +9,10 @@
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
 #define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has a bit for each area */
-#define REGION_PART 4                            /* a region is at least this part of all regions: so they stay few */
+#define REGION_PART 4                            /* a region is at least 1/4 of all regions, so that they stay few */
 enum { PAGE_LINES = 64, TRIES = 8 };
 
-struct hk_guard_pages hk_guard_pages; /* metadata is the first that may ask for them */
+struct hk_guard_pages hk_guard_pages; /* defined here, because metadata is the first that may use them */
 
 struct hk_meta hk_meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
 
@@ -27,7 +27,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* The first line from `at` on whose bit differs from `same`; a line at or after `end` if none before it does. */
+/* Returns the first line from `at` on whose bit differs from the bits of `same`. Returns a line at or after `end` if there is none before it. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -66,7 +66,7 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
 }
 
-/* The pages that lie in one page of the system with one of these, or only in such pages. */
+/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only pages of the system that lie wholly in `pages`. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -100,7 +100,7 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines)
 {
     mark(area, (unsigned)(((uintptr_t)block - (uintptr_t)area) / HK_META_LINE), lines, false);
-    area->longest = area->free; /* an upper bound; a search in vain corrects it */
+    area->longest = area->free; /* an upper bound, which a search in vain corrects */
 }
 
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
@@ -170,7 +170,7 @@ static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
     hk_meta.mapped += size;
 }
 
-/* Regions are small if address space is scarce. */
+/* Returns the size of a new region, which is small if address space is scarce. */
 static size_t region_size(size_t wanted)
 {
     size_t usual = hk_load(hk_footprint.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, hk_meta.mapped / REGION_PART);
@@ -229,7 +229,7 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* The only region of areas also serves pages, from its end: most programs need no second mapping. */
+/* Takes pages from the end of the only region of areas, so that most programs need no second mapping. Returns false if there is no room for them. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -17,7 +17,7 @@
 #define HK_META_AREA_BYTES (64 * HK_KIB)
 enum { HK_META_LINE = 64, HK_META_AREA_LINES = 1024, HK_META_AREA_PAGES = 16, HK_META_AREA_FITS = 11 };
 
-/* The header of one mapping of areas or of pages; stands at its beginning. */
+/* The header of a mapping that holds areas or pages. It stands at the beginning of the mapping. */
 struct hk_region {
     struct hk_region *older;
     uintptr_t start, end;
@@ -28,23 +28,23 @@ struct hk_region {
 
 struct hk_meta_area {
     uint64_t used[HK_META_AREA_PAGES]; /* bit n of word p: line n of page p */
-    struct hk_meta_area *next, **at;   /* on the list of areas with about as much room */
-    uint16_t free;                     /* lines */
+    struct hk_meta_area *next, **at;   /* links of the list of areas with about as much room */
+    uint16_t free;                     /* number of free lines */
     uint16_t longest;                  /* upper bound of the longest run of free lines */
     uint16_t lowest;                   /* no line below is free */
     uint16_t dirty;                    /* bit p: page p may not be zero */
     uint16_t aged;                     /* bit p: page p was idle at the last purge */
-    struct hk_region own_region;       /* in a region's first area */
+    struct hk_region own_region;       /* used only in a region's first area */
 };
 enum { HK_META_AREA_HEADER = (sizeof(struct hk_meta_area) + HK_META_LINE - 1) / HK_META_LINE };
 _Static_assert(HK_META_AREA_BYTES == (size_t)HK_META_AREA_LINES * HK_META_LINE, "lines");
-/* Initializes all but own_region: on no list, all lines in use. */
+/* Initializes all fields but own_region. The area is then on no list, and all its lines are in use. */
 void hk_meta_area_init(struct hk_meta_area *area);
 
 struct hk_meta_range {
     char *start, *end; /* NULL: no such run of lines is free */
     bool zero;         /* the range holds zeros */
-    unsigned soiled;   /* pages that became dirty by this */
+    unsigned soiled;   /* pages that the allocation has made dirty */
 };
 /* Takes the lowest run of at least `least` free lines, and at most `most` lines of it. */
 struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned least, unsigned most);
@@ -58,7 +58,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
 /* Returns the dirty pages without a block that are whole pages of the system. Bit 0, the header's page, is set only if `whole`, and if the area has
  * no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
-/* Withholds idle pages from allocation, and ends that; `cleaned`: they hold zeros now. */
+/* withdraw withholds idle pages from allocation. return makes them available again. `cleaned` tells that they hold zeros now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
 void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned);
 
@@ -75,14 +75,14 @@ extern struct hk_meta {
     struct hk_meta_block
         *listed[HK_META_LISTED_TO / HK_META_LINE]; /* free blocks by size; their areas count them as used */
     size_t listed_bytes;
-    struct hk_meta_range range; /* taken from an area's free lines; small blocks are cut from it */
+    struct hk_meta_range range; /* free lines of an area, from which small blocks are cut */
     char *fresh, *fresh_end;    /* the part of the last opened area that was never handed out */
     struct hk_meta_area *by_room[HK_META_AREA_FITS];
     char *next_page, *pages_end; /* the part of the last region of pages that was never handed out */
-    /* bytes */
+    /* counts of bytes */
     size_t mapped;
-    size_t free;  /* in areas */
-    size_t clean; /* of these, in pages that are not resident */
+    size_t free;  /* free bytes in areas */
+    size_t clean; /* free bytes in pages of areas that are not resident */
     size_t areas;
     size_t in_pages, resting;
     /* set while a purge has released the lock */
@@ -95,22 +95,22 @@ HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_MET
 HK_INLINE size_t hk_meta_range_bytes(void) { return (size_t)(hk_meta.range.end - hk_meta.range.start); }
 HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end - hk_meta.fresh); }
 
-/* Puts an area on the list for its room; takes it off. */
+/* list puts an area on the list for its room. unlist takes it off. */
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
-/* Opens an area, which becomes the fresh part. False if the system refuses. */
+/* Opens an area, whose lines become the fresh part. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)
 {
     return (struct hk_meta_area *)((uintptr_t)region->first + i * HK_META_AREA_BYTES);
 }
-/* Makes room for so many bytes at next_page. False if the system refuses. */
+/* Makes room for `size` bytes at next_page. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_pages(size_t size);
-/* Frees lines to their area. */
+/* Gives lines back to their area. */
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);
-/* Takes `least` to `most` free lines, from the fullest area that may have them: blocks in use gather. Empty if none has. */
+/* Takes `least` to `most` free lines from the fullest area that may have them, so that few areas are in use. Returns an empty range if none has. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
 #endif

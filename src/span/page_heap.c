@@ -26,7 +26,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* The tightest fit among chunks with dirty slices; else among all. */
+/* Returns the chunk with the tightest fit, preferably one with dirty slices, or NULL if none fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -38,7 +38,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
 }
 
-/* Moves an all-free chunk to the other use, unless it stands on a huge page. */
+/* Moves a chunk that is all free to the other use, unless it stands on a huge page. Returns the chunk, or NULL if there is none. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -53,7 +53,7 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* A chunk with a run of dirty slices. */
+/* Returns a chunk with a free run of dirty slices that is long enough, or NULL if there is none. */
 static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
@@ -64,7 +64,7 @@ static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
     return NULL;
 }
 
-/* Prefers dirty slices of the other use to clean ones of this use. */
+/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean ones of this use. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
     struct hk_arena *arena = &hk_page_heap.arenas[use];
@@ -85,7 +85,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* Takes dirty slices first, because they cost no fault. Returns 0 if the footprint must not grow. */
+/* Takes free slices of a chunk, preferably dirty ones, because they cost no page fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
@@ -93,7 +93,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(slices) << first;
-    /* A chunk that was mapped when the heap was too small for huge pages, and that is all purged now, gets one. */
+    /* If a chunk was mapped when the heap was too small for huge pages, and is all purged now, it gets a huge page. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
         (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
@@ -107,7 +107,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
     return hk_chunk_address(chunk, first);
 }
 
-/* If the footprint must not grow: a chunk of any use with enough dirty slices. */
+/* Returns a chunk of any use with enough dirty slices, or NULL if there is none. Called if the footprint must not grow. */
 static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -138,7 +138,7 @@ size_t hk_page_heap_stake(void)
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
     if (hk_guard_pages.on && use == HK_USE_UNSURE)
-        return HK_USE_SPARSE; /* its blocks fault while they are free, and so do not lie on huge pages */
+        return HK_USE_SPARSE; /* its free blocks shall fault, so they must not lie on huge pages */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
     return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
@@ -149,7 +149,7 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
     hk_page_heap.staked_slices += slices;
 }
 
-/* On huge pages, guard pages would split them. */
+/* Returns true if free slices of the chunk have guard pages. On a huge page they have none, because guard pages would split it. */
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
 bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 
@@ -183,7 +183,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
     return hk_span_alloc_blank(slices, use, &blank);
 }
 
-/* Slices whose pages are all purged become purged ones. */
+/* Stores how many pages of each slice are purged. Slices whose pages are all purged become purged slices. */
 static void note_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {
     if (pages < HK_SLICE / HK_PAGE) {

@@ -1,8 +1,8 @@
 /* Page heap: allocates spans, runs of 1 to 32 slices.
  *
- *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n: the tightest fit
- *   by_age    -> chunks with dirty slices, the longest dirty first: the order of purges
- *   Dense and sparse spans lie in separate chunks: dense ones may stand on huge pages; a sparse one, of which the program may
+ *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n, which is the tightest fit
+ *   by_age    -> chunks with dirty slices, the longest dirty first, which is the order of purges
+ *   Dense and sparse spans lie in separate chunks, because dense ones may stand on huge pages. A sparse one, of which the program may
  *   touch only a few pages, would make whole huge pages resident.
  *
  * Owns       the free, dirty and aged slices of every chunk; the list of unmapped ones.
@@ -15,24 +15,24 @@
 #include "os/os.h"
 #include "span/page_map.h"
 
-/* Called once, after hk_page_map_init(). */
+/* Initializes the page heap. Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-/* Returns the address of 1 to 32 slices; 0 if the system or the option `limit` refuses. */
+/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
-/* The same. Sets *blank to true if all bytes of the span are zero, because no block has used them since the system provided the pages. */
+/* Allocates like hk_span_alloc(). Sets *blank to true if all bytes are zero, because no block used them since the system provided the pages. */
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
-/* So many bytes of the span are purged already. */
+/* Frees a span of which `hollow` bytes are already purged. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
-/* Returns true if a span faults while it is free: guard pages are in force, and it stands on no huge page. */
+/* Returns true if a span faults while it is free, because guard pages are in force and the span stands on no huge page. */
 bool hk_span_is_guarded(uintptr_t address);
-/* Extends a span by the `more` slices behind it; false if they are not free. */
+/* Extends a span by the `more` slices behind it. Returns false if they are not free, or if the footprint must not grow. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
-/* Bytes of slices that may be resident, in use or free. */
+/* Returns the bytes of slices that may be resident, in use or free. */
 size_t hk_page_heap_dirty(void);
-/* Bytes that may stand on huge pages although the program may touch little of them. */
+/* Returns how many bytes may stand on huge pages although the program may touch little of them. */
 size_t hk_page_heap_stake(void);
-/* Returns true if the address stands on a huge page; *free: the bytes of free slices of its chunk. */
+/* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
 /* The state of a slice. The page map must cover it. */
@@ -47,22 +47,21 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address);
 struct hk_page_heap_totals {
     size_t mapped;     /* bytes of all slices */
     size_t free_dirty; /* free bytes that may be resident */
-    size_t free_clean; /* free bytes that are not */
+    size_t free_clean; /* free bytes that are not resident */
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* Purges and unmapping (purge.c). A slice that is being purged is withheld from allocation. One lock for purges is held for one system call at
- * a time. */
-/* Purges slices that have been dirty for at least `delay_ms` (0: all). Returns bytes. */
+/* These functions purge and unmap (purge.c). Slices cannot be allocated during their purge. The lock of purges is held for one system call each. */
+/* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if it is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns bytes. */
+/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the purged bytes. */
 size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Does the same without a delay, and waits for other purges. */
+/* Purges like hk_page_heap_purge_oldest() without a delay, and waits for other purges. */
 size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
-/* Unmaps the chunks without a slice in use, and, if address space is scarce, all free slices; dirty ones only if `dirty_too`. Returns the bytes
- * of dirty slices unmapped. */
+/* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Unmaps dirty slices only if `dirty_too`.
+ * Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span in use, for its user. Its chunk leaves its huge page. */
+/* Purges pages of a span that the caller uses, and takes its chunk off the huge page that it may stand on. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A huge page is split only to purge at least this part of it. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

@@ -10,7 +10,8 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* Before the window, for 16 TiB of heap: first its chunks, then marks, for 3 TiB and downwards, then its page map entries. */
+/* The tables lie before the window, with room for 16 TiB of heap. First come the chunks, then the marks, which grow downwards and have room for 3
+ * TiB, and then the page map entries. */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
@@ -19,10 +20,10 @@
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
 #define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
 enum {
-    LEAVES_SKIPPED = 64,   /* at most, if another mapping lies in the window */
-    LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
-    LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
-    CHUNKS_AT_ONCE = 32,   /* mapped at least, the first one that is needed included */
+    LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
+    LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
+    LIMIT_PER_WINDOW = 16, /* the tables take at most 1/16 of a limit of the address space */
+    CHUNKS_AT_ONCE = 32,   /* at least so many chunks are mapped at once */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,
 };
@@ -33,12 +34,12 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
-    char *lent; /* a mapping for a leaf's tables, and behind them a branch, if the system refuses memory; NULL: none */
+    char *lent;    /* holds a leaf's tables, and behind them a branch, if the system refuses memory; NULL: none */
     bool took_lent;
     bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
-/* The range of covered leaves in a branch: a walk touches no page outside it. */
+/* The range of covered leaves in a branch. A walk touches no page outside this range. */
 static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
@@ -48,9 +49,9 @@ static struct {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
     _Atomic uint32_t *entries;
     size_t leaves; /* leaves whose page map entries are mapped */
-    size_t most; /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
-    struct hk_chunk *chunks;  /* NULL: each leaf has its own */
-    size_t chunks_to;         /* the mapped ones, from the first on */
+    size_t most;   /* upper bound of `leaves`, because the next leaf has its own tables, or another mapping is there */
+    struct hk_chunk *chunks;  /* NULL: each leaf has its own chunks */
+    size_t chunks_to;         /* number of mapped chunks, from the first on */
     size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
 } window;
 
@@ -69,8 +70,8 @@ static void *map_table(size_t size)
     return p;
 }
 
-/* The second quarter of the addresses below the stack is free of other mappings: programs lie below or above, and the kernel
- * places mappings far away. The window is as random as the stack and this library: without ASLR, it does not move. */
+/* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie below or above, and
+ * the kernel places mappings far away. The place is as random as the stack and this library, so it does not change without ASLR. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -91,7 +92,7 @@ static bool choose_window(void)
     return hk_os.map_at((char *)window.entries - LEAST_MARKS, LEAST_MARKS + ENTRIES_OF_LEAF) == HK_PLACED;
 }
 
-/* If the system does not let addresses be chosen: a window around an address that it gave. */
+/* Makes a window around an address that the system chose. Called if the system does not let addresses be chosen. */
 static bool window_around(size_t leaves)
 {
     window.entries = map_table(leaves * ENTRIES_OF_LEAF);
@@ -122,7 +123,7 @@ bool hk_page_map_init(void)
     return chosen;
 }
 
-/* Bytes of the window below its heap: these have no marks. */
+/* Returns the bytes of the window below its heap, which have no marks. */
 static size_t below_heap(void) { return window.first - window.base; }
 
 static void show_window(void)
@@ -132,7 +133,8 @@ static void show_window(void)
         return;
     size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
-    __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE); /* not in leaves with own tables */
+    /* leaves with their own tables have no marks */
+    __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
     if (map.hits)
@@ -177,7 +179,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so that each below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so those below hk_window.flat may be read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -191,7 +193,7 @@ static bool has_chunks(size_t to)
     return true;
 }
 
-/* Returns NULL if the system refuses memory for the branch. */
+/* Returns the leaf of an address, or NULL if the system refuses memory for its branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
@@ -208,8 +210,7 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic ui
     hk_store_release(leaf->xentries, entries);
 }
 
-/* Maps tables for one leaf; its page map entries only if the window does not have them. The window does not grow to a leaf
- * with entries of its own. */
+/* Maps tables for one leaf, page map entries only if the window does not have them. The window does not grow to a leaf with its own entries. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.chunks == NULL && number < window.leaves;
@@ -233,7 +234,7 @@ static void note_covered(uintptr_t address)
                              (uint16_t)hk_max(range->behind, leaf + 1u)};
 }
 
-/* Covers a leaf by the root. */
+/* Covers a leaf, so that look-ups find it by the root. Returns false if the system refuses memory. */
 static bool cover_apart(uintptr_t at, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(at);
@@ -243,7 +244,7 @@ static bool cover_apart(uintptr_t at, size_t number)
     return covered;
 }
 
-/* Covers a leaf by the window's tables. Until the window is open, the root leads to it as well. */
+/* Covers a leaf by the window's tables. Until the window is open, the root leads to the leaf as well. Returns false if the system refuses memory. */
 static bool cover_flat(uintptr_t at, size_t number, size_t to)
 {
     size_t first = number * HK_LEAF_CHUNKS;
@@ -367,7 +368,7 @@ static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t 
     return NULL;
 }
 
-/* The first covered leaf from *address on, which moves to it; NULL if there is none. */
+/* Returns the first covered leaf from *address on, and sets *address to its start. Returns NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
     const struct hk_leaf *leaf = NULL;

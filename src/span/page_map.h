@@ -4,14 +4,14 @@
  *   chunks:            one for each 2 MiB: the state of its 32 slices (see page_heap.h), and the descriptor of each
  *
  *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
- *   mapped as the heap grows: a look-up is one subtraction and one compare.
+ *   mapped as the heap grows, so that a look-up is one subtraction and one compare.
  *   All other addresses (large blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
  *
  * Owns       the tables, the root, the place and the covered part of the window.
- * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
+ * Invariant  a page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered; once the window covers an address, its base
  *            never changes.
  * Threads    read: any. The holder of a slice writes its words; cover: any (a lock of its own). */
 #ifndef HK_PAGE_MAP_H
@@ -31,7 +31,7 @@ enum {
     HK_BRANCH_LEAVES = 1 << (HK_BRANCH_SHIFT - HK_LEAF_SHIFT),
     HK_BRANCHES = 1 << (HK_ADDRESS_BITS - HK_BRANCH_SHIFT),
     HK_ENTRY_OWNER_SHIFT = 12,
-    HK_MARK_SHIFT = 10, /* the marks of a slice fill a cache line: threads with slabs side by side do not share one */
+    HK_MARK_SHIFT = 10, /* the marks of a slice fill a cache line, so that threads with adjacent slabs share none */
 };
 #define HK_SLICE ((size_t)1 << HK_SLICE_SHIFT)
 #define HK_CHUNK ((size_t)1 << HK_CHUNK_SHIFT)
@@ -40,31 +40,31 @@ enum {
 
 struct hk_descriptor;
 
-/* Dense: all pages will be touched. Unsure spans lie in dense chunks while they are a small part of them. */
+/* All pages of a dense span will be touched. Unsure spans lie in dense chunks while they are a small part of them. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
-/* The state of 2 MiB; eight to a page of the table. */
+/* The state of a chunk of 2 MiB. A page of the table holds eight of them. */
 struct hk_chunk {
-    /* written by the holder of the slice; first in the struct: a look-up takes an instruction less */
+    /* The holder of the slice writes its descriptor. This field is first in the struct, because a look-up then takes an instruction less. */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
-    _Atomic(_Atomic uint8_t *) xstates; /* of the guard, set once (guard/states.h); NULL: none */
+    _Atomic(_Atomic uint8_t *) xstates; /* the guard's states, set once (guard/states.h); NULL: none */
     /* constant */
     uintptr_t start;
     /* under the page heap's lock */
     uint32_t owned;                  /* slices that are HAKMEM's */
-    uint32_t free;                   /* of these, slices of no span */
+    uint32_t free;                   /* owned slices that belong to no span */
     uint32_t dirty;                  /* slices that may be resident, in use or free */
     uint32_t aged;                   /* free and dirty slices that one purge has seen */
     uint32_t purged;                 /* free slices whose pages were purged */
-    uint32_t unmapped;               /* slices that were HAKMEM's */
+    uint32_t unmapped;               /* slices that were HAKMEM's before they were unmapped */
     uint32_t staked;                 /* slices of unsure spans */
     uint32_t fresh;                  /* free slices that became resident with a huge page and were never used */
-    uint8_t hollow[HK_CHUNK_SLICES]; /* of a free and dirty slice: the pages purged before it came free */
-    uint16_t longest;                /* the longest run of free slices: the list that it is on */
+    uint8_t hollow[HK_CHUNK_SLICES]; /* pages of a free and dirty slice that were purged before its free */
+    uint16_t longest;                /* length of the longest run of free slices, which selects the list */
     uint8_t use;                     /* enum hk_use */
-    _Atomic bool xhuge; /* stands on a huge page, or will when touched; set while all its slices are free */
+    _Atomic bool xhuge; /* the chunk stands on a huge page, or will when touched; set while all its slices are free */
     uint64_t idle_since;
-    uint64_t freed_at; /* when a slice last came free */
+    uint64_t freed_at; /* time of the last free of a slice */
     struct hk_link by_run;
     struct hk_link by_age;  /* linked while it has free slices that are dirty */
     struct hk_link by_hole; /* linked while it has unmapped slices */
@@ -80,29 +80,29 @@ struct hk_branch {
     struct hk_leaf leaves[HK_BRANCH_LEAVES];
 };
 
-/* Read by every free; covers no address until hk_window_open(). */
+/* Every free reads the window. It covers no address until hk_window_open(). */
 struct hk_window {
     uintptr_t base;            /* constant once `covered` is not 0 */
-    size_t hits;               /* as `covered`, or 0 if frees must not be hits */
-    _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
-    uintptr_t self; /* HK_PAIRS: hk_self by its distance from the thread pointer; constant once `hits` is not 0 */
+    size_t hits;               /* equal to `covered`, or 0 if frees must not be hits */
+    _Atomic uint32_t *entries; /* page map entries of the slice at `base` and of those that follow */
+    uintptr_t self; /* HK_PAIRS: the distance of hk_self from the thread pointer; constant once `hits` is not 0 */
     size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
-    struct hk_chunk *chunks; /* as `entries` */
+    struct hk_chunk *chunks; /* chunks, from the one at `base` on */
     size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
-    size_t marked;           /* bytes from `base` on whose marks may be written, if there is heap; only grows */
-    _Atomic uint8_t *marks;  /* of the slice at `base`: those of the following addresses lie below it */
+    size_t marked;           /* bytes from `base` on whose marks may be written if heap lies there; only grows */
+    _Atomic uint8_t *marks;  /* the mark at `base`; the marks of higher addresses lie below it */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-/* Called once, before all other functions of this room: chooses the window. False if the system refuses its first table. */
+/* Chooses the window. Called once, before all other functions of this room. Returns false if the system refuses the first table. */
 bool hk_page_map_init(void);
-/* From here on, look-ups read the window's tables without the root; frees may be hits if `hits`. */
+/* Makes look-ups read the window's tables without the root from now on. Frees may then be hits if `hits`. */
 void hk_window_open(bool hits);
-/* The first address of the heap in the window; 0 if the system chooses all addresses. */
+/* Returns the first address of the heap in the window, or 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
 
-/* Returns NULL if no address near it was ever covered. */
+/* Returns the leaf of an address, or NULL if no address near it was ever covered. */
 HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
 {
     struct hk_branch *branch =
@@ -115,7 +115,7 @@ HK_INLINE _Atomic uint32_t *hk_page_map_entry_by_root(uintptr_t address)
     _Atomic uint32_t *entries = leaf != NULL ? hk_load_acquire(leaf->xentries) : NULL;
     return entries != NULL ? &entries[(address >> HK_SLICE_SHIFT) % HK_LEAF_SLICES] : NULL;
 }
-/* Returns the place of an address's page map entry; NULL if the address is not covered. */
+/* Returns the place of an address's page map entry, or NULL if the address is not covered. */
 HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -123,7 +123,7 @@ HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT];
     return hk_page_map_entry_by_root(address);
 }
-/* The address must be covered. */
+/* Returns the chunk of an address, which must be covered. */
 HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -131,7 +131,7 @@ HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
     return &hk_page_map_leaf(address)->chunks[(address >> HK_CHUNK_SHIFT) % HK_LEAF_CHUNKS];
 }
-/* Returns true if the KiB that the address of a block lies in has a mark; sets *mark to its place. */
+/* Returns true if the KiB that contains the address has a mark, and sets *mark to the place of the mark. */
 HK_INLINE bool hk_page_map_has_mark(uintptr_t address, _Atomic uint8_t **mark)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -145,34 +145,34 @@ HK_INLINE _Atomic(struct hk_descriptor *) *hk_page_map_descriptor(uintptr_t addr
 {
     return &hk_page_map_chunk(address)->xdescriptor[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
 }
-/* The page map entry of any address; 0 if it is not HAKMEM's. */
+/* Returns the page map entry of any address, or 0 if the address is not HAKMEM's. */
 HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 {
     _Atomic uint32_t *entry = hk_page_map_entry(address);
     return HK_LIKELY(entry != NULL) ? hk_load_acquire(*entry) : 0;
 }
 
-/* Maps the tables for [address, address + size). False if the range is no user address, or the system refuses. */
+/* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and *table NULL. */
+/* Covers one address. If the system refuses memory, *table, a mapping of HK_PAGE_MAP_TABLE bytes, becomes its table, and *table becomes NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
-/* Returns true if the window's tables cover the range: frees there may be hits once the window is open. */
+/* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
 bool hk_page_map_is_flat(uintptr_t address, size_t size);
-/* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
+/* Writes the descriptor of each slice before its page map entry, so that a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped: a block without a mark is never
- * taken for one whose mark is cleared. */
+/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. A block without a mark is never taken for one
+ * whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
-/* Bytes of tables mapped. */
+/* Returns the bytes of mapped tables. */
 size_t hk_page_map_tables(void);
-/* The first range of tables in [from, to); empty, at `to`, if there is none. */
+/* A range of tables. hk_page_map_next_table returns the first one in [from, to), or an empty range at `to` if there is none. */
 struct hk_page_map_range {
     uintptr_t start, end;
 };
 struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
-/* The first covered address from `address` on: its chunk may be read. UINTPTR_MAX if there is none. */
+/* Returns the first covered address from `address` on, whose chunk may be read, or UINTPTR_MAX if there is none. */
 uintptr_t hk_page_map_next_covered(uintptr_t address);
 
 #endif

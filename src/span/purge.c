@@ -19,11 +19,11 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once;  /* all dirty slices, not only aged ones */
-    size_t enough; /* bytes */
+    bool at_once;  /* purges all dirty slices, not only aged ones */
+    size_t enough; /* bytes after which the purge stops */
 };
 
-/* The lowest run of slices in a set. */
+/* Returns the lowest run of slices in a set. */
 static uint32_t first_range(uint32_t slices)
 {
     unsigned first = hk_ctz64(slices), count = hk_ctz64(~((uint64_t)slices >> first));
@@ -36,8 +36,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the
- * oldest while more slices are due. */
+/* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the oldest while more of its
+ * slices are due. Returns the slices, or 0 if there are none. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -59,7 +59,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* gone: the slices of `due` whose purge succeeded. */
+/* Makes the slices `due` free again. `gone` are those of them whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -83,7 +83,7 @@ static uint32_t purge_slices(struct hk_chunk *chunk, uint32_t due)
     return gone ? due : 0;
 }
 
-/* One system call for the oldest chunk. Returns bytes; *over: no slice is due any more, or the system refused. */
+/* Makes one system call for the oldest chunk. Returns the purged bytes. Sets *over to true if no slice is due any more, or if the system refused. */
 static size_t purge_range_locked(const struct purge *purge, bool *over)
 {
     hk_lock(&hk_page_heap.lock);
@@ -101,7 +101,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call: fork waits for at most one. waits: false leaves the rest to a purge that holds the lock. */
+/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, leaves the rest to a purge that holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -134,7 +134,7 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
     return purge_ranges(&purge, true);
 }
 
-/* Returns a chunk that is all free; if address space is scarce, any chunk with free slices. */
+/* Returns a chunk that is all free, or any chunk with free slices if address space is scarce. Returns NULL if there is none. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -157,7 +157,7 @@ static void count_owned(const struct hk_chunk *chunk, int slices)
     hk_page_heap.arenas[chunk->use].mapped += bytes;
 }
 
-/* Before the unmapping: afterwards another mapping may take these addresses at any time. */
+/* Gives up the free slices before they are unmapped, because another mapping may take their addresses at any time afterwards. */
 static void disown_free(struct hk_chunk *chunk)
 {
     uint32_t slices = chunk->free;
@@ -174,7 +174,7 @@ static void disown_free(struct hk_chunk *chunk)
     hk_chunk_relist(chunk);
 }
 
-/* Returns the slices that the system refused to unmap. */
+/* Unmaps slices. Returns those that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
@@ -186,7 +186,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* Returns false if no chunk can be unmapped, or the system refused. */
+/* Unmaps the free slices of a chunk, and adds the dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
@@ -219,7 +219,7 @@ size_t hk_page_heap_unmap(bool dirty_too)
     size_t bytes = 0;
     bool more = true;
     while (more) {
-        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk: fork waits for it */
+        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk only, because fork waits for it */
         more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);
     }
