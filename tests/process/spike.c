@@ -95,8 +95,10 @@ static long go_on(void)
     sleep_ms(1000);
     for (; calls < FURTHER_CALLS && (calls % 10000 || !lean()); calls++) {
         uint32_t slot = rng_below(&rng, SLOTS);
+        live -= malloc_usable_size(slots[slot]);
         free(slots[slot]);
         slots[slot] = malloc(16 + rng_below(&rng, 1000));
+        live += malloc_usable_size(slots[slot]);
     }
     return calls;
 }
