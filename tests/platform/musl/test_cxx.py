@@ -19,10 +19,10 @@ OPTIONS = ["-std=c++17", "-O1", "-pthread", "-fno-builtin", "-fno-sanitize=undef
 # The smallest number of allocations that each program makes, according to the exit report or to what the program prints about its heaps. Programs
 # that call hak_ functions cannot be preloaded.
 PROGRAMS = {
-    "cxx/containers": (1_000, {}),
-    "cxx/heaps": (1_000, {}),
-    "cxx/refusals": (1_000, {"HAKMEM_LIMIT": "64m", "HAKMEM_OOM_REPORT": "0"}),
-    "cxx/refused_new": (1, {"HAKMEM_OOM_REPORT": "0"}),
+    "api/cxx/containers": (1_000, {}),
+    "api/cxx/heaps": (1_000, {}),
+    "api/cxx/refusals": (1_000, {"HAKMEM_LIMIT": "64m", "HAKMEM_OOM_REPORT": "0"}),
+    "api/cxx/refused_new": (1, {"HAKMEM_OOM_REPORT": "0"}),
     "process/linked_cxx": (10_000, {}),
 }
 # zig's libc++ is hidden inside the program. HAKMEM finds the function that throws std::bad_alloc in the symbol table of the program.
