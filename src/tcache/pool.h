@@ -44,12 +44,7 @@ struct hk_tcache *hk_tcache_by_id(uint32_t id);
 /* Allocates the ring's events, as many as the option says. The ring stays shut if the option is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-/* Return the misses of one thread, and of all threads. Any thread may call them. Each value may be slightly old. */
-HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsigned class)
-{
-    const struct hk_miss_counts *counts = &cache->miss_counts[class];
-    return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
-}
+/* Returns the misses of all threads. Any thread may call it. Each value may be slightly old. */
 struct hk_misses hk_tcaches_misses(unsigned class);
 /* Return sums over all threads, alive or not: the blocks of a class that bins have served, the misses of all classes, and a statistic. */
 uint64_t hk_tcaches_served(unsigned class);
