@@ -68,7 +68,7 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
 /* Blocks all other signals while the handler runs. A signal that cannot be blocked, such as a fault in the handler, then ends the process. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
-    static struct caught caught[_NSIG];
+    static HK_COLD_DATA struct caught caught[_NSIG];
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
     (void)sigfillset(&ours.sa_mask);
