@@ -54,10 +54,10 @@ static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* A walk over a table of the file. It reads many entries with one system call. */
+/* Holds the state of a walk over a table of the file, which reads many entries with one system call. */
 struct table_walk {
     int fd;
-    uint64_t offset, left; /* where the unread entries begin, and their number */
+    uint64_t offset, left; /* offset of the first unread entry, and number of unread entries */
     size_t size, at, got;
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };

@@ -81,7 +81,7 @@ bool hk_os_catch_signal(int number, signal_handler *handler)
     return installed;
 }
 
-/* Sends the signal to this thread again. The thread receives it when the handler returns, because it is blocked until then. */
+/* Sends the signal to this thread again. The thread receives it when the handler returns, because the signal is blocked until then. */
 void hk_os_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -89,7 +89,7 @@ void hk_os_default_signal(int number, siginfo_t *info)
     (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
-static struct sigaction program_action; /* for SIGSEGV; the action that HAKMEM's handler replaced */
+static struct sigaction program_action; /* the action for SIGSEGV that HAKMEM's handler replaced */
 
 /* Returns the action that calls `handler`. Its mask and flags are those of the program's handler, because HAKMEM's handler calls that handler. */
 static struct sigaction before_programs(signal_handler *handler)
@@ -133,7 +133,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A fault occurs again after the handler returns, but a signal that a process sent does not. So the latter is sent again. */
+/* A fault occurs again after the handler returns, but a signal that a process sent does not. So a sent signal is sent again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
@@ -145,7 +145,8 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Linux has these kinds of advice since 5.18 and 6.13, and older headers do not name them. NO_ADVICE is a number that no kernel knows. */
+/* Linux has DONTNEED_LOCKED since 5.18 and the GUARD advice since 6.13, and older headers do not name them. NO_ADVICE is a number that no kernel
+ * knows. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* some pages were barred by mprotect */
 
@@ -178,7 +179,8 @@ bool hk_linux_purge(void *p, size_t size)
     return r == 0;
 }
 
-/* Prefers a guard marker, because it neither splits the mapping nor waits for the lock of the mappings. The kernel refuses it in locked memory. */
+/* Prefers a guard marker to mprotect, because the marker neither splits the mapping nor waits for the lock of the mappings. The kernel refuses a
+ * marker in locked memory. */
 bool hk_linux_bar(void *p, size_t size)
 {
     int saved_errno = errno;

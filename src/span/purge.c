@@ -37,7 +37,7 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
 }
 
 /* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the oldest while more of its
- * slices are due. Returns the slices, or 0 if there are none. */
+ * slices are due. Returns the slices, or 0 if none is due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -59,7 +59,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* Makes the slices `due` free again. `gone` are those of them whose purge succeeded. */
+/* Makes the slices `due` free again. `gone` are those of these slices whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -101,7 +101,8 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, leaves the rest to a purge that holds the lock. */
+/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, stops if another purge holds the lock, because that
+ * purge goes on. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -186,7 +187,8 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* Unmaps the free slices of a chunk, and adds the dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
+/* Unmaps the free slices of a chunk, and adds the dirty bytes among them to *bytes. Returns false if no chunk can be unmapped, or if the system
+ * refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
