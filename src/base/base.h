@@ -20,15 +20,13 @@
 #define HK_OVERRIDE 1
 #endif
 
-/* HK_TLS_MODEL is the model of thread-local storage. With initial-exec (default), an access takes two instructions, but the library must be loaded at
- * the program's start. A library that is opened later needs local-dynamic, because glibc then has little room for static thread-local storage, and
- * musl has none. */
+/* With HK_TLS_MODEL initial-exec (default), an access to thread-local storage takes two instructions, but HAKMEM must be loaded at the start. A
+ * library that is opened later needs local-dynamic, because glibc then has little room for static thread-local storage, and musl none. */
 #ifndef HK_TLS_MODEL
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM marks a function that only the files of one folder use. In the unity build the function is static, so that the compiler can inline it into
- * other files of the folder. */
+/* HK_ROOM marks a function that only one folder uses. In the unity build it is static, so that the compiler can inline it into other files. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -48,8 +46,7 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* HK_REPLACES_IN_GLIBC exports a function under a private name of glibc. With musl it exports nothing, because musl gives these names to functions of
- * its own. */
+/* HK_REPLACES_IN_GLIBC exports a function under a private name of glibc. With musl it does nothing, because musl uses some of these names itself. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
@@ -86,9 +83,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. The address is loaded directly, because a call through the PLT takes one
- * more jump. HK_FORGET hides the origin of the address from clang. Otherwise clang would merge two declarations of one symbol and call HAKMEM's
- * definition. */
+/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. It is loaded directly, because the PLT would add a jump. HK_FORGET hides
+ * the origin of the address from clang, which would otherwise merge two declarations of one symbol and call HAKMEM's definition. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
@@ -115,8 +111,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))
-/* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that the data that most programs touch fills
- * fewer pages. */
+/* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that programs touch fewer pages of data. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
 /* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of the word. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
@@ -128,13 +123,11 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides the origin of x from the compiler. Otherwise the compiler would compute addresses in extra registers, although each access can
- * compute its address at no cost. */
+/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute addresses that an access computes itself at no cost. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
- * that uses the word. On x86-64, HK_READ_NO_EARLIER() makes it an acquire load, because the processor does not reorder loads. The thread sanitizer
- * needs an atomic load. */
+ * that uses the word. On x86-64, HK_READ_NO_EARLIER() makes it an acquire load. The thread sanitizer needs an atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
@@ -196,8 +189,7 @@ struct hk_pair {
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
 #endif
 
-/* HK_UNLESS_BELOW_AND_UNLIKE goes to the label unless n < bound and x != y. It takes one branch. clang for aarch64 would make two branches of this C
- * code, so it gets the assembly above. */
+/* HK_UNLESS_BELOW_AND_UNLIKE goes to the label unless n < bound and x != y. On aarch64, clang would make two branches of this C code, not one. */
 #ifndef HK_UNLESS_BELOW_AND_UNLIKE
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
     do {                                                                                                               \
@@ -206,8 +198,7 @@ struct hk_pair {
     } while (0)
 #endif
 
-/* HK_USER_ADDRESS_BITS is the number of bits in the addresses that the system chooses for user memory. On aarch64, a program may request longer
- * addresses. */
+/* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #else

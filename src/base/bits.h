@@ -5,8 +5,7 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add two instructions to the builtin, which clear a
- * register and extend the sign. */
+/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add two instructions to the builtin. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -83,8 +82,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array that is sorted with the best row first, and that has room for `most` rows. Drops the worst row if the array is full.
- * Returns the new number of rows. */
+/* Inserts a row into an array that is sorted with the best row first. Drops the worst row if there are `most` rows. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

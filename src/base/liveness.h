@@ -1,5 +1,5 @@
-/* Liveness: tells whether a thread still runs. The thread takes a robust mutex and holds it until it ends. The kernel marks the mutex
- * when the thread ends in any way. This costs nothing while the thread runs.
+/* Liveness: tells whether a thread still runs. The thread takes a robust mutex and holds it until it ends. The kernel marks the mutex when the thread
+ * ends in any way. This costs nothing while the thread runs.
  *
  *   take -> held -> drop                        the thread ends normally
  *            \-> lost, reported once -> drop    the thread ended without its destructors
@@ -18,16 +18,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the process's only thread. Asks the C library, or the system if the library (musl) does not know. Returns false if neither
- * knows. */
+/* Returns true if this is the process's only thread. Asks the system if the C library (musl) does not know. Returns false if neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
 /* Returns true if the thread has ended while it held the mutex, but only in one call. The caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* A fork child calls renew for the thread that forked, because its thread id has changed. It calls forget for the threads that the fork did not
- * copy. */
+/* A fork child calls renew for the thread that forked, because its thread id has changed, and forget for the threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

@@ -2,10 +2,10 @@
  * Invariant  A thread takes locks in rising rank only, which debug builds check. It takes two locks of one rank only in the order of fork.
  * Owns       This file owns the table that says for each rank which locks fork takes.
  * Threads    Any thread may take a lock.
- * Never      A thread never holds a lock over more than one call that returns memory to the system, so that no other thread, fork included,
- *            waits for more. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of
- *            the slabs whose pages are purged; and the lock of large blocks while the slack of a block is cut off, because the block may
- *            grow into the slack at that moment. Tests verify this (fake_os.c). */
+ * Never      A thread never holds a lock over more than one call that returns memory to the system, so that no other thread, fork included, waits for
+ *            more. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of the slabs whose pages
+ *            are purged; and the lock of large blocks while the slack of a block is cut off, because the block may grow into the slack at that
+ *            moment. Tests verify this (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 

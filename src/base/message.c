@@ -22,7 +22,7 @@ bool hk_stderr_is_there(void)
 {
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
-        hk_stderr_begin(); /* the message comes before HAKMEM's start */
+        hk_stderr_begin(); /* this message is printed before HAKMEM's start */
     return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os_identify(HK_STDERR, &now) &&
            now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }

@@ -1,11 +1,11 @@
-/* Message: formats text without malloc, and is the only file that writes to stderr. A subset of printf fills a buffer of fixed size on
- * the caller's stack. The buffer is written to a file descriptor when it is full or flushed.
+/* Message: formats text without malloc, and is the only file that writes to stderr. A subset of printf fills a buffer of fixed size on the caller's
+ * stack. The buffer is written to a file descriptor when it is full or flushed.
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
  *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; control characters, and bytes that are not UTF-8,
  *          are shown as \xNN
- * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closed stderr
- *          may have opened its database as descriptor 2, so HAKMEM then drops its messages. Output that the program requests by a call goes
- *          to descriptor 2 in any case, as that of malloc_stats() of the C library does.
+ * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closed stderr may have
+ *          opened its database as descriptor 2, so HAKMEM then drops its messages. Output that the program requests by a call goes to descriptor 2 in
+ *          any case, as that of malloc_stats() of the C library does.
  * Never    allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H
 #define HK_MESSAGE_H

@@ -1,5 +1,5 @@
-/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. Each tracepoint is a no-op instruction, whose address an ELF note
- * holds. HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
+/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. Each tracepoint is a no-op instruction, whose address an ELF note holds.
+ * HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
  * Threads  Any thread may run a tracepoint. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H

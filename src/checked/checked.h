@@ -47,8 +47,7 @@ size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };
 
-/* Ends the program if the range of a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function for the
- * message. */
+/* Ends the program if the range of a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function. */
 void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
 /* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
 size_t hk_examine_room(const char *call, const void *at);

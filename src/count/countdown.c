@@ -31,8 +31,7 @@ static double saturation(double x)
     return sum;
 }
 
-/* Returns a random gap, which is -ln(u) * mean with u uniform in (0, 1]. Sebastiano Vigna's splitmix64 produces u, because this generator works with
- * any seed. */
+/* Returns a random gap, which is -ln(u) * mean with u uniform in (0, 1]. Uses Sebastiano Vigna's splitmix64 for u, because it works with any seed. */
 static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     uint64_t x = countdown->random += 0x9e3779b97f4a7c15;

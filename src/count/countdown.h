@@ -3,8 +3,8 @@
  *   bytes allocated  --|-----------|---|--------------------------|-->      gaps: exponential, of the given mean
  *
  * Owns       This file owns the gaps between samples.
- * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on
- *            this, because they divide by the probability.
+ * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on this,
+ *            because they divide by the probability.
  * Threads    A countdown belongs to one thread. */
 #ifndef HK_COUNTDOWN_H
 #define HK_COUNTDOWN_H

@@ -8,8 +8,7 @@ const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #include "count/decisions.def"
 };
 
-/* A place of the ring, which holds one decision. While the numbers go around the ring for the n-th time, counted from 0, the place is free if xturn
- * is 2n, and filled if xturn is 2n + 1. */
+/* Holds one decision. During round n of the ring, counted from 0, the place is free if xturn is 2n, and filled if xturn is 2n + 1. */
 static struct place {
     _Atomic uint64_t xturn;
     uint64_t word[WORDS];

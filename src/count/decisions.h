@@ -38,8 +38,7 @@ enum { HK_DECISIONS_HELD = 256 };
 void hk_decision_note(const struct hk_decision *decision);
 /* Takes the oldest decision out of the ring. Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* Drops all pending decisions. A fork child calls this, because the parent logs them, and because the child lacks the threads that were writing some
- * of them. */
+/* Drops all pending decisions in a fork child, because the parent logs them, and because threads that wrote some of them are missing. */
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);

@@ -1,7 +1,7 @@
 /* Stats: counts what happens on slow paths.
  * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
- * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter, but any thread
- *            may read a slightly old value of it. */
+ * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter, but any thread may
+ *            read a slightly old value of it. */
 #ifndef HK_STATS_H
 #define HK_STATS_H
 
@@ -50,8 +50,7 @@ enum hk_stat_number {
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
 /* Reuse: counts how long memory lies idle before it is reused. Counts memory that stayed resident, and purged memory. Any thread may count. */
-/* A span is a range of idle times. Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds. The last span counts all memory
- * that is reused later. */
+/* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds of idleness. The last span counts memory that is reused later. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {

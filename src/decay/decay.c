@@ -30,7 +30,7 @@ enum {
     LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
     UNUSED_MS = 250,               /* at most so many unused milliseconds for reclaiming carry over */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20,      /* memory that became free later is likely to be reused */
+    IDLE_MS = 20,      /* memory that was freed more recently is likely to be reused */
     PATIENT_MS = 1000, /* with a longer purge delay, memory of ended threads is not purged earlier */
 };
 
@@ -95,7 +95,6 @@ static void epoch_if_due(uint64_t now)
     uint64_t last = hk_load(xlast_epoch);
     if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
         return;
-    /* Each epoch is run by only one thread. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
     /* If no thread has ticked for a long time, all free memory is older than the delay. */
@@ -109,8 +108,7 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Returns true if the footprint or the mapped bytes exceed their highest value so far, and stores the new value. Below both values, the heap may grow
- * only because memory was purged a moment ago. */
+/* Raises the recorded peaks of footprint and mapped bytes. Returns true if one has risen. The heap then does not just grow back after a purge. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -254,8 +252,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, because the owner may wait for them. Returns true when all slabs
- * of the owner are swept. */
+/* Sweeps some slabs of an owner. Makes at most one system call under the locks, for which the owner may wait. Returns true when all are swept. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};

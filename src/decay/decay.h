@@ -1,5 +1,5 @@
-/* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge old free memory. Memory is also
- * purged before the heap grows beyond its watermark, and all at once on request.
+/* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge old free memory. Memory is also purged before
+ * the heap grows beyond its watermark, and all at once on request.
  * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread with their lock.
  * Threads  Any thread may call these functions. */
 #ifndef HK_DECAY_H
@@ -56,8 +56,7 @@ size_t hk_decay_mapped(void);
 size_t hk_decay_footprint(void);
 /* Returns the bytes that may be resident and are free, in dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
-/* Purges all free memory outside tcaches, except `keep` bytes of the slices and cached large blocks that were freed last. Returns the purged
- * bytes. */
+/* Purges all free memory outside tcaches except `keep` bytes of the slices and large blocks that were freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
 /* Returns true if ended threads have left enough free memory that purging it at once pays. `caches` is the number of bytes in their caches. Returns
  * true so rarely that the page faults after the purges take at most 1 % of the time. */
@@ -66,7 +65,6 @@ bool hk_decay_left_is_due(size_t caches);
 void hk_decay_left(size_t caches);
 /* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
 void hk_decay_let_sweeps_pass(void);
-/* Registers the lock for fork. Called at the start. */
 void hk_decay_init(void);
 
 #endif

@@ -11,8 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Older headers do not name these kinds of advice. The range from COLD to COLLAPSE also has PAGEOUT, POPULATE_READ, POPULATE_WRITE and
- * DONTNEED_LOCKED. */
+/* Older headers do not name these kinds of advice. ADVICE_COLD to ADVICE_COLLAPSE are the numbers of all kinds from MADV_COLD to MADV_COLLAPSE. */
 enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
 
 int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }

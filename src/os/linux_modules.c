@@ -22,8 +22,7 @@ struct image {
     uintptr_t bias; /* added to an address of the linker's, it gives the address in memory */
 };
 
-/* Returns true if the bytes at the address can be read. The system call reads the bytes, unless the address is NULL, and then fails because
- * NO_SUCH_WAY is invalid. */
+/* Returns true if the bytes at the address can be read. The system call reads them (but not at NULL) before it refuses its invalid first argument. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -131,8 +130,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if the loader's list still ends with the module that was last when the list was read. No other module can be new, because the loader
- * adds modules at the end. */
+/* Returns true if the list still ends with the module that was last before. No module is new then, because the loader adds modules at the end. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);

@@ -145,8 +145,7 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Linux has DONTNEED_LOCKED since 5.18 and the GUARD advice since 6.13, and older headers do not name them. NO_ADVICE is a number that no kernel
- * knows. */
+/* Older headers do not name these kinds of advice, which Linux has since 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* some pages were barred by mprotect */
 

@@ -1,6 +1,6 @@
 /* Maps: reads files of the system line by line, and reads what the kernel reports about each mapping of this process.
- * Threads  Any thread, also a signal handler, may call these functions, which allocate nothing. If a mapping changes while it is read, it may
- *          be missed, or reported in its old state. */
+ * Threads  Any thread, also a signal handler, may call these functions, which allocate nothing. If a mapping changes while it is read, it may be
+ *          missed, or reported in its old state. */
 #ifndef HK_MAPS_H
 #define HK_MAPS_H
 
@@ -14,7 +14,6 @@ struct hk_lines {
     char bytes[512];
 };
 
-/* Opens a file. Returns false if it cannot be opened. */
 bool hk_lines_open(struct hk_lines *lines, const char *path);
 /* Reads the next line, and cuts it off after size - 1 bytes. Returns false if no complete line follows. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);
@@ -30,7 +29,7 @@ struct hk_mapping {
 
 /* Parses a line of /proc/self/maps, or the first line of a mapping in smaps. Returns false, and sets nothing, for other lines. */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
-/* Visits all mappings in ascending order. Sets their resident bytes, but not their paths. Returns false if they cannot be read. */
+/* Visits all mappings in ascending order. Sets their resident bytes, but not their paths. Returns false if the mappings cannot be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 
 #endif

@@ -1,6 +1,6 @@
-/* OS: makes every system call of HAKMEM. Tests replace the functions in the table hk_os to make them fail. All others are plain functions.
- * Every function may fail at any time, and then says so in its result. No function changes the caller's errno or allocates.
- * Sizes and addresses are multiples of the system's page size, hk_system_page(), unless stated otherwise. */
+/* OS: makes every system call of HAKMEM. Tests replace the functions in the table hk_os to make them fail. All others are plain functions. Every
+ * function may fail at any time, and then says so in its result. No function changes the caller's errno or allocates. Sizes and addresses are
+ * multiples of the system's page size, hk_system_page(), unless stated otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
 
@@ -16,8 +16,7 @@
 #define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
 #define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
 
-/* HK_PAGE is the unit in which HAKMEM counts pages. A page of the system consists of one or more of these units, and has at most HK_LARGEST_PAGE
- * bytes. */
+/* HK_PAGE is the unit in which HAKMEM counts pages. A page of the system has one or more units, and at most HK_LARGEST_PAGE bytes. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
@@ -60,7 +59,7 @@ struct hk_os {
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
      * old mapping is intact. `to` is then unmapped if memory was short, and may be unmapped after other failures. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
-    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL on
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space only for the added bytes. Returns NULL on
      * failure, and the mapping is then intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
@@ -95,8 +94,7 @@ struct hk_os {
     /* bar makes pages inaccessible, and returns them to the system. unbar makes them accessible again, and they are then zero. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
-    /* fence_threads makes all running threads execute a full memory fence. It returns false if the system cannot do this. can_fence tells whether the
-     * system can. */
+    /* fence_threads makes all running threads execute a full memory fence. can_fence tells whether the system can do this. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
     uintptr_t (*program_break)(void); /* returns the program break */
@@ -132,12 +130,10 @@ int hk_os_parent_id(void);
 /* Installs a signal handler, which uses the alternate stack if the program has set one up. Returns true also if the handler is already installed, as
  * in a fork child. Returns false if the program handles the signal itself, or on failure. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
-/* Sends the signal again with its default action and the same siginfo. The handler of the signal calls this. The action takes effect when the handler
- * returns. */
+/* Sends the signal again with its default action and the same siginfo. Called by the signal's handler. Takes effect when the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
 /* Returns true if the system reports the calling thread as the only one of the process. Returns false also if the number of threads is unknown. */
 bool hk_os_has_one_thread(void);
-/* Returns the number that the system gave to the calling thread. */
 int hk_os_thread_id(void);
 /* Reads up to `size` bytes at an offset of a file. Returns the number of bytes, which is 0 at the end or on error. */
 size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size);
@@ -167,8 +163,7 @@ static inline size_t hk_in_system_pages(size_t bytes)
 
 /* Returns a text that describes a negative error number of the functions above. */
 const char *hk_os_error(int result);
-/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. Maps more at first, and unmaps what lies before
- * and after the mapping. */
+/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. Maps more at first, and unmaps the excess. */
 void *hk_os_map_led(size_t size, size_t align, size_t lead);
 /* Returns a mapping aligned to `align` (a power of two), or NULL. Maps more at first if needed. */
 void *hk_os_map_aligned(size_t size, size_t align);

@@ -22,8 +22,7 @@
 #include <asm/prctl.h>
 #endif
 
-/* This file calls forward.h for functions whose names HAKMEM exports itself. It uses syscall() for rare calls, because each further name would cost
- * the loader a look-up at the start. */
+/* This file calls forward.h for functions that HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -1,7 +1,7 @@
 /* Registers: numbers the registers that are needed to find the frame of a function's caller. Unwind tables (DWARF) use the same numbers.
  * Invariant  Only the HK_REGS registers from HK_REG_FIRST on are kept. The other names are indexes among them. HK_REG_CODE is that of the code
- *            address, HK_REG_STACK that of the stack pointer, and HK_REG_FRAME that of the frame pointer. HK_REG_LINK is that of the register
- *            whose rule finds the return address. On processors without numbers below, HAKMEM finds only one frame of a stack. */
+ *            address, HK_REG_STACK that of the stack pointer, and HK_REG_FRAME that of the frame pointer. HK_REG_LINK is that of the register whose
+ *            rule finds the return address. On processors without numbers below, HAKMEM finds only one frame of a stack. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
 

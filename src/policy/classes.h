@@ -46,7 +46,7 @@ extern const struct hk_class hk_classes[HK_CLASSES];
 
 /* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX. The index is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* Holds class * HK_CLASS_BYTES for larger sizes up to HK_MEDIUM_MAX. The index counts steps of 4 KiB above HK_FINE_MAX. */
+/* Holds class * HK_CLASS_BYTES for sizes above HK_FINE_MAX and up to HK_MEDIUM_MAX. The index counts steps of 4 KiB above HK_FINE_MAX. */
 #define HK_COARSE_STEPS ((HK_MEDIUM_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 

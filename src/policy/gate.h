@@ -19,8 +19,7 @@ enum hk_mode {
     HK_MODE_PLAIN = HK_MODE_OPEN,
 };
 
-/* The gate is written at the start, and while attached.py samples a running process. If sizes_below is 0, no malloc is a hit. For free,
- * hk_window.hits is the gate. */
+/* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. The gate of free is hk_window.hits. */
 struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
     size_t sizes_below;           /* hk_hit_malloc() looks up smaller sizes */
     uintptr_t self;               /* with HK_PAIRS, a copy of hk_window.self; constant once sizes_below is not 0 */

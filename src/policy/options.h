@@ -25,8 +25,7 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. If the environment names a profile, `take_profile` (policy.h) sets the profile's options first, so that options set
- * individually override them. */
+/* Reads the environment. Calls `take_profile` for a named profile first, because options that are set individually override the profile. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
 /* Returns true if the environment has a name that begins with HAKMEM_, and options are not ignored. */

@@ -44,8 +44,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL on failure. If a sandbox forbids unsealing, maps new pages once. The old pages stay mapped, because readers
- * may still use them. */
+/* Returns the next page to write, or NULL. If a sandbox forbids unsealing, maps new pages once. Readers may still use the old pages. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();

@@ -1,10 +1,10 @@
-/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all knobs and is
- * published as a whole.
+/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all knobs and is published
+ * as a whole.
  *
  *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       This file owns the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds the page may see values
- *            of two policies, each in its range.
+ * Owns       This file owns the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds the page may see values of two
+ *            policies, each in its range.
  * Invariant  Every knob lies in the range of its row.
  * Threads    Any thread may read. Only one thread at a time may publish. */
 #ifndef HK_POLICY_H
@@ -12,7 +12,7 @@
 
 #include "policy/options.h"
 
-/* The interval in ms at which threads look for idle memory, and the learner reads its signals. */
+/* The interval in ms at which threads look for idle memory, and at which the learner reads its signals. */
 enum { HK_TICK_MS = 150 };
 
 #define HK_KNOB_IF_start(...)

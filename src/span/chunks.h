@@ -45,7 +45,6 @@ void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
-/* Adds to the number of dirty slices. */
 void hk_page_heap_count_dirty(int slices);
 /* Stores that the chunk stands on no huge page, and keeps the kernel from putting it on one again. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
@@ -56,8 +55,7 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
  * at any address. */
 /* Sets the address at which the heap begins to grow. Called once, after hk_page_map_init(). */
 void hk_address_space_init(void);
-/* Grows the arena by a share of its size. If the system refuses, grows it by less, but by at least `slices`. Returns false if the system refuses even
- * that. */
+/* Grows the arena by a share of its size. If the system refuses, grows it by less. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 

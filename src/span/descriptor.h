@@ -2,8 +2,8 @@
  *
  *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> then the fields of a slab or a large block
  *
- * Owns       This file owns the table of descriptors, whose memory is never returned to the system. It defines how a page map entry is packed
- *            and how ages are stored.
+ * Owns       This file owns the table of descriptors, whose memory is never returned to the system. It defines how a page map entry is packed and how
+ *            ages are stored.
  * Invariant  A stale pointer leads to a descriptor, which may describe something else by then, or be unused and have a start of 0.
  * Threads    Any thread may call new and drop, which take a lock, and visit. See slab/slab.h and large/large_state.h for the fields.
  * Never      reads a field beyond the head. */
@@ -36,7 +36,6 @@ struct hk_descriptor {
     uint8_t class; /* HK_CLASS_LARGE: a large block */
 };
 
-/* Registers the lock of the table. */
 void hk_descriptors_init(void);
 /* Returns a descriptor that is aligned to a cache line, and whose bytes after the head are zero. Returns NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
@@ -55,13 +54,11 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
 }
-/* HK_ENTRY_MIXED is set in the entries of a slab with joined blocks (slab/joined_blocks.h), because a joined block's class differs from the
- * slab's. */
+/* HK_ENTRY_MIXED is set in the entries of a slab with joined blocks (slab/joined_blocks.h), because these blocks do not have the slab's class. */
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* Returns true if the entry belongs to a slab without joined blocks whose owner has the number `owner` or a higher one. As a signed number, a mixed
- * entry is negative. */
+/* Returns true if the entry is that of a slab without joined blocks whose owner is `owner` or higher. A mixed entry is negative when signed. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
@@ -70,8 +67,7 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Page map entries from this value on belong to heaps that the program creates, even after their end. Blocks of these heaps are never hits, because
- * their entries have the mixed bit. */
+/* Page map entries from this value on belong to heaps that the program creates, even after their end. They are mixed, so no free is a hit. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
 /* The entry of the first slice of a large block whose heap has ended. */

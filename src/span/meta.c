@@ -204,8 +204,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Makes withheld pages available again. Initializes the area again if a purge of the whole area failed, because the purge may have cleared the
- * header. */
+/* Makes withheld pages available again. If a purge of the whole area failed, initializes the area, because its header may have been cleared. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -236,8 +235,7 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the idle pages that have aged, or all idle pages if `all`. Purges an area without blocks only as a whole, once each of its pages has
- * aged. */
+/* Purges the idle pages that have aged, or all idle pages if `all`. Purges an area without blocks only as a whole, after all its pages aged. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);

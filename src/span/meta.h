@@ -24,7 +24,6 @@ bool hk_meta_rest(void *p, size_t size);
 void hk_meta_wake(size_t size);
 /* Purges all free pages if `all`, otherwise those that were also free at the last call. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
-/* Returns the bytes of metadata that are mapped. */
 size_t hk_meta_mapped(void);
 /* Returns the bytes of metadata that are mapped and not in use. */
 size_t hk_meta_unused(void);
@@ -32,7 +31,6 @@ size_t hk_meta_unused(void);
 size_t hk_meta_spare(void);
 /* Narrows [*from, *to) to the first region of metadata in it. Returns false if there is no region in it. */
 bool hk_meta_next(uintptr_t *from, uintptr_t *to);
-/* Registers the lock for fork. Called at the start. */
 void hk_meta_init(void);
 /* Ends a purge that another thread was running at the fork. Called in a fork child. */
 void hk_meta_fork_child(void);

@@ -6,8 +6,8 @@
  *
  * Owns       This file owns the state of metadata, which it shares with meta.c, the bitmaps of areas, and the state of their pages. A page has
  *            HK_PAGE bytes. The pages that share a page of the system become dirty and clean together.
- * Invariant  A region is never unmapped. An area with free lines is on one list, unless its header is being purged. A block lies in one
- *            area. A page that is free and not dirty holds zeros.
+ * Invariant  A region is never unmapped. An area with free lines is on one list, unless its header is being purged. A block lies in one area. A page
+ *            that is free and not dirty holds zeros.
  * Threads    The caller holds hk_meta.lock. */
 #ifndef HK_META_REGIONS_H
 #define HK_META_REGIONS_H
@@ -17,7 +17,7 @@
 #define HK_META_AREA_BYTES (64 * HK_KIB)
 enum { HK_META_LINE = 64, HK_META_AREA_LINES = 1024, HK_META_AREA_PAGES = 16, HK_META_AREA_FITS = 11 };
 
-/* The header of a mapping that holds areas or pages. It stands at the beginning of the mapping. */
+/* Stands at the beginning of each mapping that holds areas or pages. */
 struct hk_region {
     struct hk_region *older;
     uintptr_t start, end;
@@ -95,7 +95,6 @@ HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_MET
 HK_INLINE size_t hk_meta_range_bytes(void) { return (size_t)(hk_meta.range.end - hk_meta.range.start); }
 HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end - hk_meta.fresh); }
 
-/* list puts an area on the list for its room. unlist takes it off. */
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
 /* Opens an area, whose lines become hk_meta.fresh. Returns false if the system refuses memory. */

@@ -51,8 +51,8 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* The next functions purge and unmap slices (purge.c). A slice cannot be allocated while it is purged. The lock of purges is held for one system call
- * at a time. */
+/* The next functions purge and unmap slices (purge.c), which cannot be allocated during that time. They hold the lock of purges for one system call
+ * each. */
 /* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if the delay is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the purged bytes. */

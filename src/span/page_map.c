@@ -402,7 +402,7 @@ uintptr_t hk_page_map_next_covered(uintptr_t address)
     uintptr_t at = address;
     hk_lock(&map.lock);
     uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = window.base;
-    /* next_leaf() does not find the chunks of the window, because they are found without the root. */
+    /* next_leaf() does not find the chunks of the window, because look-ups find these without the root. */
     size_t flat = map.open ? hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF) : 0;
     hk_unlock(&map.lock);
     return flat != 0 && address < start + flat ? hk_min(apart, hk_max(address, start)) : apart;

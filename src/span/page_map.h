@@ -10,8 +10,8 @@
  *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
  *
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
- * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered. Once the window covers an address,
- *            its base never changes.
+ * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered. Once the window covers an address, its base
+ *            never changes.
  * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call cover, which takes a lock. */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
@@ -42,7 +42,7 @@ struct hk_descriptor;
 /* The program will touch all pages of a dense span. Unsure spans lie in dense chunks while they are a small part of these chunks. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
-/* The state of a chunk of 2 MiB. A page of the table holds eight chunks. */
+/* Holds the state of a chunk of 2 MiB. A page of memory holds eight of these structs. */
 struct hk_chunk {
     /* The holder of the slice writes its descriptor. This field is first in the struct, because a look-up then takes an instruction less. */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
@@ -79,23 +79,22 @@ struct hk_branch {
     struct hk_leaf leaves[HK_BRANCH_LEAVES];
 };
 
-/* Every free reads the window. It covers no address until hk_window_open(). */
+/* Every free reads the window. The window covers no address until hk_window_open() is called. */
 struct hk_window {
     uintptr_t base;            /* constant once `covered` is not 0 */
     size_t hits;               /* equal to `covered`, or 0 if frees must not be hits */
     _Atomic uint32_t *entries; /* page map entries of the slice at `base` and of those that follow */
     uintptr_t self; /* with HK_PAIRS, the distance of hk_self from the thread pointer; constant once `hits` is not 0 */
-    size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
+    size_t covered; /* number of bytes from `base` on that have readable entries; only grows */
     struct hk_chunk *chunks; /* chunks, from the one at `base` on */
-    size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
-    size_t marked;           /* bytes from `base` on whose marks may be written if heap lies there; only grows */
+    size_t flat;             /* number of bytes from `base` on that have readable chunks, if covered */
+    size_t marked;           /* number of bytes from `base` on that have writable marks, if heap; only grows */
     _Atomic uint8_t *marks;  /* the mark of `base`; the marks of higher addresses lie at lower addresses */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-/* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses the
- * table. */
+/* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses. */
 bool hk_page_map_init(void);
 /* Makes look-ups read the window's tables without the root from now on. If `hits`, frees may then be hits. */
 void hk_window_open(bool hits);
@@ -154,8 +153,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* Covers one address. If the system refuses memory, the mapping *table of HK_PAGE_MAP_TABLE bytes becomes the tables of the address, and *table
- * becomes NULL. */
+/* Covers one address. If the system refuses memory, *table, which has HK_PAGE_MAP_TABLE bytes, becomes its table, and *table becomes NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 /* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
@@ -166,7 +164,6 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
 /* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. A block without a mark is never taken for a
  * block whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
-/* Returns the bytes of mapped tables. */
 size_t hk_page_map_tables(void);
 /* A range of tables. hk_page_map_next_table returns the first one in [from, to), or an empty range at `to` if there is none. */
 struct hk_page_map_range {

@@ -101,8 +101,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, stops if another purge holds the lock, because that
- * purge goes on. */
+/* Releases the lock after each system call, because fork waits for the lock. Unless `waits`, stops if another purge holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -187,8 +186,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* Unmaps the free slices of a chunk, and adds the dirty bytes among them to *bytes. Returns false if no chunk can be unmapped, or if the system
- * refused. */
+/* Unmaps the free slices of a chunk, and adds the dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
