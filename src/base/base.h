@@ -83,8 +83,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. It is loaded directly, because the PLT would add a jump. HK_FORGET hides
- * the origin of the address from clang, which would otherwise merge two declarations of one symbol and call HAKMEM's definition. */
+/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. The address is loaded directly, because the PLT would add a jump.
+ * HK_FORGET hides the origin of the address from clang, which would otherwise merge two declarations of one symbol and call HAKMEM's definition. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \

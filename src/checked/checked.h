@@ -11,7 +11,7 @@
 #ifndef HK_CHECKED_H
 #define HK_CHECKED_H
 
-#include "base/base.h" /* first, because it gives memcpy another name before <string.h> declares it */
+#include "base/base.h" /* included first, because it renames memcpy before <string.h> declares it */
 #include "guard/bounds.h"
 
 typedef void *hk_move_call(void *to, const void *from, size_t bytes);

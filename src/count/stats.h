@@ -39,7 +39,7 @@ extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
     bool per_thread;
-    unsigned index; /* the counter's index among the thread counts or the global ones */
+    unsigned index; /* the counter's index among the thread counts or the global counts */
 };
 
 enum hk_stat_number {

@@ -1,8 +1,8 @@
 /* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced.
  *
- * A runtime such as the Java machine passes a fault that it does not know to the handler that it found at its start, and then believes that the fault
- * is handled. If that were HAKMEM's handler, HAKMEM would perform the default action for a fault of the program's, and the runtime would not report
- * it. So the program must never find a handler of HAKMEM's. */
+ * At its start, a runtime such as the Java machine looks up the handler of faults. Later it passes unknown faults to this handler, and believes that
+ * they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime would not report
+ * the fault. So the program must never find a handler of HAKMEM's. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>

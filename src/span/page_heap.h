@@ -35,7 +35,7 @@ size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
-/* Returned by hk_page_heap_slice() as the state of a slice, which the page map must cover. */
+/* Lists the states of a slice that hk_page_heap_slice() returns. The page map must cover the slice. */
 enum hk_slice_use {
     HK_SLICE_FOREIGN,
     HK_SLICE_FREE,

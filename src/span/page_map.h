@@ -153,7 +153,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* Covers one address. If the system refuses memory, *table, which has HK_PAGE_MAP_TABLE bytes, becomes its table, and *table becomes NULL. */
+/* Covers one address. If the system refuses memory, *table (of HK_PAGE_MAP_TABLE bytes) becomes the address's table, and *table becomes NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 /* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
@@ -165,7 +165,7 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
  * block whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
 size_t hk_page_map_tables(void);
-/* A range of tables. hk_page_map_next_table returns the first one in [from, to), or an empty range at `to` if there is none. */
+/* hk_page_map_next_table() returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
 struct hk_page_map_range {
     uintptr_t start, end;
 };
