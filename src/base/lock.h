@@ -65,8 +65,8 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* Unlocks, and pauses if another thread waits for the lock. It is for a caller that takes the lock again at once, many times. Without the pause, the
- * waiting thread would find the lock taken again. */
+/* Unlocks, and pauses if another thread waits for the lock. This is for a caller that takes the lock again at once, many times. Without the pause,
+ * the waiting thread would find the lock taken again. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
 /* Describes the locks of a rank that fork takes. `more` locks follow the first one, each `stride` bytes after the previous one. */
@@ -85,8 +85,8 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
     hk_rank_locks[rank].more = more;
 }
 
-/* The thread that forks calls these around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops them from
- * bottom to top. In the child, reset_all unlocks them. The child's only thread holds them, and no other thread waits for them. */
+/* The thread that forks calls these functions around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops
+ * them from bottom to top. In the child, reset_all unlocks them. The child's only thread holds them, and no other thread waits for them. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);

@@ -50,7 +50,7 @@ void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
-/* hk_fatal() calls this function after it has printed its line, unless the pointer is NULL. The function prints more about the fault. */
+/* hk_fatal() calls this function after it has printed its line, unless the pointer is NULL. The function prints further lines. */
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));

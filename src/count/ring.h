@@ -35,7 +35,7 @@ struct hk_ring {
     _Atomic uint64_t xnext;
 };
 
-/* The copy of an event that hk_ring_read passes to `visit`. */
+/* hk_ring_read() passes this copy of an event to `visit`. */
 struct hk_event_seen {
     enum hk_event_kind kind;
     uint64_t clock_ns, amount;

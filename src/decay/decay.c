@@ -35,7 +35,7 @@ enum {
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* The watermark in bytes, and the number of its rises. */
+/* xwatermark is the watermark in bytes, and xrises counts how often it has risen. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;

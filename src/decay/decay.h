@@ -11,7 +11,7 @@
 /* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine for them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* The time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX means
+/* Holds the time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX means
  * never. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
@@ -26,7 +26,7 @@ struct hk_ticker {
 struct hk_ticker hk_decay_first_ticker(void);
 /* Reads the clock. Returns true if the caller's last tick was so long ago that all blocks in its tcache are idle. */
 bool hk_decay_read_clock(struct hk_ticker *ticker);
-/* Runs an epoch if one is due. Returns true if any thread has run one since the caller's last call. */
+/* Runs an epoch if one is due. Returns true if any thread has run an epoch since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
 /* Reclaims idle memory if the footprint exceeds the watermark. Returns true if, since the caller's last call, any thread could not reclaim enough.
  * The watermark has then risen, and the caller must purge its own idle memory. */

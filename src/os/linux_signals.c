@@ -20,7 +20,7 @@ struct caught {
     struct sigaction ours;
     struct sigaction shown; /* the action that the program sees instead of `ours` */
 };
-/* HAKMEM's last handler for each signal, or NULL if there is none. It is set before the handler is installed. */
+/* Points to HAKMEM's last handler for each signal, or is NULL. Each pointer is set before its handler is installed. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -133,7 +133,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A fault occurs again after the handler returns, but a signal that a process sent does not. So a sent signal is sent again. */
+/* A fault occurs again after the handler returns, but a signal that a process sent does not. So this function sends a sent signal again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;

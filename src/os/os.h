@@ -146,7 +146,8 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context);
 void hk_os_leave_fault(int number);
 struct hk_fault hk_os_fault_of(const void *context);
 
-/* hk_system_page() returns the page size of the system, which is read once. The system maps, purges, protects and unmaps only multiples of it. */
+/* hk_system_page() returns the page size of the system, which is read once. The system maps, purges, protects and unmaps only multiples of this
+ * size. */
 extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
 size_t hk_read_system_page(void);
 static inline size_t hk_system_page(void)

@@ -244,7 +244,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* Commands of membarrier, which the headers of old C libraries do not name. */
+/* Names the commands of membarrier, because the headers of old C libraries do not. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }

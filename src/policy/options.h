@@ -17,7 +17,7 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
+/* Lists the values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };

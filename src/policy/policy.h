@@ -12,7 +12,7 @@
 
 #include "policy/options.h"
 
-/* The interval in ms at which threads look for idle memory, and at which the learner reads its signals. */
+/* HK_TICK_MS is the interval in ms at which threads look for idle memory, and at which the learner reads its signals. */
 enum { HK_TICK_MS = 150 };
 
 #define HK_KNOB_IF_start(...)

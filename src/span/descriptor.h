@@ -27,7 +27,7 @@ enum {
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 
-/* The common head of the descriptors of slabs and of large blocks. Code that does not know which of the two it has found reads only this head. */
+/* Begins each descriptor of a slab or of a large block. Code that does not know which of the two it has found reads only this head. */
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
     size_t bytes;        /* the size of the span or the mapping */
@@ -70,9 +70,9 @@ HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLA
 /* Page map entries from this value on belong to heaps that the program creates, even after their end. They are mixed, so no free is a hit. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
-/* The entry of the first slice of a large block whose heap has ended. */
+/* HK_ENTRY_ENDED_LARGE is the entry of the first slice of a large block whose heap has ended. */
 #define HK_ENTRY_ENDED_LARGE (hk_entry(HK_ENDED_HEAP, HK_CLASS_LARGE) | HK_ENTRY_MIXED)
-/* The entry of a slice whose last block was freed before its heap ended. */
+/* HK_ENTRY_EMPTIED is the entry of a slice whose last block was freed before its heap ended. */
 #define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
 HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
 HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
@@ -83,7 +83,7 @@ enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
 HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
 
-/* The call that received a pointer. At a flush, which moves blocks back to their slabs, it is only known that the call was a free. */
+/* Names the call that received a pointer. At a flush, which moves blocks back to their slabs, it is only known that the call was a free. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,
@@ -96,7 +96,7 @@ enum hk_call {
     HK_CALL_FLUSH
 };
 
-/* The size of a block if the program does not name it. */
+/* HK_SIZE_UNKNOWN is the size of a block if the program does not name it. */
 #define HK_SIZE_UNKNOWN SIZE_MAX
 
 /* Ends the program with the message about a pointer that cannot be freed, resized or measured. */

@@ -22,7 +22,7 @@ void *hk_meta_pages(size_t size);
 bool hk_meta_rest(void *p, size_t size);
 /* Counts `size` purged bytes as in use again. The caller calls it before it writes to these bytes. */
 void hk_meta_wake(size_t size);
-/* Purges all free pages if `all`, otherwise those that were also free at the last call. Returns the purged bytes. */
+/* Purges all free pages if `all`, otherwise the pages that were also free at the last call. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
 size_t hk_meta_mapped(void);
 /* Returns the bytes of metadata that are mapped and not in use. */

@@ -58,7 +58,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
 /* Returns the dirty pages without a block that are whole pages of the system. Bit 0, the header's page, is set only if `whole`, and if the area has
  * no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
-/* withdraw withholds idle pages from allocation. return makes them available again. `cleaned` tells that they hold zeros now. */
+/* withdraw withholds idle pages from allocation. return makes them available again. `cleaned` tells that the pages hold zeros now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
 void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned);
 

@@ -26,7 +26,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the chunk with the tightest fit, preferably one with dirty slices, or NULL if none fits. */
+/* Returns the chunk with the tightest fit, preferably a chunk with dirty slices, or NULL if none fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -85,7 +85,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* Takes free slices of a chunk, preferably dirty ones, because they cost no page fault. Returns 0 if the footprint must not grow. */
+/* Takes free slices of a chunk, preferably dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);

@@ -39,7 +39,7 @@ static struct {
     bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
-/* The range of covered leaves in a branch. A walk touches no page outside this range. */
+/* Holds the range of covered leaves in a branch. A walk touches no page outside this range. */
 static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
@@ -180,7 +180,8 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so those below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so the chunks below hk_window.flat may be
+ * read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)

@@ -44,7 +44,7 @@ enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
 /* Holds the state of a chunk of 2 MiB. A page of memory holds eight of these structs. */
 struct hk_chunk {
-    /* The holder of the slice writes its descriptor. This field is first in the struct, because a look-up then takes an instruction less. */
+    /* The holder of a slice writes the slice's descriptor. This field is first, because a look-up then takes an instruction less. */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
     _Atomic(_Atomic uint8_t *) xstates; /* the guard's states, set once (guard/states.h); NULL: none */
     /* constant */

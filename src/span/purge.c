@@ -36,8 +36,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the oldest while more of its
- * slices are due. Returns the slices, or 0 if none is due. */
+/* Takes slices for one system call out of the free slices, so that no slice is allocated during its purge. The chunk stays the oldest while more of
+ * its slices are due. Returns the slices, or 0 if none is due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -59,7 +59,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* Makes the slices `due` free again. `gone` are those of these slices whose purge succeeded. */
+/* Makes the slices `due` free again. `gone` are the slices whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -174,7 +174,7 @@ static void disown_free(struct hk_chunk *chunk)
     hk_chunk_relist(chunk);
 }
 
-/* Unmaps slices. Returns those that the system refused to unmap. */
+/* Unmaps slices. Returns the slices that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
