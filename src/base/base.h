@@ -127,7 +127,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
- * that uses the word. On x86-64, HK_READ_NO_EARLIER() makes it an acquire load. The thread sanitizer needs an atomic load. */
+ * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes it an acquire load. The thread sanitizer needs an atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else

@@ -14,7 +14,7 @@ struct hk_list {
 
 HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
-/* Returns true if the list is empty. Reads without the list's lock, so the result may be outdated. */
+/* Returns true if the list is empty. Reads the list without its lock, so the result may be outdated. */
 HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)
 {
     return __atomic_load_n(&list->head.next, __ATOMIC_RELAXED) == &list->head;

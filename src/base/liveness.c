@@ -11,7 +11,7 @@ HK_EACH_PROCESS bool hk_only_thread(void)
 }
 
 /* Initializes the mutex each time, because a fork child or a crashed thread may have left the mutex in any state. Calls trylock, which always
- * succeeds on a new mutex, because the thread sanitizer would report a lock order if the call could wait. */
+ * succeeds on a new mutex, because the thread sanitizer would report a call that may wait. */
 static void init_and_take(struct hk_liveness *liveness)
 {
     pthread_mutexattr_t robust;

@@ -18,7 +18,7 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the process's only thread. Asks the system if the C library (musl) does not know. Returns false if neither knows. */
+/* Returns true if this is the process's only thread. If the C library (musl) does not know, asks the system. Returns false if neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);

@@ -54,7 +54,7 @@ static bool read_image(struct image *image, uintptr_t header)
     if (file->e_phoff + size > HK_PAGE && !all_readable(header + file->e_phoff, size))
         return false;
     *image = (struct image){(const void *)(header + file->e_phoff), file->e_phnum, header};
-    for (unsigned i = 0; i < image->count; i++) /* an empty segment may have offset 0, too */
+    for (unsigned i = 0; i < image->count; i++) /* empty segments are skipped, because they may have offset 0, too */
         if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_offset == 0 && image->segments[i].p_filesz > 0)
             image->bias = header - image->segments[i].p_vaddr;
     return true;

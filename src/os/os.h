@@ -83,7 +83,7 @@ struct hk_os {
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
     /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
     const char *(*option_text)(const char *name);
-    char **(*environment)(void);              /* returns all variables, then NULL; none under AT_SECURE */
+    char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */
     uint64_t (*memory_total)(void);           /* physical memory in bytes */
     uint64_t (*cpus)(void);                   /* how many CPUs this process may use; 1 if unknown */
     size_t (*address_limit)(void);            /* RLIMIT_AS in bytes; SIZE_MAX if unlimited */

@@ -21,7 +21,7 @@ enum hk_mode {
 
 /* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. The gate of free is hk_window.hits. */
 struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
-    size_t sizes_below;           /* hk_hit_malloc() looks up smaller sizes */
+    size_t sizes_below;           /* hk_hit_malloc() looks up only sizes below this value */
     uintptr_t self;               /* with HK_PAIRS, a copy of hk_window.self; constant once sizes_below is not 0 */
     size_t mode;                  /* bits of enum hk_mode */
     size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */

@@ -96,7 +96,7 @@ static char *trimmed(char *from, char *to)
     return from;
 }
 
-/* Collects which lines of a profile are wrong. Their text is never shown, because the file may be a secret. */
+/* Collects which lines of a profile are wrong. The text of these lines is never shown, because the file may be a secret. */
 struct reading {
     unsigned line, wrong, first_wrong;
     bool first_has_form; /* the first wrong line has an equals sign */
