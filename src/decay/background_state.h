@@ -5,7 +5,7 @@
  *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
  * Owns       This file owns the background thread's state. It sets HK_MODE_WAKE while a background thread is needed but absent.
- * Invariant  The thread falls asleep only if no notification came since its last round began. So that round has seen all memory that came free
+ * Invariant  The thread falls asleep only if no notification came since its last round began. This round has seen all memory that came free
  *            before, and memory that comes free later wakes the thread.
  * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
  *            call the other functions. */

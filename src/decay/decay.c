@@ -23,8 +23,8 @@ enum {
 enum {
     /* RISE_PART, SWEEP_PART and IDLE_PART divide the footprint */
     RISE_PART = 32,
-    SWEEP_PART = 16,               /* a sweep that purged more than 1/16 lowers the watermark */
-    IDLE_PART = 16,                /* idle memory below 1/16 is not reclaimed */
+    SWEEP_PART = 16,               /* a sweep that purged more than 1/16 of the footprint lowers the watermark */
+    IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
@@ -252,7 +252,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps some slabs of an owner. Makes at most one system call under the locks, for which the owner may wait. Returns true when all are swept. */
+/* Sweeps some slabs of an owner. Makes at most one system call under the locks, for which the owner may wait. Returns true after the last slab. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};

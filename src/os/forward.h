@@ -1,7 +1,7 @@
 /* Forward: passes the program's calls that change mappings, privileges or signal actions on to the system, as the C library would. These functions
  * act for the program, so unlike the functions of hk_os, they return the system's result and set errno.
  * Invariant  A change of memory counts as lasting unless it is known to end when the memory is reused.
- * Threads    Any thread may call these functions, also in a signal handler. */
+ * Threads    Any thread may call these functions, also in a signal handler, unless stated otherwise. */
 #ifndef HK_FORWARD_H
 #define HK_FORWARD_H
 

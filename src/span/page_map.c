@@ -124,7 +124,7 @@ bool hk_page_map_init(void)
     return chosen;
 }
 
-/* Returns the number of bytes between the window's base and the heap. They have no marks. */
+/* Returns the number of bytes between the window's base and the heap. These bytes have no marks. */
 static size_t below_heap(void) { return window.first - window.base; }
 
 static void show_window(void)
