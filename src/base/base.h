@@ -1,4 +1,4 @@
-/* Base: macros and types that every room uses. Nothing in this room knows what an allocator is. */
+/* Base: macros and types that all files of HAKMEM use. No code in src/base depends on blocks, slabs or heaps. */
 #ifndef HK_BASE_H
 #define HK_BASE_H
 
@@ -12,21 +12,21 @@
 #endif
 
 #ifndef HK_VERSION
-#define HK_VERSION "unknown" /* the build defines it */
+#define HK_VERSION "unknown" /* the build normally defines HK_VERSION */
 #endif
 
-/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, a program can use it beside another malloc. */
+/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, a program can use HAKMEM beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif
 
-/* With initial-exec (default), an access takes two instructions, but the library must be loaded at the start. local-dynamic is for a library that is
- * opened later, because glibc then has little room for static thread-local storage, and musl has none. */
+/* With HK_TLS_MODEL initial-exec (default), an access to thread-local storage takes two instructions, but HAKMEM must be loaded at the start. A
+ * library that is opened later needs local-dynamic, because glibc then has little room for static thread-local storage, and musl none. */
 #ifndef HK_TLS_MODEL
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM marks a function that only the files of one room use. In the unity build it is static, so that the compiler inlines it as in one file. */
+/* HK_ROOM marks a function that only one folder uses. In the unity build it is static, so that the compiler can inline it into other files. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -34,7 +34,7 @@
 #endif
 
 #define HK_EXPORT __attribute__((visibility("default")))
-/* HK_REPLACES(type, name, parameters, own) exports `own` also under the C library's name. */
+/* HK_REPLACES(type, name, parameters, own) exports the function `own` also as `name`, which is a name of the C library. */
 #ifdef __clang__
 #define HK_SAME_ATTRIBUTES(own)
 #else
@@ -46,7 +46,7 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* HK_REPLACES_IN_GLIBC is HK_REPLACES for a private name of glibc's. It does nothing in musl, which uses such names for functions of its own. */
+/* HK_REPLACES_IN_GLIBC exports a function under a private name of glibc. With musl it does nothing, because musl uses some of these names itself. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
@@ -59,7 +59,8 @@
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which has the room `checked`. HAKMEM's own copies, also gcc's of structs, are not checked. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which contains src/checked. HAKMEM's own copies are not checked, because these declarations
+ * rename their functions. gcc's copies of structs call the renamed functions, too. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -68,11 +69,11 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes) __asm__
 void *memmove(void *to, const void *from, size_t bytes) __asm__("hk_plain_move");
 void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #endif
-/* HK_CHECKED(type, own, parameters, name) declares `own`, which is exported as `name` and not under its own name. */
+/* HK_CHECKED(type, own, parameters, name) declares the function `own`, which the library exports only under the name `name`. */
 #define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
 
-/* HK_BY_JUMP return f(x) is a tail call, so that f returns to the caller of this function and sees its return address. gcc before 15 has no such
- * attribute, but makes tail calls if it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies it. */
+/* HK_BY_JUMP return f(x) is a tail call, so that f returns to the caller of this function and sees its return address. gcc before 15 lacks the
+ * attribute, but makes tail calls if it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies that it does. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -82,8 +83,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. It is loaded without a PLT, which would add a jump. HK_FORGET hides the
- * origin of the address, because clang merges two declarations of one symbol and would call HAKMEM's definition. */
+/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. The address is loaded directly, because the PLT would add a jump.
+ * HK_FORGET hides the origin of the address from clang, which would otherwise merge two declarations of one symbol and call HAKMEM's definition. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
@@ -96,8 +97,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
 #endif
-/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function `name` that the process uses. The loader decides whether it is
- * HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
+/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function `name` that the process uses. The loader decides whether that
+ * function is HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
 #if HK_OVERRIDE
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
 #else
@@ -110,7 +111,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))
-/* HK_COLD_DATA marks zeroed data that few programs touch. It is placed after all other data, so that the data that programs touch shares pages. */
+/* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that programs touch fewer pages of data. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
 /* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of the word. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
@@ -122,33 +123,33 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute in a register what each use gets for free by its addressing. */
+/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute addresses that an access computes itself at no cost. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
-/* HK_LOAD_SETTLED reads a word that is written only once, early. The load is plain, so that compilers fold it into the instruction that uses the
- * word. With HK_READ_NO_EARLIER() after it, it is an acquire load, as every load on x86-64 is. The thread sanitizer needs an atomic load. */
+/* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
+ * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes it an acquire load. The thread sanitizer needs an atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
 #define HK_LOAD_SETTLED(x) (x)
 #endif
 
-/* HK_FENCE is a fence between accesses of which some are not atomic. A reader reads several words, and uses them only if no writer has changed one of
- * them in the meantime. The thread sanitizer does not know fences. */
+/* HK_FENCE is a memory fence for data that is partly not atomic. A reader of the data uses several words only if no writer has changed one of them in
+ * the meantime. The thread sanitizer does not support fences, so its build has none. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_FENCE(order) ((void)(order))
 #else
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* HK_READ_NO_EARLIER is a compiler barrier, so that the compiler does not move later reads before it. It costs no instruction. On a processor that
- * reorders reads (aarch64) it orders nothing for other threads. After a settled word this suffices, because a thread gets a block of the window, or a
+/* HK_READ_NO_EARLIER is a compiler barrier, so that the compiler does not move later reads before it. It costs no instruction. On aarch64, the
+ * processor itself may still reorder the reads. This does no harm after the read of a settled word, because a thread gets a block of the window, or a
  * cache, only by a synchronization that comes after the write of the word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Compilers do not combine two accesses if a branch lies between them.
- * HK_FOR_PAIRS(a, b, c, d) puts fields into the order in which the hit path needs two at a time. HK_NEAR gets the address of a variable that is
- * aligned to HK_NEAR_ALIGN, by one instruction instead of two. */
+/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. This takes assembly, because compilers do not combine two accesses that a
+ * branch separates. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p to the
+ * address of a variable. This takes one instruction instead of two, because the variable is aligned to HK_NEAR_ALIGN. */
 #if defined(__aarch64__)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
@@ -182,13 +183,13 @@ struct hk_pair {
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 
-/* HK_LOAD_BOTH loads two adjacent words that no branch separates. It is plain C for clang, which combines the two loads, and which would need one
+/* HK_LOAD_BOTH loads two adjacent words that no branch separates. For clang it is plain C, because clang combines the two loads itself, and needs one
  * more instruction for an assembly operand with an offset. */
 #ifndef HK_LOAD_BOTH
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
 #endif
 
-/* Goes to the label unless n < bound and x != y. This takes one branch, but clang would make two of it, so there is assembly above. */
+/* HK_UNLESS_BELOW_AND_UNLIKE goes to the label unless n < bound and x != y. On aarch64, clang would make two branches of this C code, not one. */
 #ifndef HK_UNLESS_BELOW_AND_UNLIKE
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
     do {                                                                                                               \
@@ -197,7 +198,7 @@ struct hk_pair {
     } while (0)
 #endif
 
-/* HK_USER_ADDRESS_BITS is the size of the addresses that the system chooses for user memory. On aarch64, a program may request larger ones. */
+/* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #else
@@ -211,12 +212,12 @@ struct hk_pair {
 #define HK_UNTAGGED(p) (p)
 #endif
 
-/* Tells the processor that this is a spin loop. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #elif defined(__aarch64__)
 #define HK_SPIN_HINT()                                                                                                 \
-    __asm__ volatile("isb" ::: "memory") /* on most processors yield does nothing; isb takes as long as a pause */
+    __asm__ volatile("isb" ::: "memory") /* yield does nothing on most processors; isb takes as long as an x86 pause */
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif

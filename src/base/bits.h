@@ -1,11 +1,11 @@
-/* Bits: powers of two, rounding, counting. Pure functions. */
+/* Bits: defines functions that round numbers, and that count, find and set bits. */
 #ifndef HK_BITS_H
 #define HK_BITS_H
 
 #include "base/base.h"
 #include <string.h>
 
-/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add a clear and a sign extension to the builtin. */
+/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add two instructions to the builtin. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -68,7 +68,7 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-/* Returns the number that follows `random` in a sequence of random numbers. The upper bits are the better ones. */
+/* Returns the number that follows `random` in a sequence of random numbers. Its upper bits are more random than its lower ones. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 
 /* Returns the decimal number at the start of a text, or UINT64_MAX if the text does not begin with a digit. */
@@ -82,7 +82,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array that has the best rows first and room for `most`. Drops the worst row if it is full. Returns the number of rows. */
+/* Inserts a row into an array that is sorted with the best row first. Drops the worst row if there are `most` rows. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

@@ -1,4 +1,4 @@
-/* Inline copy: copies and zeroes short runs of 16-byte units (quanta) inline, because a call of the C library would take longer than the work. */
+/* Inline copy: copies and zeroes short runs of 16-byte units (quanta) inline, because a call of the C library would take longer than the copy. */
 #ifndef HK_INLINE_COPY_H
 #define HK_INLINE_COPY_H
 
@@ -9,7 +9,7 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Copies pairs of quanta, one counted from the start and one from the end. 1, 2, 4 or 8 pairs, which may overlap, cover any short run. */
+/* Copies pairs of quanta, which are counted from the start and from the end. 1, 2, 4 or 8 pairs, which may overlap, cover any short run. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {
@@ -26,7 +26,7 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
     for (long i = first; i < end; i++)
         at[i] = last[-i] = (hk_quantum){0};
 }
-/* Returns the offset of the last quantum. */
+/* Returns the offset of the last quantum in a run of `bytes` bytes. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
 

@@ -1,9 +1,9 @@
-/* Libc: types of glibc's introspection (mallinfo, mallopt) that musl lacks, and mallinfo2 that glibc before 2.33 lacks. HAKMEM exports these
- * functions there too, because a program may be built for a newer glibc, or run on musl by compatibility libraries. */
+/* Libc: defines the types and constants of mallinfo and mallopt, which musl lacks, and of mallinfo2, which glibc before 2.33 lacks. HAKMEM exports
+ * these functions with every C library, because a program may have been built for a newer glibc, or may run on musl with a compatibility library. */
 #ifndef HK_LIBC_H
 #define HK_LIBC_H
 
-/* Gives mallinfo2 another name in the header, because the header may declare it, and no macro tells whether it does. */
+/* Renames the mallinfo2 of <malloc.h>, because this file defines the struct itself, and no macro tells whether the header does. */
 #define mallinfo2 hk_mallinfo2_of_libc
 #include <malloc.h>
 #undef mallinfo2

@@ -1,4 +1,4 @@
-/* List: a doubly linked ring of links embedded in other structs. The pointers of an unlinked link are NULL. */
+/* List: links structs into doubly linked rings by a link that is embedded in each struct. Both pointers of a link are NULL while it is in no list. */
 #ifndef HK_LIST_H
 #define HK_LIST_H
 
@@ -14,7 +14,7 @@ struct hk_list {
 
 HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
-/* Returns true if the list is empty. Reads without the list's lock, so the result may be outdated. */
+/* Returns true if the list is empty. Reads the list without its lock, so the result may be outdated. */
 HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)
 {
     return __atomic_load_n(&list->head.next, __ATOMIC_RELAXED) == &list->head;
@@ -44,13 +44,13 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next = link->prev = NULL;
 }
 
-/* The position of a walk along a list. The walk can be interrupted. Code that changes the list in the meantime must update the position. */
+/* Holds the position of a walk along a list that can be interrupted. Code that changes the list in the meantime must update the position. */
 struct hk_walk {
     struct hk_link *at; /* the next link to visit; NULL: none */
-    unsigned within;    /* progress within that link; 0: not begun */
+    unsigned within;    /* progress within the struct of that link; 0: not begun */
 };
 
-/* Removes a link. If the walk is at this link, the walk goes on to the next one. */
+/* Removes a link from its list. If the walk is at this link, moves the walk to the next link. */
 HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
 {
     if (walk->at == link) {

@@ -1,11 +1,12 @@
-/* Liveness: tells whether the thread that took the mutex still runs. The thread holds a robust mutex
- * until it ends, and the kernel marks the mutex when the thread ends, in any way. This costs nothing while the thread runs.
+/* Liveness: tells whether a thread still runs. The thread takes a robust mutex and holds it until it ends. The kernel marks the mutex when the thread
+ * ends in any way. This costs nothing while the thread runs.
  *
  *   take -> held -> drop                        the thread ends normally
  *            \-> lost, reported once -> drop    the thread ended without its destructors
  *
- * Invariant  lost is true only for a thread that has ended. The only thread of a process takes no mutex, because the process ends with the thread.
- * Threads    take, renew: the thread itself. drop, lost: any, one at a time (the caller's lock). forget: a fork child's only thread. */
+ * Invariant  hk_liveness_lost() returns true only for a thread that has ended. The only thread of a process takes no mutex, because the process ends
+ *            with the thread.
+ * Threads    The thread itself calls take and renew. Any thread may call drop and lost, under a lock of the caller's. A fork child calls forget. */
 #ifndef HK_LIVENESS_H
 #define HK_LIVENESS_H
 
@@ -17,14 +18,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the process's only thread. Asks the C library, or the system if the library (musl) does not know. False: neither knows. */
+/* Returns true if this is the process's only thread. If the C library (musl) does not know, asks the system. Returns false if neither knows. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
-/* Returns true once if the thread has ended. The caller must then drop the mutex. */
+/* Returns true if the thread has ended while it held the mutex, but only in one call. The caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* A fork child calls these: renew for the thread that forked, because its thread id has changed, forget for the threads that the child lacks. */
+/* A fork child calls renew for the thread that forked, because its thread id has changed, and forget for the threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

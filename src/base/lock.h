@@ -1,16 +1,17 @@
-/* Lock: a futex mutex with a rank.
- * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
- * Owns       the table of ranks and their locks, which says which locks fork takes.
- * Threads    any.
- * Never      held over more than one call that gives memory back, so that no thread, fork included, waits for more. Over that one call, only these
- *            are held: the lock of purges, for which no allocation waits; the lock of slabs whose pages are purged; and the large lock, while the
- *            slack of a large block is cut off, which the block's thread may want at that moment. Tests verify it (fake_os.c). */
+/* Lock: defines a futex mutex with a rank.
+ * Invariant  A thread takes locks in rising rank only, which debug builds check. It takes two locks of one rank only in the order of fork.
+ * Owns       This file owns the table that says for each rank which locks fork takes.
+ * Threads    Any thread may take a lock.
+ * Never      A thread never holds a lock over more than one call that returns memory to the system, so that no other thread, fork included, waits for
+ *            more. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of the slabs whose pages
+ *            are purged; and the lock of large blocks while the slack of a block is cut off, because the block may grow into the slack at that
+ *            moment. Tests verify this (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
 #include "base/base.h"
 
-/* The ranks in the lock order. fork takes locks from top to bottom. */
+/* Lists the ranks in the order in which a thread, or fork, takes locks. */
 enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,
@@ -20,7 +21,7 @@ enum hk_rank {
 
 struct hk_lock {
     _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
-    enum hk_rank rank; /* set in debug builds only, because a structure that is all zero takes no room in the file */
+    enum hk_rank rank;       /* set in debug builds only, because all-zero data takes no room in the library's file */
 };
 
 #define HK_LOCK_INIT(r)                                                                                                \
@@ -64,11 +65,11 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* Unlocks, and pauses if another thread waits for the lock. It is for a caller that takes the lock again at once, many times. Without the pause, the
- * waiting thread would find the lock taken again. */
+/* Unlocks, and pauses if another thread waits for the lock. This is for a caller that takes the lock again at once, many times. Without the pause,
+ * the waiting thread would find the lock taken again. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
-/* The locks of a rank that fork takes. Behind `first` there are `more` locks, at distances of `stride` bytes. */
+/* Describes the locks of a rank that fork takes. `more` locks follow the first one, each `stride` bytes after the previous one. */
 struct hk_rank_locks {
     struct hk_lock *first;
     uint32_t more, stride;
@@ -84,13 +85,13 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
     hk_rank_locks[rank].more = more;
 }
 
-/* The thread that forks calls these around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops them from
- * bottom to top. In the child, reset_all makes them free, because its only thread holds them, and no thread waits. */
+/* The thread that forks calls these functions around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops
+ * them from bottom to top. In the child, reset_all unlocks them. The child's only thread holds them, and no other thread waits for them. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-/* Waits until the lock is free for a moment, but no longer than a tenth of a second or two. Returns false if the lock never was free, perhaps because
- * this thread itself holds it, as in a signal handler. */
+/* Waits until the lock is seen free once, but not much longer than a tenth of a second. Returns false if the lock never was free, perhaps because a
+ * signal handler calls this in the thread that holds the lock. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
 /* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of them never was free. */
 bool hk_locks_come_free(void);

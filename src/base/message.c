@@ -7,9 +7,9 @@
 
 enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };
 
-/* The file to which descriptor 2 refers when the library is loaded. It is read then, because the original file cannot be determined later. */
+/* Identifies the file to which descriptor 2 referred when the library was loaded, because the program may open another file as descriptor 2 later. */
 static struct {
-    _Atomic int xstate; /* 0 until identified */
+    _Atomic int xstate; /* 0 until the file is identified */
     struct hk_file_id id;
 } stderr_at_start HK_EACH_PROCESS_DATA;
 
@@ -22,7 +22,7 @@ bool hk_stderr_is_there(void)
 {
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
-        hk_stderr_begin(); /* the message comes before HAKMEM's start */
+        hk_stderr_begin(); /* this message is printed before HAKMEM's start */
     return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os_identify(HK_STDERR, &now) &&
            now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }
@@ -68,7 +68,7 @@ size_t hk_utf8_bytes(const char *s)
     return value < least[bytes] || value > 0x10ffff || value >> 11 == 0xd800 >> 11 ? 0 : bytes;
 }
 
-/* Returns true if the character can be shown: a printable byte of ASCII, or a longer character beyond U+009F. */
+/* Returns true if a terminal can show the character, which is a printable byte of ASCII or a longer character beyond U+009F. */
 static bool is_printable(const char *s, size_t bytes)
 {
     unsigned char first = (unsigned char)s[0];
@@ -82,7 +82,7 @@ static void put_byte(struct hk_text *text, unsigned char byte)
     put_char(text, "0123456789abcdef"[byte & 15]);
 }
 
-/* Adds a string that a user or a file has chosen. The string ends at a zero, or after `length` bytes. Cuts it off after `most` bytes. */
+/* Adds a string that a user or a file has chosen. The string ends at a zero, or after `length` bytes. Cuts the string off after `most` bytes. */
 static void put_foreign(struct hk_text *text, const char *s, size_t length, size_t most)
 {
     for (size_t used = 0; used < length && s[used] != 0;) {
@@ -119,7 +119,7 @@ static void put_signed(struct hk_text *text, int64_t value)
     put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
 }
 
-/* Adds the next argument. `wide` is true after the length modifier z or l. */
+/* Adds the next argument in the form that `letter` says. `wide` is true after the length modifier z or l. */
 static void put_conversion(struct hk_text *text, char letter, bool wide, va_list *args)
 {
     switch (letter) {

@@ -1,18 +1,18 @@
-/* Message: formats text without malloc, and is the only writer to stderr. A subset of printf fills a buffer of fixed size on the caller's
- * stack, which is written to a file descriptor when it is full and at flush.
+/* Message: formats text without malloc, and is the only file that writes to stderr. A subset of printf fills a buffer of fixed size on the caller's
+ * stack. The buffer is written to a file descriptor when it is full or flushed.
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
- *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; bytes that a terminal obeys, and bytes that are not
- *          UTF-8, are shown as \xNN
- * Stderr   descriptor 2 counts as stderr while it refers to the same file (device and inode) as at start. A program that closed it
- *          may have its database there now, so unsolicited output is then dropped. Output that the program requests by a call goes
- *          to the descriptor regardless, as with malloc_stats() of the C library.
+ *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; control characters, and bytes that are not UTF-8,
+ *          are shown as \xNN
+ * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closed stderr may have
+ *          opened its database as descriptor 2, so HAKMEM then drops its messages. Output that the program requests by a call goes to descriptor 2 in
+ *          any case, as that of malloc_stats() of the C library does.
  * Never    allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H
 #define HK_MESSAGE_H
 
 #include "base/base.h"
 
-/* The texts of messages.def. They are arrays, because the compiler checks an array as a format, and an array needs no relocation. */
+/* Defines the texts of messages.def as arrays, because the compiler checks an array as a format, and an array needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
 
@@ -30,7 +30,7 @@ bool hk_stderr_is_there(void);
 void hk_put(int fd, const void *bytes, size_t size);
 
 struct hk_text {
-    int fd; /* HK_NOWHERE: what does not fit is dropped */
+    int fd; /* a descriptor, or HK_NOWHERE, which drops the text that does not fit */
     size_t used;
     char bytes[1024];
 };
@@ -50,7 +50,7 @@ void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
-/* A function that prints more after the line of hk_fatal. NULL: there is nothing more to print. */
+/* hk_fatal() calls this function after it has printed its line, unless the pointer is NULL. The function prints further lines. */
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));

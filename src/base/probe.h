@@ -1,6 +1,6 @@
-/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb. Each is a no-op instruction, and an ELF note with its address. There are none if
- * <sys/sdt.h> was missing at build time.
- * Threads  any. */
+/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. Each tracepoint is a no-op instruction, whose address an ELF note holds.
+ * HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
+ * Threads  Any thread may run a tracepoint. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
 

@@ -1,17 +1,17 @@
-/* Checked: the C library's copying functions with a check of the block that they write to and of the one that they read from.
+/* Checked: defines the C library's copying functions with checks of the block that a copy writes and of the block that it reads.
  *
  *   memcpy(to, from, bytes) -> both ranges lie within their blocks -> the C library's function, by a jump
  *                           -> more bytes than hk_bounds_room()    -> hk_examine(): the range is right after all (a joined block, a large block,
  *                              no block), or one line and abort()
  *
- * Owns       the exported names of libhakmem-hardened.so, because no other library has this room; the table of the C library's functions.
- * Invariant  a range of no bytes is right, wherever it begins.
- * Threads    any, also before main, in signal handlers and in fork children.
+ * Owns       The files of src/checked own the names that only libhakmem-hardened.so exports, and the table of the C library's functions.
+ * Invariant  A range of no bytes passes each check, wherever it begins.
+ * Threads    Any thread may call these functions, also before main, in signal handlers and in fork children.
  * Never      allocates or waits for a lock. */
 #ifndef HK_CHECKED_H
 #define HK_CHECKED_H
 
-#include "base/base.h" /* first, because it gives memcpy another name before <string.h> declares it */
+#include "base/base.h" /* included first, because it renames memcpy before <string.h> declares it */
 #include "guard/bounds.h"
 
 typedef void *hk_move_call(void *to, const void *from, size_t bytes);
@@ -19,9 +19,9 @@ typedef void *hk_set_call(void *to, int value, size_t bytes);
 typedef size_t hk_length_call(const char *text);
 typedef size_t hk_length_to_call(const char *text, size_t most);
 
-/* The C library's own functions. They are NULL until the constructor has run. Before that, while the loader relocates and IFUNC resolvers run, loops
- * copy byte by byte. memcpy calls memmove too, because the older of the C library's two versions of memcpy copies overlapping ranges correctly, and
- * programs that bind to that version may depend on this. */
+/* Points to the C library's own functions. The pointers are NULL until the constructor has run. Until then, while the loader relocates and IFUNC
+ * resolvers run, loops copy byte by byte. The checked memcpy calls memmove, because the older of the C library's two versions of memcpy copies
+ * overlapping ranges correctly, and programs that bind to that version may depend on this. */
 extern struct hk_plain {
     _Atomic(hk_move_call *) xmove;
     _Atomic(hk_set_call *) xset;
@@ -47,7 +47,7 @@ size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };
 
-/* Ends the program if a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function for the message. */
+/* Ends the program if the range of a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function. */
 void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
 /* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
 size_t hk_examine_room(const char *call, const void *at);

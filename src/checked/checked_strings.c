@@ -29,7 +29,7 @@ static char *copy(const char *call, char *to, const char *from, size_t most)
     return (char *)hk_plain_mover()(to, from, found + 1) + found;
 }
 
-/* Copies a string of up to `bytes` bytes and fills the rest with zeros. Returns the address behind the copied string. */
+/* Copies a string of up to `bytes` bytes and fills the other bytes with zeros. Returns the end of the copied string. */
 static char *copy_padded(const char *call, char *to, const char *from, size_t bytes)
 {
     size_t found = length(call, from, bytes);

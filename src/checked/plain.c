@@ -46,7 +46,7 @@ size_t hk_plain_length(const char *text, size_t most)
     return HK_LIKELY(length_to != NULL) ? length_to(text, most) : length_by_bytes(text, most);
 }
 
-/* HAKMEM's own calls of memcpy, memmove and memset are not checked, because base/base.h gives them these names. */
+/* HAKMEM's own calls of memcpy, memmove and memset lead to these unchecked functions, because base/base.h gives the calls these names. */
 void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }

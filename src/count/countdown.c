@@ -4,7 +4,7 @@
 
 enum { SERIES_TERMS = 12, HALVINGS = 8 };
 
-/* Returns the natural logarithm of x >= 1. The C library's is not used, because libm is not linked. */
+/* Returns the natural logarithm of x >= 1. Does not call log() of the C library, because HAKMEM does not link libm. */
 static double logarithm(double x)
 {
     static const double log_of_2 = 0.693147180559945309;
@@ -17,8 +17,8 @@ static double logarithm(double x)
     return 2 * sum + doublings * log_of_2;
 }
 
-/* Returns 1 - exp(-x), and is exact for small x too. A series computes it for a fraction y of x. Then each doubling of y uses 1 - e^-2y = (1 - e^-y)
- * (2 - (1 - e^-y)). */
+/* Returns 1 - exp(-x), and is exact for small x too. A power series computes the result for y, a small fraction of x. Then each doubling of y uses 1
+ * - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
 static double saturation(double x)
 {
     double part = x / (1 << HALVINGS), term = part, sum = 0;
@@ -31,7 +31,7 @@ static double saturation(double x)
     return sum;
 }
 
-/* Returns a random gap, which is -ln(u) * mean with u uniform in (0, 1]. Sebastiano Vigna's splitmix64 makes u, because it works with any seed. */
+/* Returns a random gap, which is -ln(u) * mean with u uniform in (0, 1]. Uses Sebastiano Vigna's splitmix64 for u, because it works with any seed. */
 static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     uint64_t x = countdown->random += 0x9e3779b97f4a7c15;

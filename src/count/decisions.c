@@ -1,4 +1,4 @@
-/* Stores decisions in a ring that any thread may write and one thread reads. */
+/* Stores decisions in a ring, to which any thread may write, and which one thread reads. */
 #include "count/decisions.h"
 
 #define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))
@@ -8,7 +8,7 @@ const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #include "count/decisions.def"
 };
 
-/* A place of the ring. In round n of the ring, which counts from 0, it is free if xturn is 2n, and filled if xturn is 2n + 1. */
+/* Holds one decision. During round n of the ring, counted from 0, the place is free if xturn is 2n, and filled if xturn is 2n + 1. */
 static struct place {
     _Atomic uint64_t xturn;
     uint64_t word[WORDS];
@@ -18,7 +18,7 @@ static uint64_t next_taken;
 
 static struct place *place_of(uint64_t number) { return &places[number % HK_DECISIONS_HELD]; }
 
-/* Returns the turn at which the place of a number is free. Turns start at 0, because untouched memory is 0. */
+/* Returns the value that xturn has while the place of a decision's number is free. It is 0 at first, because untouched memory is 0. */
 static uint64_t turn_of(uint64_t number) { return number / HK_DECISIONS_HELD * 2; }
 
 void hk_decision_note(const struct hk_decision *decision)

@@ -2,9 +2,9 @@
  *
  *   a slow path --note--> ring of HK_DECISIONS_HELD --take--> the explain log
  *
- * Owns       the ring.
- * Invariant  a decision that finds the ring full is dropped and counted.
- * Threads    note: any, lock-free. take: one at a time.
+ * Owns       This file owns the ring.
+ * Invariant  A decision that finds the ring full is dropped and counted.
+ * Threads    Any thread may note a decision, without a lock. Only one thread at a time takes decisions.
  * Never      blocks, allocates, or makes a system call. */
 #ifndef HK_DECISIONS_H
 #define HK_DECISIONS_H
@@ -29,8 +29,8 @@ struct hk_decision {
     uint64_t kind; /* enum hk_decision_kind */
     uint64_t before, after;
     uint64_t seen[3];
-    uint64_t thread; /* the owner of the bin; 0 for a decision about the whole process */
-    uint64_t size;   /* block size of the class */
+    uint64_t thread; /* number of the thread that owns the bin; 0 for a decision about the whole process */
+    uint64_t size;   /* block size of the bin's class */
 };
 
 enum { HK_DECISIONS_HELD = 256 };
@@ -38,7 +38,7 @@ enum { HK_DECISIONS_HELD = 256 };
 void hk_decision_note(const struct hk_decision *decision);
 /* Takes the oldest decision out of the ring. Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* Drops pending decisions in a fork child, because the parent logs them, and decisions that threads missing in the child were writing. */
+/* Drops all pending decisions in a fork child, because the parent logs them, and because threads that wrote some of them are missing. */
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);

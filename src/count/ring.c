@@ -30,7 +30,7 @@ HK_COLD void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, ui
     uint64_t number = hk_add(ring->xnext, 1);
     struct hk_event *event = hk_load_acquire(ring->xevents) + number % ring->size;
     if (atomic_exchange_explicit(&event->xstamp, BEING_WRITTEN, memory_order_acquire) == BEING_WRITTEN)
-        return;                     /* another writer has gone around a shared ring, and uses this slot */
+        return;                     /* drops the event, because another writer of the shared ring uses the slot */
     HK_FENCE(memory_order_release); /* a reader that sees a new field also sees that the stamp has changed */
     hk_store(event->xclock, hk_os.clock_ns());
     hk_store(event->xamount, amount);

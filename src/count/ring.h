@@ -1,11 +1,11 @@
-/* Ring: the last events of a thread, for post-mortem debugging.
+/* Ring: records the last events of a thread, which are shown at a signal or after a crash.
  *
  *   note: slot = xnext++ % size -> clear stamp -> clock, address, amount -> stamp       read: oldest first; skips changing slots
  *
- * Owns       the slots and their order. events.def lists the events.
- * Invariant  a slot whose stamp is the same before and after reading was read whole.
- * Threads    note: its thread; the shared ring: any. read: any, a signal handler too.
- * Never      takes a lock, waits, or allocates: the caller of open provides the memory. */
+ * Owns       This file owns the slots and their order. events.def lists the events.
+ * Invariant  If the stamp of a slot is the same before and after a read, the read has seen one whole event.
+ * Threads    A thread notes events in its own ring, and any thread may do so in the shared ring. Any thread, also a signal handler, may read.
+ * Never      takes a lock, waits, or allocates, because the caller of hk_ring_open() provides the memory. */
 #ifndef HK_RING_H
 #define HK_RING_H
 
@@ -35,7 +35,7 @@ struct hk_ring {
     _Atomic uint64_t xnext;
 };
 
-/* The copy of an event that hk_ring_read passes to `visit`. */
+/* hk_ring_read() passes this copy of an event to `visit`. */
 struct hk_event_seen {
     enum hk_event_kind kind;
     uint64_t clock_ns, amount;

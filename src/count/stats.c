@@ -1,4 +1,4 @@
-/* Defines the global counters, and counts reused bytes by the time that they were idle. */
+/* Defines the global counters, and counts reused bytes by how long they were idle. */
 #include "count/stats.h"
 
 _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];

@@ -1,6 +1,7 @@
-/* Stats: counters of slow paths.
- * Owns       the global counters. The thread counters live in each tcache; this room only names them.
- * Threads    global: any, relaxed. thread: the owner adds, any thread may read a slightly old value. */
+/* Stats: counts what happens on slow paths.
+ * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
+ * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter, but any thread may
+ *            read a slightly old value of it. */
 #ifndef HK_STATS_H
 #define HK_STATS_H
 
@@ -29,16 +30,16 @@ struct hk_thread_counts {
 
 extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 
-/* Adds n to a counter of the calling thread, which other threads may read. The addition is not atomic, because only the owner adds. */
+/* Adds n to one of the calling thread's counters. The addition is not atomic, because no other thread writes the counter. */
 #define HK_COUNT_THREAD(counts, name, n)                                                                               \
     hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
 #define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
 
-/* The texts are arrays, because pointers would need relocation at each start, and a page of memory. */
+/* The texts are arrays, because pointers would need relocation at each start, and a private page of memory. */
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
     bool per_thread;
-    unsigned index; /* the counter's index among the thread counts or the global ones */
+    unsigned index; /* the counter's index among the thread counts or the global counts */
 };
 
 enum hk_stat_number {
@@ -48,8 +49,8 @@ enum hk_stat_number {
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
-/* Reuse: counts how long memory lies idle before it is reused, whether it stayed resident or was purged. Threads  any, by relaxed accesses. */
-/* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds. The last span counts all memory that is reused later. */
+/* Reuse: counts how long memory lies idle before it is reused. Counts memory that stayed resident, and purged memory. Any thread may count. */
+/* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds of idleness. The last span counts memory that is reused later. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
@@ -62,7 +63,7 @@ extern struct hk_reuse hk_reuse;
 
 HK_INLINE uint64_t hk_reuse_span_ms(unsigned span) { return (uint64_t)HK_REUSE_SHORTEST << span; }
 HK_INLINE uint64_t hk_reuse_now(void) { return hk_load(hk_reuse.xnow_ms); }
-/* Stores the time unless a later one is stored, because the thread that read the clock first may store last. */
+/* Stores the time unless a later time is already stored, because the thread that read the clock first may store last. */
 HK_INLINE void hk_reuse_saw(uint64_t now_ms)
 {
     if (now_ms > hk_reuse_now())

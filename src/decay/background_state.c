@@ -27,8 +27,8 @@ bool hk_background_is_worth(size_t footprint)
     return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* A thread in a round needs no wake-up, because it checks the state before it sleeps. It may fall asleep between the changes, so their order
- * matters. */
+/* A background thread that runs a round needs no wake-up, because it checks the state before it sleeps. The thread may fall asleep between the two
+ * changes, so the change for a running round comes first. */
 void hk_background_force(void)
 {
     if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))
@@ -36,7 +36,7 @@ void hk_background_force(void)
 }
 
 /* The caller frees memory before this function reads the state. hk_background_before_round() changes the state before the round looks for memory. So
- * the round sees the memory, or this function sees that the round has begun and requests another one. */
+ * the round sees the memory, or this function sees that the round has begun and requests another round. */
 void hk_background_notify(size_t footprint)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -62,7 +62,7 @@ bool hk_background_before_round(void)
     return notified;
 }
 
-/* A notification does not end the rest, because it changes the state without a wake-up. */
+/* A notification does not end this wait early, because it changes the state from IN_ROUND to AWAKE without waking the thread. */
 void hk_background_rest(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;

@@ -1,13 +1,14 @@
-/* Background state: puts the background thread to sleep and wakes it.
+/* Background state: records what the background thread does. The thread sleeps while no memory ages, and other threads wake it when they free memory.
  *
  *   absent --begin--> awake --a round begins--> in a round --the round found no aging memory--> asleep: no system call, no clock
  *                       ^                         |                                           |
  *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
- * Owns       the background thread's state, and HK_MODE_WAKE, which is set while one is needed.
- * Invariant  the thread falls asleep only after a whole round that began in the state `in a round`. So it has seen all memory that came free
- *            before; memory that comes free later wakes it.
- * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
+ * Owns       This file owns the background thread's state. It sets HK_MODE_WAKE while a background thread is needed but absent.
+ * Invariant  The thread falls asleep only if no notification came since its last round began. This round has seen all memory that came free
+ *            before, and memory that comes free later wakes the thread.
+ * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
+ *            call the other functions. */
 #ifndef HK_BACKGROUND_STATE_H
 #define HK_BACKGROUND_STATE_H
 
@@ -29,9 +30,9 @@ void hk_background_state_end(void);
 void hk_background_notify(size_t footprint);
 /* Returns true if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
-/* Wakes the thread for another round, whatever the footprint. */
+/* Wakes the background thread for another round, whatever the footprint is. */
 void hk_background_force(void);
-/* Makes the thread end as soon as it can. */
+/* Makes the background thread end as soon as it can. */
 void hk_background_leave(void);
 
 /* Returns true while the background thread purges idle memory, so that the other threads need not. */
@@ -44,7 +45,7 @@ HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_sta
 
 /* The background thread calls this before a round. Returns true if it was notified since the previous round. */
 bool hk_background_before_round(void);
-/* The background thread calls this to rest for `ms` milliseconds, or until it has to leave. */
+/* The background thread calls this to wait for `ms` milliseconds, or until it has to leave. */
 void hk_background_rest(uint64_t ms);
 /* The background thread calls this to sleep until it is notified. Returns at once if it already was notified. */
 void hk_background_sleep(void);

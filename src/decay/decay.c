@@ -23,31 +23,31 @@ enum {
 enum {
     /* RISE_PART, SWEEP_PART and IDLE_PART divide the footprint */
     RISE_PART = 32,
-    SWEEP_PART = 16,               /* a sweep that purged more lowers the watermark */
-    IDLE_PART = 16,                /* less idle memory is not reclaimed */
+    SWEEP_PART = 16,               /* a sweep that purged more than 1/16 of the footprint lowers the watermark */
+    IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
-    RECLAIMED_PER_MS = 256 * 1024, /* bytes; their page faults take 5 % of the time */
-    LEFT_PER_MS = 64 * 1024,       /* bytes; their page faults take 1 % of the time */
-    UNUSED_MS = 250,               /* at most so much unused reclaim time carries over */
+    RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
+    LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
+    UNUSED_MS = 250,               /* at most so many unused milliseconds for reclaiming carry over */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20,      /* younger free memory is likely to be reused */
-    PATIENT_MS = 1000, /* with a longer purge delay, memory of ended threads waits for it */
+    IDLE_MS = 20,      /* memory that was freed more recently is likely to be reused */
+    PATIENT_MS = 1000, /* with a longer purge delay, memory of ended threads is not purged earlier */
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* The watermark in bytes, and the number of its rises. */
+/* xwatermark is the watermark in bytes, and xrises counts how often it has risen. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
-/* xswept_before is the number of bytes that were ever purged in slabs, at the last rise. xgone_after is the number of purged bytes in slabs after the
- * last sweep. xin_vain is true if half of the bytes that the last sweep purged became resident again. */
+/* xswept_before is the value of the counter purged_in_slabs at the last rise of the watermark. xgone_after is the number of purged bytes in slabs
+ * after the last sweep. xin_vain is true if half of the bytes that the last sweep purged became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
-static _Atomic uint64_t xreclaim_at; /* ms; reclaiming has used up its share of the time until then */
-static _Atomic uint64_t xleft_at;    /* ms; what ended threads leave is not purged until then */
-static _Atomic size_t xkept;         /* the fewest bytes held since hk_decay_left() purged */
+static _Atomic uint64_t xreclaim_at; /* ms; until then, reclaiming has used up its share of the time */
+static _Atomic uint64_t xleft_at;    /* ms; until then, memory of ended threads is not purged at once */
+static _Atomic size_t xkept;         /* the fewest bytes that were held since the last purge by hk_decay_left() */
 
 size_t hk_decay_mapped(void)
 {
@@ -56,7 +56,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_large_mapped();
 }
 
-/* The result may miss pages that other threads are purging in their slabs. */
+/* The result may lack pages that other threads are purging in their slabs at this moment. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_large_mapped();
@@ -95,10 +95,9 @@ static void epoch_if_due(uint64_t now)
     uint64_t last = hk_load(xlast_epoch);
     if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
         return;
-    /* Only one thread runs the epoch. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    /* After a rest of all threads, all free memory is older than the delay. */
+    /* If no thread has ticked for a long time, all free memory is older than the delay. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay);
     hk_large_purge(now, delay);
@@ -109,7 +108,7 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Returns true if the heap exceeds one of its recorded peaks. It then does not grow just because memory was purged a moment ago. Raises the peaks. */
+/* Raises the recorded peaks of footprint and mapped bytes. Returns true if one has risen. The heap then does not just grow back after a purge. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -126,14 +125,14 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of the memory that has been idle for longest, and for at least `delay_ms`. Returns the purged bytes. */
+/* Purges about `due` bytes of idle memory, the longest idle first, but only if it was idle for `delay_ms`. Returns the purged bytes. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
     return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
-/* Returns the time from which reclaiming may use its share of the time again. */
+/* Returns the time in ms from which memory may be reclaimed again. */
 static uint64_t next_reclaim(uint64_t now) { return hk_max(hk_load(xreclaim_at), now - hk_min(now, UNUSED_MS)); }
 
 static void sweep_all(uint64_t now)
@@ -146,8 +145,9 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* Reclaims nothing if little memory is idle, because the heap needs to grow. If two parts of the program take turns, memory that one reclaims is soon
- * touched again by the other. So reclaiming is limited to a share of the time, and the watermark rises until the memory of both fits. */
+/* Reclaims nothing if little memory is idle, because the heap then has to grow. If two parts of the program take turns, memory that is reclaimed from
+ * one part is soon touched again. So reclaiming is limited to a share of the time, and the watermark rises until the memory of both parts fits below
+ * it. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
     size_t reclaimed = 0, missing = footprint - watermark;
@@ -164,8 +164,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* The watermark falls, because not all memory that a sweep purged becomes resident again before the next sweep. It stays if the last sweep was in
- * vain. Sweeps use up the share of the time, too. */
+/* The watermark falls, because some memory that a sweep purged stays purged. It does not fall if the last sweep was in vain. The page faults after a
+ * sweep count against the share of the time for reclaiming, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -235,7 +235,7 @@ bool hk_decay_tick(struct hk_ticker *ticker)
 
 HK_COLD void hk_decay_notify_slow(void) { hk_background_notify(hk_decay_footprint()); }
 
-/* Returns no work if the background thread works, because it sweeps for all threads. */
+/* Returns a budget of no work while the background thread works, because that thread sweeps the slabs of all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
 {
     return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
@@ -252,7 +252,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps a part of an owner's slabs. Makes at most one system call under the locks, because the owner may wait. Returns true when all is swept. */
+/* Sweeps some slabs of an owner. Makes at most one system call under the locks, for which the owner may wait. Returns true after the last slab. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
@@ -286,7 +286,7 @@ struct hk_round hk_decay_in_background(void)
     return round;
 }
 
-/* Purges free memory in the slabs of other threads. Stops if slab lists are not shared, because these slabs must then not be accessed. */
+/* Purges free memory in the slabs of other threads. Stops if slab lists are not shared, because only the owner may then access its slabs. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
@@ -304,7 +304,7 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* Purges idle memory beyond `keep` bytes. The rest keeps its age, so that an epoch purges it after the delay. */
+/* Purges idle memory beyond `keep` bytes. The kept memory does not become younger, so an epoch purges it after the delay. */
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();
@@ -333,7 +333,7 @@ bool hk_decay_left_is_due(size_t caches)
     return held > kept + LEAST_LEFT && !patient && hk_os.clock_ms() >= hk_load(xleft_at);
 }
 
-/* Leaves the slabs of the remaining thread alone, because that thread still allocates from them. */
+/* Does not purge the slabs of the remaining thread, because that thread still allocates from them. */
 void hk_decay_left(size_t caches)
 {
     hk_idle_inboxes_purge();

@@ -1,7 +1,7 @@
-/* Decay: decides when free memory is purged: in epochs, which misses and the background thread begin; before the heap grows beyond its
- * watermark; and all at once on request.
- * Owns     the time of the last epoch, the watermark, the rounds of the background thread and their lock.
- * Threads  any. */
+/* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge old free memory. Memory is also purged before
+ * the heap grows beyond its watermark, and all at once on request.
+ * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread with their lock.
+ * Threads  Any thread may call these functions. */
 #ifndef HK_DECAY_H
 #define HK_DECAY_H
 
@@ -11,28 +11,29 @@
 /* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine for them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* The time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX: never. */
+/* Holds the time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX means
+ * never. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
-/* What a thread has seen of the clock, of epochs, and of rises of the watermark. */
+/* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
     uint64_t epoch_seen;
     uint64_t now, before; /* ms; this tick and the previous one */
     uint32_t rises_seen;
 };
 
-/* Returns the ticker of a new thread. Earlier rises of the watermark do not concern it, because it holds no idle memory. */
+/* Returns the ticker of a new thread. Earlier rises of the watermark do not concern the thread, because it holds no idle memory. */
 struct hk_ticker hk_decay_first_ticker(void);
-/* Reads the clock. Returns true if the caller has rested for so long that all blocks in its tcache are idle. */
+/* Reads the clock. Returns true if the caller's last tick was so long ago that all blocks in its tcache are idle. */
 bool hk_decay_read_clock(struct hk_ticker *ticker);
-/* Runs an epoch if one is due. Returns true if any thread has run one since the caller's last call. */
+/* Runs an epoch if one is due. Returns true if any thread has run an epoch since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
-/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if this did not suffice, in any thread, since the caller's last call. The
- * watermark has then risen, and the caller must purge its own idle memory. */
+/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if, since the caller's last call, any thread could not reclaim enough.
+ * The watermark has then risen, and the caller must purge its own idle memory. */
 bool hk_decay_growth(struct hk_ticker *ticker);
-/* Lowers the watermark toward the footprint. The caller has just purged its idle memory. */
+/* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Wakes or requests the background thread after much memory was freed at once. hk_decay_growth() does so by itself. */
+/* Wakes or requests the background thread after much memory was freed at once. A caller of hk_decay_growth() need not call this. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
 {
@@ -45,26 +46,25 @@ struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
 /* Runs one round of the background thread: an epoch if one is due, and a sweep over the slabs of all threads. Returns what the round found. */
 struct hk_round {
-    bool waits;   /* some memory is aging, so another round is needed soon */
+    bool waits;   /* some memory ages, so another round is needed soon */
     bool threads; /* some thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
 /* Returns the bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
-/* Returns the bytes that may be resident. */
+/* Returns the bytes of the heap that may be resident. */
 size_t hk_decay_footprint(void);
 /* Returns the bytes that may be resident and are free, in dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
-/* Purges all free memory outside tcaches, except `keep` bytes of the slices and cached large blocks freed last. Returns the purged bytes. */
+/* Purges all free memory outside tcaches except `keep` bytes of the slices and large blocks that were freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
-/* Returns true if ended threads may have left enough memory to purge it at once. `caches` is the number of bytes in their caches. If threads come and
- * go, the page faults that follow take at most 1 % of the time. */
+/* Returns true if ended threads have left enough free memory that purging it at once pays. `caches` is the number of bytes in their caches. Returns
+ * true so rarely that the page faults after the purges take at most 1 % of the time. */
 bool hk_decay_left_is_due(size_t caches);
-/* Purges what ended threads left, after `caches` bytes of their caches were purged. */
+/* Purges the memory that ended threads have left free, after `caches` bytes of their caches were purged. */
 void hk_decay_left(size_t caches);
-/* Waits until the background thread has left the slabs of another thread that it is sweeping. */
+/* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
 void hk_decay_let_sweeps_pass(void);
-/* Registers the lock for fork. Called at the start. */
 void hk_decay_init(void);
 
 #endif

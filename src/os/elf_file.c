@@ -48,16 +48,15 @@ static bool read_whole(const struct hk_elf_file *file, uint64_t offset, void *by
     return hk_os_read_at(file->fd, offset, bytes, size) == size;
 }
 
-/* Reads entry `n` of a section. */
 static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section, uint64_t n, void *entry, size_t size)
 {
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* A walk over a table of the file. It reads many entries with one system call. */
+/* Holds the state of a walk over a table of the file, which reads many entries with one system call. */
 struct table_walk {
     int fd;
-    uint64_t offset, left; /* where the unread entries begin, and their number */
+    uint64_t offset, left; /* offset of the first unread entry, and number of unread entries */
     size_t size, at, got;
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };
@@ -75,7 +74,6 @@ static const void *next_entry(struct table_walk *walk)
     return walk->at < walk->got ? (const char *)walk->bytes + walk->at++ * walk->size : NULL;
 }
 
-/* Returns a walk over the symbols of a table. */
 static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf64_Shdr *table)
 {
     uint64_t count = table->sh_size / sizeof(Elf64_Sym);

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Older headers do not name MADV_COLD, PAGEOUT, POPULATE_READ, POPULATE_WRITE, DONTNEED_LOCKED, COLLAPSE, and GUARD_REMOVE. */
+/* Older headers do not name these kinds of advice. ADVICE_COLD to ADVICE_COLLAPSE are the numbers of all kinds from MADV_COLD to MADV_COLLAPSE. */
 enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
 
 int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
@@ -35,7 +35,7 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 /* dlsym is weak, because a static program does not have it. */
 #pragma weak dlsym
 
-/* Returns the definition that follows HAKMEM's, or NULL in a static program. Each place that uses this macro remembers its function. */
+/* NEXT_OF returns the definition of `name` that follows HAKMEM's, or NULL in a static program. Each use of the macro remembers the definition. */
 #define NEXT_OF(type, name)                                                                                            \
     (__extension__({                                                                                                   \
         static _Atomic(void *) found;                                                                                  \
@@ -60,13 +60,13 @@ int hk_forward_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* The C library's own function, which static programs call. glibc always links it. */
+/* Static programs call this function of the C library. glibc always links it. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 #ifndef __GLIBC__
-/* The form in which the kernel takes an action. It is needed in a static program that does not link musl's sigaction, because nothing else in the
- * program calls it. On x86-64, the caller of the kernel provides the instructions that return from a handler. All kernels whose headers have
- * SA_RESTORER expect the field, even if they do not use it (aarch64). */
+/* This is the form in which the kernel takes an action. HAKMEM calls the kernel in a static program without musl's sigaction, which is linked only if
+ * something else calls it. On x86-64, the caller provides the instructions that return from a handler. If its headers have SA_RESTORER, the kernel
+ * expects the field `restorer`, even if it does not use the field (aarch64). */
 struct kernel_action {
     union {
         void (*handler)(int number);

@@ -1,7 +1,7 @@
-/* Forward: calls by which a program changes mappings, its privileges or the actions of signals, forwarded to the system as the C library would.
- * Unlike the entries of hk_os, they belong to the program: they return the system's result and set errno.
- * Invariant  changes that end when the memory is reused are told from lasting ones; unknown changes count as lasting.
- * Threads    any, signal handlers too. */
+/* Forward: passes the program's calls that change mappings, privileges or signal actions on to the system, as the C library would. These functions
+ * act for the program, so unlike the functions of hk_os, they return the system's result and set errno.
+ * Invariant  A change of memory counts as lasting unless it is known to end when the memory is reused.
+ * Threads    Any thread may call these functions, also in a signal handler, unless stated otherwise. */
 #ifndef HK_FORWARD_H
 #define HK_FORWARD_H
 
@@ -14,13 +14,12 @@ int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* A `key` of -1 means that there is no protection key. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
 long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
-/* These call the definition that follows HAKMEM's, perhaps another interposer's. The first call looks it up, so it must not come from a signal
- * handler. */
+/* The next functions call the definition that follows HAKMEM's. Their first call looks it up, so it must not come from a signal handler. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);
-/* The program calls these. If a handler of HAKMEM's is installed, the program sees the action that this handler replaced. If the program sets that
- * action again, HAKMEM's handler is installed again. */
+/* The program's sigaction() and signal() call these. If a handler of HAKMEM's is installed, the program sees the action that this handler replaced.
+ * If the program sets that action again, HAKMEM's handler is installed again. */
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_caught_signal(int number, sighandler_t handler);
 
@@ -31,9 +30,9 @@ int hk_forward_unshare(int flags);
 bool hk_advice_lasts(int advice);
 /* Returns true if the memory is readable and writable, and has no protection key. */
 bool hk_protection_is_ordinary(int protection, int key);
-/* Returns true if the request registered a range with userfaultfd, and sets the range. Called after it succeeded, when `argument` is readable. */
+/* Returns true if the request, which has succeeded, registered a range with userfaultfd, and sets the range. */
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);
-/* Returns true if the option installs a seccomp filter, or is the precondition for one. */
+/* Returns true if the option installs a seccomp filter, or is required before one can be installed. */
 bool hk_prctl_shuts_in(int option);
 
 #endif

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include "os/os.h"
 
-/* Returns the value of a call, and restores errno afterwards. */
+/* KEEPING_ERRNO(call) returns the value of a call, and restores errno afterwards. */
 #define KEEPING_ERRNO(call)                                                                                            \
     ({                                                                                                                 \
         int errno_before = errno;                                                                                      \

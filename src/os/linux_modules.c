@@ -8,8 +8,8 @@
 #include "os/linux.h"
 
 /* Any thread may hold the loader's lock, also one that does not exist any more after a fork. So HAKMEM reads the loader's list without the lock, as a
- * debugger does, by the address in the program's dynamic section. From the list it takes only where modules may begin. It reads everything else each
- * time from the module's own headers, so that a module that was unloaded does no harm. */
+ * debugger does, by the address in the program's dynamic section. From the list, HAKMEM takes only the addresses at which modules may begin. HAKMEM
+ * reads everything else each time from the headers of the module, so that a module that was unloaded does no harm. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
     _Atomic uintptr_t xheaders[MOST_MODULES]; /* addresses of file headers; bit GONE: unloaded; 0: the end */
@@ -19,10 +19,10 @@ static struct {
 struct image {
     const ElfW(Phdr) * segments;
     unsigned count;
-    uintptr_t bias; /* what is added to the linker's addresses */
+    uintptr_t bias; /* added to an address of the linker's, it gives the address in memory */
 };
 
-/* Returns true if the bytes at the address can be read. The system call reads them, unless the address is NULL, and then refuses the request. */
+/* Returns true if the bytes at the address can be read. The system call reads them (but not at NULL) before it refuses its invalid first argument. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -54,7 +54,7 @@ static bool read_image(struct image *image, uintptr_t header)
     if (file->e_phoff + size > HK_PAGE && !all_readable(header + file->e_phoff, size))
         return false;
     *image = (struct image){(const void *)(header + file->e_phoff), file->e_phnum, header};
-    for (unsigned i = 0; i < image->count; i++) /* an empty segment may have offset 0, too */
+    for (unsigned i = 0; i < image->count; i++) /* empty segments are skipped, because they may have offset 0, too */
         if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_offset == 0 && image->segments[i].p_filesz > 0)
             image->bias = header - image->segments[i].p_vaddr;
     return true;
@@ -109,7 +109,7 @@ static const struct r_debug *loader_state(void)
     return entry->d_tag == DT_DEBUG ? (const void *)entry->d_un.d_ptr : NULL;
 }
 
-/* Returns the state of the next namespace, or NULL. A state of version 2 or later is followed by a pointer to it. */
+/* Returns the state of the next namespace, or NULL. After a state of version 2 or later lies a pointer to the next state. */
 static const struct r_debug *next_state(const struct r_debug *state)
 {
     return state->r_version < NAMESPACES_FROM ? NULL : *(const struct r_debug *const *)(state + 1);
@@ -130,7 +130,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if the list has the same end as before. This suffices, because the loader adds modules at the end. */
+/* Returns true if the list still ends with the module that was last before. No module is new then, because the loader adds modules at the end. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced.
  *
- * A runtime such as the Java machine passes a fault that it does not know to the handler that it found at its start, and then believes that the fault
- * is handled. If that were HAKMEM's handler, HAKMEM would perform the default action for a fault of the program's, and the runtime would not report
- * it. So the program must never find a handler of HAKMEM's. */
+ * At its start, a runtime such as the Java machine looks up the handler of faults. Later it passes unknown faults to this handler, and believes that
+ * they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime would not report
+ * the fault. So the program must never find a handler of HAKMEM's. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct caught {
     struct sigaction ours;
     struct sigaction shown; /* the action that the program sees instead of `ours` */
 };
-/* HAKMEM's last handler for each signal, or NULL if there is none. It is set before the handler is installed. */
+/* Points to HAKMEM's last handler for each signal, or is NULL. Each pointer is set before its handler is installed. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -81,7 +81,7 @@ bool hk_os_catch_signal(int number, signal_handler *handler)
     return installed;
 }
 
-/* Sends the signal to this thread again. The thread receives it when the handler returns, because it is blocked until then. */
+/* Sends the signal to this thread again. The thread receives it when the handler returns, because the signal is blocked until then. */
 void hk_os_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -89,7 +89,7 @@ void hk_os_default_signal(int number, siginfo_t *info)
     (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
-static struct sigaction program_action; /* for SIGSEGV; the action that HAKMEM's handler replaced */
+static struct sigaction program_action; /* the action for SIGSEGV that HAKMEM's handler replaced */
 
 /* Returns the action that calls `handler`. Its mask and flags are those of the program's handler, because HAKMEM's handler calls that handler. */
 static struct sigaction before_programs(signal_handler *handler)
@@ -133,7 +133,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A fault occurs again after the handler returns, but a signal that a process sent does not. So the latter is sent again. */
+/* A fault occurs again after the handler returns, but a signal that a process sent does not. So this function sends a sent signal again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
@@ -145,7 +145,7 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Linux has these kinds of advice since 5.18 and 6.13, and older headers do not name them. NO_ADVICE is a number that no kernel knows. */
+/* Older headers do not name these kinds of advice, which Linux has since 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* some pages were barred by mprotect */
 
@@ -178,7 +178,8 @@ bool hk_linux_purge(void *p, size_t size)
     return r == 0;
 }
 
-/* Prefers a guard marker, because it neither splits the mapping nor waits for the lock of the mappings. The kernel refuses it in locked memory. */
+/* Prefers a guard marker to mprotect, because the marker neither splits the mapping nor waits for the lock of the mappings. The kernel refuses a
+ * marker in locked memory. */
 bool hk_linux_bar(void *p, size_t size)
 {
     int saved_errno = errno;

@@ -1,6 +1,6 @@
-/* OS: every system call that HAKMEM makes. Tests replace the calls in the table hk_os to make them fail; the others are plain functions.
- * Every one may fail at any time and reports it in its result; none changes the caller's errno, none allocates.
- * Sizes and addresses are multiples of the system's page size, hk_system_page(), unless stated otherwise. */
+/* OS: makes every system call of HAKMEM. Tests replace the functions in the table hk_os to make them fail. All others are plain functions. Every
+ * function may fail at any time, and then says so in its result. No function changes the caller's errno or allocates. Sizes and addresses are
+ * multiples of the system's page size, hk_system_page(), unless stated otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
 
@@ -11,15 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Collects the functions that run, and the data that is written, in every process or at HAKMEM's start, in pages that the loader touches anyway. */
+/* HK_EACH_PROCESS marks functions that run in every process or at HAKMEM's start, and HK_EACH_PROCESS_DATA marks data that is written then. The
+ * linker puts both into pages that the loader touches anyway. */
 #define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
 #define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
 
-/* HK_PAGE is the unit in which HAKMEM counts pages. A page of the system has one such unit or more, and at most HK_LARGEST_PAGE bytes. */
+/* HK_PAGE is the unit in which HAKMEM counts pages. A page of the system has one or more units, and at most HK_LARGEST_PAGE bytes. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
-/* HK_DEEPBIND is a flag of dlopen's mode. It is 0 if the C library has no such flag, because no plugin can then use it. */
+/* HK_DEEPBIND is the flag RTLD_DEEPBIND of dlopen. It is 0 if the C library lacks the flag, because no plugin can then be opened with it. */
 #ifdef RTLD_DEEPBIND
 enum { HK_DEEPBIND = RTLD_DEEPBIND };
 #else
@@ -32,14 +33,14 @@ struct hk_file_id {
 
 enum hk_access { HK_ACCESS, HK_ACCESS_READ, HK_ACCESS_WRITE };
 
-/* The registers of a thread whose access failed. `frame` is the frame pointer if the code keeps one. */
+/* Holds the registers of a thread whose access failed. `frame` is the frame pointer if the code keeps one. */
 struct hk_fault {
     uintptr_t code, frame, stack;
     enum hk_access access;
 };
 
-/* The segment of a loaded module that contains some code. `table` is the module's table of unwind information (.eh_frame_hdr), and [from, to) is the
- * segment that should contain the table. All three are NULL if there is no table. */
+/* Describes the segment of a loaded module that contains a code address. `table` is the module's table of unwind information (.eh_frame_hdr), and
+ * [from, to) is the segment that should contain the table. All three are NULL if there is no table. */
 struct hk_code {
     uintptr_t start;
     size_t size;
@@ -54,22 +55,22 @@ struct hk_os {
     /* seal makes memory read-only, and unseal makes it writable again. Both preserve the contents. */
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
-    bool (*purge)(void *p, size_t size); /* returns the pages to the system; then they are zero */
+    bool (*purge)(void *p, size_t size); /* returns the pages to the system; they then read as zeros */
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
      * old mapping is intact. `to` is then unmapped if memory was short, and may be unmapped after other failures. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
-    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes only. Returns NULL on
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space only for the added bytes. Returns NULL on
      * failure, and the mapping is then intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
-    uint64_t (*clock_ms)(void);                             /* monotonic, cheap, coarse */
-    uint64_t (*clock_ns)(void);                             /* monotonic, fine; orders events */
+    uint64_t (*clock_ms)(void);                             /* reads a monotonic clock that is cheap and coarse */
+    uint64_t (*clock_ns)(void);                             /* reads a fine monotonic clock, to order events */
     void (*rest)(uint64_t ms);                              /* sleeps; a signal ends the sleep */
     /* Finds the module that is loaded at a code address, without the loader's lock. Returns false if no module is known there. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     bool (*readable)(uintptr_t address); /* returns true if the page can be read */
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
-    /* waits for `ms` at most */
+    /* waits for at most `ms` milliseconds */
     void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     void (*write)(int fd, const void *bytes, size_t size); /* writes all bytes, or stops at the first error */
@@ -78,22 +79,22 @@ struct hk_os {
     int (*open)(const char *path); /* opens a file for reading; returns a negative error number on error */
     /* Reads up to `size` bytes from the current position. Returns the number of bytes, which is 0 at the end or on error. */
     size_t (*read)(int fd, char *bytes, size_t size);
-    /* Sets bit 0 of each page's byte if the page of [p, p + size) is resident. Returns false if part of the range is not mapped. */
+    /* Sets bit 0 of pages[i] if page i of [p, p + size) is resident. Returns false if part of the range is not mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
-    /* returns NULL if unset, or if the program is privileged (AT_SECURE) */
+    /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
     const char *(*option_text)(const char *name);
-    char **(*environment)(void);              /* returns all variables, then NULL; none under AT_SECURE */
+    char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */
     uint64_t (*memory_total)(void);           /* physical memory in bytes */
     uint64_t (*cpus)(void);                   /* how many CPUs this process may use; 1 if unknown */
     size_t (*address_limit)(void);            /* RLIMIT_AS in bytes; SIZE_MAX if unlimited */
-    bool (*random)(void *bytes, size_t size); /* sets bytes that nobody can predict */
+    bool (*random)(void *bytes, size_t size); /* fills the bytes with numbers that nobody can predict */
     int (*process_id)(void);
     /* Returns the page size of the system, a power of two from HK_PAGE to HK_LARGEST_PAGE. Callers use hk_system_page(). */
     size_t (*page_size)(void);
     /* bar makes pages inaccessible, and returns them to the system. unbar makes them accessible again, and they are then zero. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
-    /* fence_threads makes all running threads execute a full memory fence. It returns false if the system cannot. can_fence tells whether it can. */
+    /* fence_threads makes all running threads execute a full memory fence. can_fence tells whether the system can do this. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
     uintptr_t (*program_break)(void); /* returns the program break */
@@ -101,9 +102,9 @@ struct hk_os {
 
 extern struct hk_os hk_os;
 
-/* The functions from here on are not in the table, because no test replaces them. */
+/* The functions below are not in the table hk_os, because no test replaces them. */
 
-/* Splits the huge page around [p, p + size). The contents of the range are lost, because it is about to be purged. */
+/* Splits the huge page around [p, p + size). Loses the contents of the range, which the caller is about to purge. */
 void hk_os_split_huge(void *p, size_t size);
 /* Sleeps for 50 microseconds, so that other threads run. */
 void hk_os_pause(void);
@@ -121,7 +122,7 @@ bool hk_os_identify(int fd, struct hk_file_id *id);
 /* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
-/* Sets the environment that is used until the C library knows its own. */
+/* Stores the environment that HAKMEM reads until the C library has set `environ`. */
 void hk_os_environment_begins(char **variables);
 /* Returns RLIMIT_DATA in bytes, or SIZE_MAX if it is unlimited. */
 size_t hk_os_data_limit(void);
@@ -129,24 +130,24 @@ int hk_os_parent_id(void);
 /* Installs a signal handler, which uses the alternate stack if the program has set one up. Returns true also if the handler is already installed, as
  * in a fork child. Returns false if the program handles the signal itself, or on failure. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
-/* Sends the signal again with its default action and the same siginfo. Its handler calls this. The action takes effect when the handler returns. */
+/* Sends the signal again with its default action and the same siginfo. Called by the signal's handler. Takes effect when the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
-/* Returns true if the system reports the calling thread as the only one of the process. Returns false also if the number is unknown. */
+/* Returns true if the system reports the calling thread as the only one of the process. Returns false also if the number of threads is unknown. */
 bool hk_os_has_one_thread(void);
-/* Returns the number that the system gave to the calling thread. */
 int hk_os_thread_id(void);
 /* Reads up to `size` bytes at an offset of a file. Returns the number of bytes, which is 0 at the end or on error. */
 size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size);
 /* Installs a handler for SIGSEGV that runs before the program's. Returns false on failure. If `handler` is NULL, only looks up the function that a
  * later call needs, because the lookup takes a lock of the loader and much stack. */
 bool hk_os_catch_faults(void (*handler)(int number, siginfo_t *info, void *context));
-/* The handler calls one of these. pass_fault does what would happen without the handler. leave_fault removes the handler, so that the fault occurs
- * again when the handler returns, and then reaches the program. */
+/* HAKMEM's handler of SIGSEGV calls pass_fault or leave_fault. pass_fault does what would happen without the handler. leave_fault removes the
+ * handler, so that the fault occurs again when the handler returns, and then reaches the program. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context);
 void hk_os_leave_fault(int number);
 struct hk_fault hk_os_fault_of(const void *context);
 
-/* Returns the page size of the system, which is read once. The system maps, purges, protects and unmaps only multiples of it. */
+/* hk_system_page() returns the page size of the system, which is read once. The system maps, purges, protects and unmaps only multiples of this
+ * size. */
 extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
 size_t hk_read_system_page(void);
 static inline size_t hk_system_page(void)
@@ -163,7 +164,7 @@ static inline size_t hk_in_system_pages(size_t bytes)
 
 /* Returns a text that describes a negative error number of the functions above. */
 const char *hk_os_error(int result);
-/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. Maps more at first, and unmaps the rest. */
+/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. Maps more at first, and unmaps the excess. */
 void *hk_os_map_led(size_t size, size_t align, size_t lead);
 /* Returns a mapping aligned to `align` (a power of two), or NULL. Maps more at first if needed. */
 void *hk_os_map_aligned(size_t size, size_t align);

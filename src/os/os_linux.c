@@ -22,7 +22,7 @@
 #include <asm/prctl.h>
 #endif
 
-/* This file uses forward.h for calls whose names HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
+/* This file calls forward.h for functions that HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -38,8 +38,8 @@ enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
 enum { CHOOSES_ADDRESSES = 1 };
 #endif
 
-/* Before Linux 4.17 the kernel ignores the flag, and takes the address as a hint. This is a raw system call, because a program's thread sanitizer
- * intercepts mmap and removes addresses outside its own ranges. */
+/* Before Linux 4.17 the kernel ignores FIXED_NOREPLACE, and takes the address as a hint. This is a raw system call, because the thread sanitizer
+ * intercepts mmap and discards addresses outside its own ranges. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
     enum { FIXED_NOREPLACE = 0x100000 };
@@ -88,9 +88,9 @@ static bool linux_unseal(void *p, size_t size)
     return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
-/* The limit on memory can only refuse the move since Linux 6.17, which checks it while both mappings still exist, and leaves `to` mapped. Older
- * kernels first unmap `to`, which is larger than the added bytes, so they have enough memory afterwards. `to` is unmapped here, so that the result is
- * the same on all kernels. */
+/* Since Linux 6.17, the limit on memory can refuse the move, because the kernel checks the limit while both mappings exist. It then leaves `to`
+ * mapped. Older kernels first unmap `to`, which is larger than the added bytes, so the limit cannot refuse the move. This function unmaps `to` after
+ * a refusal, so that the result is the same on all kernels. */
 static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     int saved_errno = errno;
@@ -235,7 +235,8 @@ static bool linux_random(void *bytes, size_t size)
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
 int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
-/* /proc/self/task has 2 links more than the process has threads: a folder has a link from itself, from its parent, and from each folder in it. */
+/* /proc/self/task has 2 links more than the process has threads, because a folder has a link from itself, from its parent, and from each folder in
+ * it. */
 bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
@@ -243,7 +244,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* Commands of membarrier, which the headers of old C libraries do not name. */
+/* Names the commands of membarrier, because the headers of old C libraries do not. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
@@ -254,7 +255,7 @@ static bool linux_can_fence(void)
     return commands > 0 && (commands & FENCE_PRIVATE) != 0;
 }
 
-/* Registers the process only when the first fence is needed, because this may take milliseconds if several threads run. */
+/* Registers the process only when the first fence is needed, because the registration may take milliseconds if several threads run. */
 static bool linux_fence_threads(void)
 {
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
@@ -292,7 +293,7 @@ void *hk_os_map_led(size_t size, size_t align, size_t lead)
     size_t before = (size_t)(-((uintptr_t)p + lead) & (align - 1));
     char *led = p + before;
     size_t after = align - page - before;
-    /* If an edge cannot be unmapped, because the process has no mapping left for the split, it stays mapped and untouched. */
+    /* If an edge cannot be unmapped, because the process may not have one more mapping, the edge stays mapped and untouched. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)
@@ -306,7 +307,7 @@ void *hk_os_map_aligned(size_t size, size_t align)
     size_t over = (uintptr_t)p & (align - 1);
     if (p == NULL || over == 0)
         return p;
-    /* Tries the addresses below first, because they are free most of the time, as the system maps downwards. */
+    /* Tries the addresses below the mapping first. They are usually free, because the system maps downwards. */
     if (hk_os.map_at(p - over, over) == HK_PLACED) {
         hk_os.unmap(p - over + size, over);
         return p - over;

@@ -1,8 +1,7 @@
-/* Registers: the registers of a call frame from which its caller's frame is found, numbered as in unwind tables (DWARF).
- * Invariant  only the registers HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 are kept. HK_REG_CODE is the index of the code address, HK_REG_LINK that
- * of
- * the register whose rule finds the return address, HK_REG_STACK that of the stack pointer, HK_REG_FRAME that of the frame pointer.
- * On other machines a stack has one frame. */
+/* Registers: numbers the registers that are needed to find the frame of a function's caller. Unwind tables (DWARF) use the same numbers.
+ * Invariant  Only the HK_REGS registers from HK_REG_FIRST on are kept. The other names are indexes among them. HK_REG_CODE is that of the code
+ *            address, HK_REG_STACK that of the stack pointer, and HK_REG_FRAME that of the frame pointer. HK_REG_LINK is that of the register whose
+ *            rule finds the return address. On processors without numbers below, HAKMEM finds only one frame of a stack. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
 
@@ -10,9 +9,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* HK_REGISTERS_HERE(at) stores the registers of this place in this function into an array of uintptr_t.
- * HK_SIGNAL_RETURN holds the instructions to which a signal handler returns. When they begin, the interrupted registers are stored
- * HK_SIGNAL_REGISTERS bytes above the stack pointer, in the order of HK_SIGNAL_ORDER. */
+/* HK_REGISTERS_HERE(at) stores the current registers into the array of uintptr_t at `at`. HK_SIGNAL_RETURN holds the instructions to which a signal
+ * handler returns. When these instructions begin, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer, in the
+ * order of HK_SIGNAL_ORDER. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -29,7 +28,7 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
         REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,      \
             REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP                                                                \
     }
-/* Removes the signature that a processor may have put into the upper bits of a code address. */
+/* HK_UNSIGNED_CODE removes the signature that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #elif defined(__aarch64__)
 /* The kept registers are x19 to x30 and the stack pointer. The code address follows them, because it has no number of its own. */

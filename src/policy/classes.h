@@ -1,6 +1,6 @@
-/* Classes: classes.def as constants and tables.
- * Invariant  every size in 1 .. HK_MEDIUM_MAX has exactly one class, the smallest that holds it.
- * Threads    constants. */
+/* Classes: turns the rows of classes.def into constants and tables.
+ * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
+ * Threads    Any thread may read the tables, because they are constant. */
 #ifndef HK_CLASSES_H
 #define HK_CLASSES_H
 
@@ -15,8 +15,8 @@ enum {
     HK_CLASSES
 };
 
-/* HK_IN_FINE_<tier>(text) is the text for a class of the fine table, whose sizes are at most HK_FINE_MAX, and otherwise nothing.
- * HK_IN_COARSE_<tier>(text) is the text for the other classes. */
+/* HK_IN_FINE_<tier>(text) is the text if classes of this tier are in the fine table, which holds sizes up to HK_FINE_MAX. Otherwise it is nothing.
+ * HK_IN_COARSE_<tier>(text) is the text for tiers that are not in the fine table, and otherwise nothing. */
 #define HK_IN_FINE_TINY(...) __VA_ARGS__
 #define HK_IN_FINE_SMALL(...) __VA_ARGS__
 #define HK_IN_FINE_MEDIUM(...)
@@ -46,7 +46,7 @@ extern const struct hk_class hk_classes[HK_CLASSES];
 
 /* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX. The index is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* Holds class * HK_CLASS_BYTES for larger sizes up to HK_MEDIUM_MAX. The index counts steps of 4 KiB. */
+/* Holds class * HK_CLASS_BYTES for sizes above HK_FINE_MAX and up to HK_MEDIUM_MAX. The index counts steps of 4 KiB above HK_FINE_MAX. */
 #define HK_COARSE_STEPS ((HK_MEDIUM_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 
@@ -64,7 +64,7 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, a power of two up to 64 KiB. HK_CLASSES: none. */
+/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, a power of two up to 64 KiB, or HK_CLASSES. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 const char *hk_tier_name(unsigned tier);

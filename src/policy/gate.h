@@ -2,9 +2,9 @@
  *
  *   hit path: size below the gate? --no--> miss: mode == HK_MODE_PLAIN? --yes--> the plain allocator, --no--> the instrumented one
  *
- * Owns       the gate. The tool attached.py writes sizes_below and mode from outside the process, to shut the gate.
- * Invariant  each feature that is off costs a miss nothing, because one compare rules out all of them.
- * Threads    any. */
+ * Owns       This file owns the gate and the mode. The tool attached.py shuts the gate by writing sizes_below and mode from another process.
+ * Invariant  A feature that is off costs a miss nothing, because one compare of the mode rules out all features.
+ * Threads    Any thread may read the gate and change the mode. */
 #ifndef HK_GATE_H
 #define HK_GATE_H
 
@@ -15,17 +15,17 @@ enum hk_mode {
     HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
-    HK_MODE_WAKE = 16,    /* a background thread is needed; a thread that may create one does */
+    HK_MODE_WAKE = 16,    /* a background thread is needed; the next thread that may create it creates it */
     HK_MODE_PLAIN = HK_MODE_OPEN,
 };
 
-/* The gate is written at the start, and while a running process is sampled. If it is zero, it admits no size. The gate of free is hk_window.hits. */
-struct hk_gate {                  /* the tool knows the places of sizes_below and mode */
-    size_t sizes_below;           /* hk_hit_malloc() looks up smaller sizes */
-    uintptr_t self;               /* HK_PAIRS: the same as hk_window.self; constant once sizes_below is not 0 */
+/* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. The gate of free is hk_window.hits. */
+struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
+    size_t sizes_below;           /* hk_hit_malloc() looks up only sizes below this value */
+    uintptr_t self;               /* with HK_PAIRS, a copy of hk_window.self; constant once sizes_below is not 0 */
     size_t mode;                  /* bits of enum hk_mode */
     size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
-    const uint16_t *fine_offsets; /* HK_PAIRS: the address of hk_fine_offsets, which saves an instruction */
+    const uint16_t *fine_offsets; /* with HK_PAIRS, the address of hk_fine_offsets, which saves an instruction */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
@@ -37,7 +37,7 @@ HK_INLINE bool hk_mode_is_plain(void)
     return plain;
 }
 HK_INLINE bool hk_mode_has(enum hk_mode bit) { return (HK_LOAD_SETTLED(hk_gate.mode) & bit) != 0; }
-/* Sets a bit. The release order makes visible what the feature has set up before. */
+/* Sets a bit of the mode. Because of the release order, other threads then also see the data that the feature has set up before. */
 HK_INLINE void hk_mode_set(enum hk_mode bit) { (void)__atomic_fetch_or(&hk_gate.mode, bit, __ATOMIC_RELEASE); }
 HK_INLINE void hk_mode_clear(enum hk_mode bit)
 {
@@ -52,7 +52,7 @@ struct hk_request {
     size_t size;
     size_t align; /* a power of two, at least 16 */
     enum hk_kind kind;
-    bool zeroed;  /* set by the allocator if the block is zero */
+    bool zeroed;  /* set by the allocator if all bytes of the block are zero */
     void *caller; /* the return address of the exported function */
 };
 

@@ -176,7 +176,7 @@ bool hk_option_set(const char *name, size_t length, const char *value)
     return row != NULL;
 }
 
-/* Reports a name that is no option. Suggests names in capitals if there is a prefix, as in the environment. */
+/* Prints that a name is no option. If there is a prefix, suggests a name in capitals, because names in the environment are in capitals. */
 static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
     const char *near = hk_option_near(name, length);
@@ -220,7 +220,7 @@ const char *hk_option_entry(const char *name)
     return NULL;
 }
 
-/* Returns the text after "HAKMEM_", or NULL for other entries. Calls nothing, because most processes need only this part of the file. */
+/* Returns the text after "HAKMEM_", or NULL for other entries. Calls no function, because most processes run only this code of the file. */
 HK_INLINE const char *after_prefix(const char *at)
 {
     bool ours =

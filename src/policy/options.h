@@ -1,7 +1,7 @@
-/* Options: user settings, read once at start.
- * Owns       all reading of the environment for options.
- * Invariant  every value lies in its row's range; an invalid value or unknown option prints a warning and the default stays.
- * Threads    written before a second thread exists, constant afterwards. */
+/* Options: holds the user's settings, which are read once at the start.
+ * Owns       Only this file reads options from the environment.
+ * Invariant  Every value lies in the range of its row. If a value is invalid or an option is unknown, a warning is printed and the default stays.
+ * Threads    The options are written before a second thread exists, and are constant afterwards. */
 #ifndef HK_OPTIONS_H
 #define HK_OPTIONS_H
 
@@ -17,7 +17,7 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
+/* Lists the values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
@@ -25,10 +25,10 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. If it names a profile, `take_profile` (policy.h) sets its options first, so that options set individually override them. */
+/* Reads the environment. Calls `take_profile` for a named profile first, because options that are set individually override the profile. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
-/* Returns true if the environment has a name that begins with HAKMEM_, unless options are ignored. */
+/* Returns true if the environment has a name that begins with HAKMEM_, and options are not ignored. */
 bool hk_options_given(void);
 /* Returns the entry NAME=VALUE of the environment, or NULL if there is none. */
 const char *hk_option_entry(const char *name);

@@ -1,4 +1,4 @@
-/* Publishes a new page of knobs. Applies a named profile or a file of options, and writes the knobs as such a file. */
+/* Publishes new pages of knobs. Applies profiles, which are built in or files, and writes the knobs as a profile. */
 #include "policy/policy.h"
 #include <string.h>
 #include "os/os.h"
@@ -44,7 +44,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL on failure. If a sandbox forbids unsealing, maps new pages once, and leaves the old ones for readers. */
+/* Returns the next page to write, or NULL. If a sandbox forbids unsealing, maps new pages once. Readers may still use the old pages. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();
@@ -56,7 +56,7 @@ static struct hk_policy *next_page(void)
     return (struct hk_policy *)(void *)page;
 }
 
-/* Uses a page unsealed if it cannot be sealed, because the seal only protects against stray writes. */
+/* Publishes a page even if it cannot be sealed, because the seal only protects the page against stray writes. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 {
     struct hk_policy *page = next_page();
@@ -85,7 +85,7 @@ enum { LONGEST_LINES = 256 };
 static char file_bytes[8192] HK_COLD_DATA;
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Returns the text without surrounding spaces, and writes a zero behind it. */
+/* Returns the text without surrounding spaces, and writes a zero after its last byte. */
 static char *trimmed(char *from, char *to)
 {
     while (from < to && is_space(*from))
@@ -96,7 +96,7 @@ static char *trimmed(char *from, char *to)
     return from;
 }
 
-/* Collects which lines of a profile are wrong. Their text is never shown, because the file may be a secret. */
+/* Collects which lines of a profile are wrong. The text of these lines is never shown, because the file may be a secret. */
 struct reading {
     unsigned line, wrong, first_wrong;
     bool first_has_form; /* the first wrong line has an equals sign */

@@ -1,18 +1,18 @@
-/* Policy: the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all of them and is
- * published as a whole.
+/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all knobs and is published
+ * as a whole.
  *
  *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds it may see values of two
+ * Owns       This file owns the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds the page may see values of two
  *            policies, each in its range.
- * Invariant  every knob lies in its row's range.
- * Threads    read: any. Publish: one at a time. */
+ * Invariant  Every knob lies in the range of its row.
+ * Threads    Any thread may read. Only one thread at a time may publish. */
 #ifndef HK_POLICY_H
 #define HK_POLICY_H
 
 #include "policy/options.h"
 
-/* The interval in ms at which threads look for idle memory, and the learner reads its signals. */
+/* HK_TICK_MS is the interval in ms at which threads look for idle memory, and at which the learner reads its signals. */
 enum { HK_TICK_MS = 150 };
 
 #define HK_KNOB_IF_start(...)
@@ -33,7 +33,7 @@ struct hk_knob_row {
 };
 extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 
-/* The phase in which the learner sees the program. */
+/* The learner assigns one of these phases to the program. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
 enum { HK_POLICY_PAGES = 8 };
@@ -51,11 +51,11 @@ HK_INLINE enum hk_phase hk_policy_phase(void) { return (enum hk_phase)hk_load(hk
 /* Fills the first page from the options. */
 void hk_policy_begin(void);
 void hk_policy_read(struct hk_knobs *knobs);
-/* Publishes the knobs. Returns false, with nothing changed, if no page is available. */
+/* Publishes the knobs. Returns false, and changes nothing, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines, in which #
- * begins a comment. Errors in the file only cause a warning. Called before a second thread exists. */
+/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines. A # begins
+ * a comment in the file. Errors in the file only cause a warning. Called before a second thread exists. */
 hk_profile_taker hk_profile_apply;
 /* Writes the knobs as a profile. Only one thread may do so at a time. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);

@@ -1,10 +1,10 @@
-/* Bootstrap: memory for calls that come before HAKMEM can start: from IFUNC resolvers, before the dynamic loader has relocated
- * this library, or before thread-local storage exists. Small arenas; their blocks are never reused.
- * This file also recognizes foreign pointers, which another allocator returned before HAKMEM was loaded (docs/FREE.md states the rule). HAKMEM
- * never moves the program break, so a block in the break heap belongs to another allocator, and free leaves it alone.
- * Owns       the arenas.
- * Invariant  the code of the arenas needs no relocation, no thread-local storage and no C library.
- * Threads    alloc: the loader's, the only one at that time. The rest: any. */
+/* Bootstrap: allocates blocks from small arenas before HAKMEM can start, and never reuses them. The calls come from IFUNC resolvers, before the
+ * loader has relocated this library, or before thread-local storage exists. This file also recognizes foreign pointers, which another allocator
+ * returned before HAKMEM was loaded (docs/FREE.md states the rule). HAKMEM never moves the program break, so a block in the break heap belongs to
+ * another allocator, and free ignores it.
+ * Owns       This file owns the arenas.
+ * Invariant  The code of the arenas needs no relocation, no thread-local storage and no C library.
+ * Threads    Only the loader's thread allocates, because it is the only thread then. Any thread may call the other functions. */
 #ifndef HK_BOOTSTRAP_H
 #define HK_BOOTSTRAP_H
 

@@ -1,10 +1,10 @@
-/* Chunks: the page heap's state, and the transitions of slices between free and in use.
+/* Chunks: holds the state of the page heap, and changes slices between free and in use.
  *
  *   mapped -> free, clean --use--> in use, dirty --release--> free, dirty --purge--> free, purged --use--> in use, dirty
  *
- * Owns       the lists of chunks by longest free run, by age and by unmapped slices; the counts of slices.
- * Invariant  a chunk with free slices is listed under the length of its longest free run; one with dirty slices is on by_age.
- * Threads    the holder of the page heap's lock. */
+ * Owns       This file owns the lists of chunks by longest free run, by age and by unmapped slices, and the counts of slices.
+ * Invariant  A chunk with free slices is on the list for its longest free run. A chunk with dirty free slices is on by_age.
+ * Threads    The caller holds the page heap's lock. */
 #ifndef HK_CHUNKS_H
 #define HK_CHUNKS_H
 
@@ -45,27 +45,25 @@ void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
-/* Adds to the number of dirty slices. */
 void hk_page_heap_count_dirty(int slices);
-/* Keeps the kernel from reassembling a huge page whose parts are purged. */
+/* Stores that the chunk stands on no huge page, and keeps the kernel from putting it on one again. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* Growth (heap_growth.c) maps new chunks for an arena. They are on huge pages if the policy says so and the system's huge pages have the size of a
- * chunk.
- *
- * In the window, each mapping begins where the last one ended, because the system then merges neighbors, and they are aligned for huge pages. If
- * another mapping is in the way, the heap skips it. If the system does not let addresses be chosen, the heap grows anywhere. */
-/* Chooses where the heap begins. Called once, after hk_page_map_init(). */
+/* Growth (heap_growth.c) maps new chunks for an arena. The chunks stand on huge pages if the policy says so, and if the system's huge pages have the
+ * size of a chunk. In the window, each mapping begins at the end of the last one, because the system then merges the two. Mappings of whole chunks
+ * are aligned for huge pages. If another mapping is in the way, the heap skips it. If the system does not let HAKMEM choose addresses, the heap grows
+ * at any address. */
+/* Sets the address at which the heap begins to grow. Called once, after hk_page_map_init(). */
 void hk_address_space_init(void);
-/* Grows by a share of the arena's size. If the system refuses, grows by less, down to `slices`. Returns false if the system refuses these too. */
+/* Grows the arena by a share of its size. If the system refuses, grows it by less. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
-/* Reads the system's settings of huge pages. Called when a heap is first large enough for them, or before the program enters a sandbox. Any thread
- * may call it, because threads that read at the same time read the same. */
+/* Reads the system's settings of huge pages. Called when the heap is first large enough for huge pages, or before the program enters a sandbox. Any
+ * thread may call it, because threads that read at the same time read the same settings. */
 void hk_thp_look(void);
-/* Returns false if the system's mode is `never`, or if its huge pages do not have the size of a chunk. If the system does not tell the size, assumes
- * that size for systems with pages of 4 KiB. */
+/* Returns false if the system's mode is `never`, or if its huge pages do not have the size of a chunk. If the system does not tell the size of its
+ * huge pages, assumes that they have the size of a chunk if its pages have 4 KiB. */
 bool hk_thp_serves(void);
 
 #endif

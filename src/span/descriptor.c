@@ -6,7 +6,7 @@
 #include "span/footprint.h"
 #include "span/meta.h"
 
-/* `next` lies behind the head, because an unused descriptor keeps its head for readers with a stale pointer. */
+/* `next` lies after the head, because an unused descriptor keeps its head for readers with a stale pointer. */
 union slot {
     struct {
         struct hk_descriptor d;
@@ -55,7 +55,7 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
-/* Returns an unused slot, or NULL. Clears the slot behind the head, because its former descriptor may have been of the other kind. */
+/* Returns an unused slot, or NULL. Clears its bytes after the head, because descriptors of slabs and of large blocks have different fields there. */
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;
@@ -111,7 +111,7 @@ static const char *number_or_dash(char *digits, size_t size, bool known, size_t 
     return digits + size;
 }
 
-/* Names the call, in the order of enum hk_call. */
+/* Returns the name of a call. The names are in the order of enum hk_call. */
 static const char *call_name(enum hk_call call)
 {
     static const char *const names[] = {
@@ -133,7 +133,7 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
-    if (hk_entry_is_left(entry)) /* its heap has ended */
+    if (hk_entry_is_left(entry)) /* the block's heap has ended, so no class and no owner is known */
         entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);

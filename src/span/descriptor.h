@@ -1,11 +1,11 @@
-/* Descriptor: the record of a slab or of a large block, found from any address in it by one look-up in the page map.
+/* Descriptor: describes a slab or a large block. One look-up in the page map finds the descriptor from any address in the slab or block.
  *
- *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> the rest, as class tells: a slab or a large block
+ *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> then the fields of a slab or a large block
  *
- * Owns       the table of descriptors, in metadata that is never returned to the system; how a page map entry is packed; how ages are
- *            stored.
- * Invariant  a stale pointer leads to a descriptor, which may describe something else by then, or be unused and have a start of 0.
- * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and large/large_state.h.
+ * Owns       This file owns the table of descriptors, whose memory is never returned to the system. It defines how a page map entry is packed and how
+ *            ages are stored.
+ * Invariant  A stale pointer leads to a descriptor, which may describe something else by then, or be unused and have a start of 0.
+ * Threads    Any thread may call new and drop, which take a lock, and visit. See slab/slab.h and large/large_state.h for the fields.
  * Never      reads a field beyond the head. */
 #ifndef HK_DESCRIPTOR_H
 #define HK_DESCRIPTOR_H
@@ -18,16 +18,16 @@ enum {
     HK_NOBODY = 0,    /* owner of memory that is in no slab: large blocks, free slices */
     HK_ABANDONED = 1, /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
-    HK_OWNERS_END = 448 * 1024,     /* the number behind the last one that a thread may have */
+    HK_OWNERS_END = 448 * 1024,     /* the number after the last one that a thread may have */
     HK_FIRST_HEAP = HK_OWNERS_END,  /* the number of the first heap that the program creates (heaps/heaps.h) */
-    HK_ENDED_HEAP = 512 * 1024 - 1, /* owner of slices of such a heap that has ended, until they are reused */
+    HK_ENDED_HEAP = 512 * 1024 - 1, /* owner of slices of a program's heap that has ended, until they are reused */
     HK_CLASS_LARGE = HK_CLASSES,    /* the class in the page map entry of a large block's first slice */
     HK_CLASS_SHARED,                /* the class in the entry of a slice that slabs of a heap share */
 };
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 
-/* The common head of the descriptors of slabs and of large blocks. Code that does not know which of the two it has found reads only this head. */
+/* Begins each descriptor of a slab or of a large block. Code that does not know which of the two it has found reads only this head. */
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
     size_t bytes;        /* the size of the span or the mapping */
@@ -36,9 +36,8 @@ struct hk_descriptor {
     uint8_t class; /* HK_CLASS_LARGE: a large block */
 };
 
-/* Registers the lock of the table. */
 void hk_descriptors_init(void);
-/* Returns a descriptor that is aligned to a cache line, and whose bytes behind the head are zero. Returns NULL if the system refuses memory. */
+/* Returns a descriptor that is aligned to a cache line, and whose bytes after the head are zero. Returns NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
 
@@ -55,11 +54,11 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
 }
-/* This bit is set in the entries of a slab that holds joined blocks (see slab/joined_blocks.h), because these are not of the slab's class. */
+/* HK_ENTRY_MIXED is set in the entries of a slab with joined blocks (slab/joined_blocks.h), because these blocks do not have the slab's class. */
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* Returns true if the entry is that of a slab without joined blocks, whose owner has this number or a higher one. A mixed entry is negative here. */
+/* Returns true if the entry is that of a slab without joined blocks whose owner is `owner` or higher. A mixed entry is negative when signed. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
@@ -68,12 +67,12 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Entries from this value on belong to heaps that the program creates, even after their end. Their blocks are never a hit, and count as mixed. */
+/* Page map entries from this value on belong to heaps that the program creates, even after their end. They are mixed, so no free is a hit. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
-/* The entry of the first slice of a large block whose heap has ended. */
+/* HK_ENTRY_ENDED_LARGE is the entry of the first slice of a large block whose heap has ended. */
 #define HK_ENTRY_ENDED_LARGE (hk_entry(HK_ENDED_HEAP, HK_CLASS_LARGE) | HK_ENTRY_MIXED)
-/* The entry of a slice whose last block was freed before its heap ended. */
+/* HK_ENTRY_EMPTIED is the entry of a slice whose last block was freed before its heap ended. */
 #define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
 HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
 HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
@@ -84,7 +83,7 @@ enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
 HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
 
-/* The call that received a pointer. At a flush, which moves blocks back to their slabs, it is only known that the call was a free. */
+/* Names the call that received a pointer. At a flush, which moves blocks back to their slabs, it is only known that the call was a free. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,
@@ -97,7 +96,7 @@ enum hk_call {
     HK_CALL_FLUSH
 };
 
-/* The size of a block if the program does not name it. */
+/* HK_SIZE_UNKNOWN is the size of a block if the program does not name it. */
 #define HK_SIZE_UNKNOWN SIZE_MAX
 
 /* Ends the program with the message about a pointer that cannot be freed, resized or measured. */

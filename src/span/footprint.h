@@ -1,6 +1,6 @@
-/* Footprint: the bytes that may be resident, and whether they may grow.
- * Invariant  the footprint stays within the option `limit`; threads that check at the same time may pass it together.
- * Threads    any. */
+/* Footprint: counts the bytes of the heap that may be resident, and says whether they may grow.
+ * Invariant  The footprint stays within the option `limit`. Only threads that check it at the same time may exceed the limit together.
+ * Threads    Any thread may call these functions. */
 #ifndef HK_FOOTPRINT_H
 #define HK_FOOTPRINT_H
 
@@ -23,7 +23,7 @@ HK_INLINE bool hk_footprint_allows(size_t more)
 
 /* Returns the current RLIMIT_AS in bytes, or SIZE_MAX if it is unlimited. */
 size_t hk_footprint_read_limit(void);
-/* Counts a refusal, and stores its cause for the report. */
+/* Counts a refusal of memory, and stores its cause for the report. */
 void hk_footprint_refused(bool by_limit);
 
 #endif

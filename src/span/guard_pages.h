@@ -1,6 +1,6 @@
-/* Guard pages: ranges of the heap that fault when they are touched.
- * Owns       whether they are in force.
- * Threads    the switches: written at the start. The functions: the holder of the range. */
+/* Guard pages: makes ranges of the heap fault when they are touched.
+ * Owns       This file owns the switches, which say whether guard pages are in force.
+ * Threads    The switches are written at the start. The holder of a range calls the functions. */
 #ifndef HK_GUARD_PAGES_H
 #define HK_GUARD_PAGES_H
 

@@ -17,7 +17,7 @@ static uintptr_t heap_end; /* the end of the heap in the window; 0: the system c
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
-/* Returns the alignment with which memory lies in one chunk, or covers whole chunks. */
+/* Returns the alignment at which `size` bytes lie in one chunk, or fill whole chunks. */
 static size_t alignment_for(size_t size)
 {
     size_t align = HK_SLICE;
@@ -61,13 +61,13 @@ static uintptr_t map_covered(size_t size)
     return at;
 }
 
-/* Enters [address, address + size) as free and clean. A chunk keeps the use of its first slices. */
+/* Adds [address, address + size) to the page heap as free, clean slices. A chunk keeps the use that it got with its first slices. */
 static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        /* stored first; a page that is read before it is written costs two faults */
+        /* stored first, because a page that is read before it is written costs two faults */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {

@@ -32,7 +32,7 @@ static void *from_fresh(size_t size)
     return p;
 }
 
-/* Returns lines that were in use before, if there are enough, or fresh lines. */
+/* Returns lines that were in use before if enough of them are free, otherwise fresh lines. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
     unsigned lines = hk_meta_lines(size);
@@ -129,7 +129,7 @@ size_t hk_meta_unused(void)
     return bytes;
 }
 
-/* Returns the bytes that are not in use but may be resident. They include the begun page at `fresh`. */
+/* Returns the bytes that are not in use but may be resident. These include the unused part of the page at `fresh`. */
 static size_t spare_locked(void)
 {
     size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
@@ -204,7 +204,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Makes withheld pages available again. Initializes the area again if a purge of the whole area failed, because it may have cleared the header. */
+/* Makes withheld pages available again. If a purge of the whole area failed, initializes the area, because its header may have been cleared. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -235,7 +235,7 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the idle pages that have aged, or all if `all`. Purges an area that is all idle only as a whole, when each of its pages has aged. */
+/* Purges the idle pages that have aged, or all idle pages if `all`. Purges an area without blocks only as a whole, after all its pages aged. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);

@@ -1,12 +1,12 @@
-/* Meta: memory for HAKMEM's own data (bins, bitmaps, tcaches, outboxes), apart from the program's blocks.
+/* Meta: allocates memory for HAKMEM's own data (bins, bitmaps, tcaches, outboxes), apart from the program's blocks.
  *
  *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB -> regions (meta_regions.h)
  *   pages -> regions
  *
- * Owns       no state of its own, because meta_regions.h holds it.
- * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped, so a stale pointer to it stays
+ * Owns       This file owns no state, because meta_regions.h holds the state of metadata.
+ * Invariant  A block is aligned to 64 bytes, and is zero when it is handed out. Its memory is never unmapped, so a stale pointer to it stays
  *            readable, and reads old data or zeros.
- * Threads    any (one lock, not held over the system calls of a purge). */
+ * Threads    Any thread may call these functions. Their lock is not held over the system calls of a purge. */
 #ifndef HK_META_H
 #define HK_META_H
 
@@ -20,19 +20,17 @@ void hk_meta_free(void *p, size_t size);
 void *hk_meta_pages(size_t size);
 /* Purges pages of hk_meta_pages. They read as zeros until the caller writes to them. Returns false, and changes nothing, if the system refuses. */
 bool hk_meta_rest(void *p, size_t size);
-/* Counts `size` purged bytes as in use again. The caller calls it before it writes to them. */
+/* Counts `size` purged bytes as in use again. The caller calls it before it writes to these bytes. */
 void hk_meta_wake(size_t size);
-/* Purges all free pages if `all`, otherwise those that were also free at the last call. Returns the purged bytes. */
+/* Purges all free pages if `all`, otherwise the pages that were also free at the last call. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
-/* Returns the mapped bytes. */
 size_t hk_meta_mapped(void);
-/* Returns the bytes that are mapped and not in use. */
+/* Returns the bytes of metadata that are mapped and not in use. */
 size_t hk_meta_unused(void);
-/* Returns the bytes that are not in use and lie in pages that may be resident. */
+/* Returns the bytes of metadata that are not in use and lie in pages that may be resident. */
 size_t hk_meta_spare(void);
-/* Narrows [*from, *to) to the first region in it. Returns false if it contains no region. */
+/* Narrows [*from, *to) to the first region of metadata in it. Returns false if there is no region in it. */
 bool hk_meta_next(uintptr_t *from, uintptr_t *to);
-/* Registers the lock for fork. Called at the start. */
 void hk_meta_init(void);
 /* Ends a purge that another thread was running at the fork. Called in a fork child. */
 void hk_meta_fork_child(void);

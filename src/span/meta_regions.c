@@ -9,10 +9,10 @@
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
 #define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has a bit for each area */
-#define REGION_PART 4                            /* a region is at least 1/4 of all regions, so that they stay few */
+#define REGION_PART 4                            /* a region is at least 1/4 of all regions, so they stay few */
 enum { PAGE_LINES = 64, TRIES = 8 };
 
-struct hk_guard_pages hk_guard_pages; /* defined here, because metadata is the first that may use them */
+struct hk_guard_pages hk_guard_pages; /* defined here, because metadata is the first memory that may use guard pages */
 
 struct hk_meta hk_meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
 
@@ -27,7 +27,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* Returns the first line from `at` on whose bit differs from the bits of `same`. Returns a line at or after `end` if there is none before it. */
+/* Returns the first line at or after `at` with a bit that differs from `same`. Returns a line at or after `end` if no line before `end` has one. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -229,7 +229,7 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from the end of the only region of areas, so that most programs need no second mapping. Returns false if there is no room for them. */
+/* Takes pages from the end of the only region of areas, so that most programs need no second mapping. Returns false if it has no room for them. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -1,14 +1,14 @@
-/* Meta regions: the mappings that hold metadata, their areas sorted by free room, and the counts of bytes.
+/* Meta regions: keeps the mappings that hold metadata, lists their areas by free room, and counts bytes.
  *
  *   region: mapped together -> areas of 64 KiB, or whole pages for hk_meta_pages
  *   by_room[n] -> areas whose `longest` lies in [2^n, 2^(n+1))
  *   area -> lines of 64 bytes, with a bitmap of the lines in use in its header
  *
- * Owns       the state of metadata, shared with meta.c; the bitmaps of areas, and the state of their pages.
- *            A page is one of HK_PAGE; those of one page of the system become dirty and clean together.
- * Invariant  a region is never unmapped; an area with free lines is on one list, unless its header is being purged. A block lies in one
- *            area; a page that is free and not dirty holds zeros.
- * Threads    the holder of hk_meta.lock. */
+ * Owns       This file owns the state of metadata, which it shares with meta.c, the bitmaps of areas, and the state of their pages. A page has
+ *            HK_PAGE bytes. The pages that share a page of the system become dirty and clean together.
+ * Invariant  A region is never unmapped. An area with free lines is on one list, unless its header is being purged. A block lies in one area. A page
+ *            that is free and not dirty holds zeros.
+ * Threads    The caller holds hk_meta.lock. */
 #ifndef HK_META_REGIONS_H
 #define HK_META_REGIONS_H
 
@@ -17,7 +17,7 @@
 #define HK_META_AREA_BYTES (64 * HK_KIB)
 enum { HK_META_LINE = 64, HK_META_AREA_LINES = 1024, HK_META_AREA_PAGES = 16, HK_META_AREA_FITS = 11 };
 
-/* The header of a mapping that holds areas or pages. It stands at the beginning of the mapping. */
+/* Stands at the beginning of each mapping that holds areas or pages. */
 struct hk_region {
     struct hk_region *older;
     uintptr_t start, end;
@@ -31,7 +31,7 @@ struct hk_meta_area {
     struct hk_meta_area *next, **at;   /* links of the list of areas with about as much room */
     uint16_t free;                     /* number of free lines */
     uint16_t longest;                  /* upper bound of the longest run of free lines */
-    uint16_t lowest;                   /* no line below is free */
+    uint16_t lowest;                   /* no line below this one is free */
     uint16_t dirty;                    /* bit p: page p may not be zero */
     uint16_t aged;                     /* bit p: page p was idle at the last purge */
     struct hk_region own_region;       /* used only in a region's first area */
@@ -42,7 +42,7 @@ _Static_assert(HK_META_AREA_BYTES == (size_t)HK_META_AREA_LINES * HK_META_LINE, 
 void hk_meta_area_init(struct hk_meta_area *area);
 
 struct hk_meta_range {
-    char *start, *end; /* NULL: no such run of lines is free */
+    char *start, *end; /* NULL: no run of enough lines is free */
     bool zero;         /* the range holds zeros */
     unsigned soiled;   /* pages that the allocation has made dirty */
 };
@@ -58,7 +58,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
 /* Returns the dirty pages without a block that are whole pages of the system. Bit 0, the header's page, is set only if `whole`, and if the area has
  * no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
-/* withdraw withholds idle pages from allocation. return makes them available again. `cleaned` tells that they hold zeros now. */
+/* withdraw withholds idle pages from allocation. return makes them available again. `cleaned` tells that the pages hold zeros now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
 void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned);
 
@@ -82,7 +82,7 @@ extern struct hk_meta {
     /* counts of bytes */
     size_t mapped;
     size_t free;  /* free bytes in areas */
-    size_t clean; /* free bytes in pages of areas that are not resident */
+    size_t clean; /* free bytes in pages that are not resident */
     size_t areas;
     size_t in_pages, resting;
     /* set while a purge has released the lock */
@@ -95,10 +95,9 @@ HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_MET
 HK_INLINE size_t hk_meta_range_bytes(void) { return (size_t)(hk_meta.range.end - hk_meta.range.start); }
 HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end - hk_meta.fresh); }
 
-/* list puts an area on the list for its room. unlist takes it off. */
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
-/* Opens an area, whose lines become the fresh part. Returns false if the system refuses memory. */
+/* Opens an area, whose lines become hk_meta.fresh. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)
 {
@@ -106,7 +105,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, u
 }
 /* Makes room for `size` bytes at next_page. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_pages(size_t size);
-/* Gives lines back to their area. */
+/* Frees `size` bytes, which are whole lines of an area. */
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);

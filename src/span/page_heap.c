@@ -26,7 +26,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the chunk with the tightest fit, preferably one with dirty slices, or NULL if none fits. */
+/* Returns the chunk with the tightest fit, preferably a chunk with dirty slices, or NULL if none fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -38,7 +38,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
 }
 
-/* Moves a chunk that is all free to the other use, unless it stands on a huge page. Returns the chunk, or NULL if there is none. */
+/* Gives a chunk whose slices are all free to the other use, unless it stands on a huge page. Returns the chunk, or NULL if there is none. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -85,7 +85,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* Takes free slices of a chunk, preferably dirty ones, because they cost no page fault. Returns 0 if the footprint must not grow. */
+/* Takes free slices of a chunk, preferably dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
@@ -138,7 +138,7 @@ size_t hk_page_heap_stake(void)
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
     if (hk_guard_pages.on && use == HK_USE_UNSURE)
-        return HK_USE_SPARSE; /* its free blocks shall fault, so they must not lie on huge pages */
+        return HK_USE_SPARSE; /* free blocks must fault, so they must not lie on huge pages */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
     return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }

@@ -1,13 +1,13 @@
-/* Page heap: allocates spans, runs of 1 to 32 slices.
+/* Page heap: allocates spans, which are runs of 1 to 32 slices.
  *
  *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n, which is the tightest fit
  *   by_age    -> chunks with dirty slices, the longest dirty first, which is the order of purges
- *   Dense and sparse spans lie in separate chunks, because dense ones may stand on huge pages. A sparse one, of which the program may
- *   touch only a few pages, would make whole huge pages resident.
+ *   Dense and sparse spans lie in separate chunks, because chunks of dense spans may stand on huge pages. The program may touch only a few
+ *   pages of a sparse span, which would make a whole huge page resident.
  *
- * Owns       the free, dirty and aged slices of every chunk; the list of unmapped ones.
- * Invariant  owned = in use + free; a slice in use belongs to exactly one span; a slice not marked dirty is not resident.
- * Threads    any (one lock, not held over a purge).
+ * Owns       This file owns the free, dirty and aged slices of every chunk, and the list of chunks with unmapped slices.
+ * Invariant  An owned slice is in use or free. A slice in use belongs to exactly one span. A slice that is not marked dirty is not resident.
+ * Threads    Any thread may call these functions. Their lock is not held over a purge.
  * Never      allocates a slice that is being purged. */
 #ifndef HK_PAGE_HEAP_H
 #define HK_PAGE_HEAP_H
@@ -22,11 +22,11 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
 /* Allocates like hk_span_alloc(). Sets *blank to true if all bytes are zero, because no block used them since the system provided the pages. */
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
-/* Frees a span of which `hollow` bytes are already purged. */
+/* Frees a span, `hollow` bytes of which are already purged. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
 /* Returns true if a span faults while it is free, because guard pages are in force and the span stands on no huge page. */
 bool hk_span_is_guarded(uintptr_t address);
-/* Extends a span by the `more` slices behind it. Returns false if they are not free, or if the footprint must not grow. */
+/* Extends a span by the `more` slices that follow it. Returns false if these slices are not free, or if the footprint must not grow. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
 /* Returns the bytes of slices that may be resident, in use or free. */
 size_t hk_page_heap_dirty(void);
@@ -35,7 +35,7 @@ size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
-/* The state of a slice. The page map must cover it. */
+/* Lists the states of a slice that hk_page_heap_slice() returns. The page map must cover the slice. */
 enum hk_slice_use {
     HK_SLICE_FOREIGN,
     HK_SLICE_FREE,
@@ -51,8 +51,9 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* These functions purge and unmap (purge.c). Slices cannot be allocated during their purge. The lock of purges is held for one system call each. */
-/* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if it is 0. Returns the purged bytes. */
+/* The next functions purge and unmap slices (purge.c), which cannot be allocated during that time. They hold the lock of purges for one system call
+ * each. */
+/* Purges slices that have been dirty for at least `delay_ms`, or all dirty slices if the delay is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the purged bytes. */
 size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
@@ -63,7 +64,7 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
 size_t hk_page_heap_unmap(bool dirty_too);
 /* Purges pages of a span that the caller uses, and takes its chunk off the huge page that it may stand on. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
-/* A huge page is split only to purge at least this part of it. */
+/* A huge page is split for a purge only if the purge covers at least 1/4 of it. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };
 
 #endif

@@ -10,15 +10,15 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* The tables lie before the window, with room for 16 TiB of heap. First come the chunks, then the marks, which grow downwards and have room for 3
- * TiB, and then the page map entries. */
+/* The tables lie at lower addresses than the window, and have room for 16 TiB of heap. The chunks have the lowest addresses. The marks follow, which
+ * grow downwards and have room for 3 TiB of heap. The page map entries lie last, just below the window. */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
 #define LEAST_MARKS (64 * HK_KIB)
 #define LOWEST_STACK ((uintptr_t)1 << 36)
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
-#define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
+#define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* the heap begins at one of the first OFFSETS chunks of the window */
 enum {
     LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
@@ -34,12 +34,12 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
-    char *lent;    /* holds a leaf's tables, and behind them a branch, if the system refuses memory; NULL: none */
+    char *lent;    /* room for the tables of a leaf and a branch if the system refuses memory; or NULL */
     bool took_lent;
     bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
-/* The range of covered leaves in a branch. A walk touches no page outside this range. */
+/* Holds the range of covered leaves in a branch. A walk touches no page outside this range. */
 static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
@@ -49,7 +49,7 @@ static struct {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
     _Atomic uint32_t *entries;
     size_t leaves; /* leaves whose page map entries are mapped */
-    size_t most;   /* upper bound of `leaves`, because the next leaf has its own tables, or another mapping is there */
+    size_t most;   /* upper bound of `leaves`; the next leaf has its own tables, or another mapping lies there */
     struct hk_chunk *chunks;  /* NULL: each leaf has its own chunks */
     size_t chunks_to;         /* number of mapped chunks, from the first on */
     size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
@@ -70,8 +70,9 @@ static void *map_table(size_t size)
     return p;
 }
 
-/* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie below or above, and
- * the kernel places mappings far away. The place is as random as the stack and this library, so it does not change without ASLR. */
+/* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie at lower or higher
+ * addresses, and the kernel places mappings far away. The window is as random as the addresses of the stack and of this library, so without ASLR it
+ * is always at the same address. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -92,7 +93,7 @@ static bool choose_window(void)
     return hk_os.map_at((char *)window.entries - LEAST_MARKS, LEAST_MARKS + ENTRIES_OF_LEAF) == HK_PLACED;
 }
 
-/* Makes a window around an address that the system chose. Called if the system does not let addresses be chosen. */
+/* Makes a window around an address that the system chose. Called if the system does not let HAKMEM choose addresses. */
 static bool window_around(size_t leaves)
 {
     window.entries = map_table(leaves * ENTRIES_OF_LEAF);
@@ -123,7 +124,7 @@ bool hk_page_map_init(void)
     return chosen;
 }
 
-/* Returns the bytes of the window below its heap, which have no marks. */
+/* Returns the number of bytes between the window's base and the heap. These bytes have no marks. */
 static size_t below_heap(void) { return window.first - window.base; }
 
 static void show_window(void)
@@ -179,7 +180,8 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so those below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so the chunks below hk_window.flat may be
+ * read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -210,7 +212,7 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic ui
     hk_store_release(leaf->xentries, entries);
 }
 
-/* Maps tables for one leaf, page map entries only if the window does not have them. The window does not grow to a leaf with its own entries. */
+/* Maps tables for one leaf. Maps page map entries only if the window does not have them. The window does not grow to a leaf with its own entries. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.chunks == NULL && number < window.leaves;
@@ -264,7 +266,7 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
         size_t to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
-        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* from the window's base */
+        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
         bool flat = window.chunks != NULL && has_entries(number + 1);
         covered = flat ? cover_flat(at, number, to) : cover_apart(at, number);
     }
@@ -401,7 +403,7 @@ uintptr_t hk_page_map_next_covered(uintptr_t address)
     uintptr_t at = address;
     hk_lock(&map.lock);
     uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = window.base;
-    /* The chunks of the flat part are found without the root. */
+    /* next_leaf() does not find the chunks of the window, because look-ups find these without the root. */
     size_t flat = map.open ? hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF) : 0;
     hk_unlock(&map.lock);
     return flat != 0 && address < start + flat ? hk_min(apart, hk_max(address, start)) : apart;

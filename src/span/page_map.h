@@ -1,19 +1,18 @@
 /* Page map: leads from any address to its page map entry and its chunk.
  *
  *   page map entries:  mixed << 31 | owner << 12 | class * 32; one word for each slice, read by every free
- *   chunks:            one for each 2 MiB: the state of its 32 slices (see page_heap.h), and the descriptor of each
+ *   chunks:            one for each 2 MiB; holds the state of its 32 slices (see page_heap.h), and the descriptor of each slice
  *
- *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
- *   mapped as the heap grows, so that a look-up is one subtraction and one compare.
- *   All other addresses (large blocks; a heap outside the window; all addresses until the window is open) are found by a root:
- *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
+ *   The window is a range of addresses that HAKMEM chooses for the heap. Its page map entries and chunks are flat arrays, which are mapped
+ *   as the heap grows. A look-up in the window is one subtraction and one compare. For all other addresses (large blocks, a heap outside
+ *   the window, or all addresses until the window is open), a root leads to the tables: address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
  *
- * Owns       the tables, the root, the place and the covered part of the window.
- * Invariant  a page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered; once the window covers an address, its base
+ * Owns       This file owns the tables, the root, and the place and the covered part of the window.
+ * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered. Once the window covers an address, its base
  *            never changes.
- * Threads    read: any. The holder of a slice writes its words; cover: any (a lock of its own). */
+ * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call cover, which takes a lock. */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
@@ -31,7 +30,7 @@ enum {
     HK_BRANCH_LEAVES = 1 << (HK_BRANCH_SHIFT - HK_LEAF_SHIFT),
     HK_BRANCHES = 1 << (HK_ADDRESS_BITS - HK_BRANCH_SHIFT),
     HK_ENTRY_OWNER_SHIFT = 12,
-    HK_MARK_SHIFT = 10, /* the marks of a slice fill a cache line, so that threads with adjacent slabs share none */
+    HK_MARK_SHIFT = 10, /* the marks of a slice fill a cache line, so that threads with adjacent slabs share no line */
 };
 #define HK_SLICE ((size_t)1 << HK_SLICE_SHIFT)
 #define HK_CHUNK ((size_t)1 << HK_CHUNK_SHIFT)
@@ -40,12 +39,12 @@ enum {
 
 struct hk_descriptor;
 
-/* All pages of a dense span will be touched. Unsure spans lie in dense chunks while they are a small part of them. */
+/* The program will touch all pages of a dense span. Unsure spans lie in dense chunks while they are a small part of these chunks. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
-/* The state of a chunk of 2 MiB. A page of the table holds eight of them. */
+/* Holds the state of a chunk of 2 MiB. A page of memory holds eight of these structs. */
 struct hk_chunk {
-    /* The holder of the slice writes its descriptor. This field is first in the struct, because a look-up then takes an instruction less. */
+    /* The holder of a slice writes the slice's descriptor. This field is first, because a look-up then takes an instruction less. */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
     _Atomic(_Atomic uint8_t *) xstates; /* the guard's states, set once (guard/states.h); NULL: none */
     /* constant */
@@ -72,32 +71,32 @@ struct hk_chunk {
 _Static_assert(sizeof(struct hk_chunk) == 512, "no chunk crosses a page");
 
 struct hk_leaf {
-    _Atomic(_Atomic uint32_t *) xentries; /* NULL: no address here is HAKMEM's */
-    struct hk_chunk *chunks;              /* set before xentries; in the window, only covered ones may be read */
+    _Atomic(_Atomic uint32_t *) xentries; /* NULL: no address of the leaf is HAKMEM's */
+    struct hk_chunk *chunks;              /* set before xentries; in the window, only covered chunks may be read */
 };
 
 struct hk_branch {
     struct hk_leaf leaves[HK_BRANCH_LEAVES];
 };
 
-/* Every free reads the window. It covers no address until hk_window_open(). */
+/* Every free reads the window. The window covers no address until hk_window_open() is called. */
 struct hk_window {
     uintptr_t base;            /* constant once `covered` is not 0 */
     size_t hits;               /* equal to `covered`, or 0 if frees must not be hits */
     _Atomic uint32_t *entries; /* page map entries of the slice at `base` and of those that follow */
-    uintptr_t self; /* HK_PAIRS: the distance of hk_self from the thread pointer; constant once `hits` is not 0 */
-    size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
+    uintptr_t self; /* with HK_PAIRS, the distance of hk_self from the thread pointer; constant once `hits` is not 0 */
+    size_t covered; /* number of bytes from `base` on that have readable entries; only grows */
     struct hk_chunk *chunks; /* chunks, from the one at `base` on */
-    size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
-    size_t marked;           /* bytes from `base` on whose marks may be written if heap lies there; only grows */
-    _Atomic uint8_t *marks;  /* the mark at `base`; the marks of higher addresses lie below it */
+    size_t flat;             /* number of bytes from `base` on that have readable chunks, if covered */
+    size_t marked;           /* number of bytes from `base` on that have writable marks, if heap; only grows */
+    _Atomic uint8_t *marks;  /* the mark of `base`; the marks of higher addresses lie at lower addresses */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-/* Chooses the window. Called once, before all other functions of this room. Returns false if the system refuses the first table. */
+/* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses. */
 bool hk_page_map_init(void);
-/* Makes look-ups read the window's tables without the root from now on. Frees may then be hits if `hits`. */
+/* Makes look-ups read the window's tables without the root from now on. If `hits`, frees may then be hits. */
 void hk_window_open(bool hits);
 /* Returns the first address of the heap in the window, or 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
@@ -154,7 +153,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* Covers one address. If the system refuses memory, *table, a mapping of HK_PAGE_MAP_TABLE bytes, becomes its table, and *table becomes NULL. */
+/* Covers one address. If the system refuses memory, *table (of HK_PAGE_MAP_TABLE bytes) becomes the address's table, and *table becomes NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 /* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
@@ -162,12 +161,11 @@ bool hk_page_map_is_flat(uintptr_t address, size_t size);
 /* Writes the descriptor of each slice before its page map entry, so that a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. A block without a mark is never taken for one
- * whose mark is cleared. */
+/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. A block without a mark is never taken for a
+ * block whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
-/* Returns the bytes of mapped tables. */
 size_t hk_page_map_tables(void);
-/* A range of tables. hk_page_map_next_table returns the first one in [from, to), or an empty range at `to` if there is none. */
+/* hk_page_map_next_table() returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
 struct hk_page_map_range {
     uintptr_t start, end;
 };

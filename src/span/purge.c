@@ -36,8 +36,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the oldest while more of its
- * slices are due. Returns the slices, or 0 if there are none. */
+/* Takes slices for one system call out of the free slices, so that no slice is allocated during its purge. The chunk stays the oldest while more of
+ * its slices are due. Returns the slices, or 0 if none is due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -59,7 +59,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* Makes the slices `due` free again. `gone` are those of them whose purge succeeded. */
+/* Makes the slices `due` free again. `gone` are the slices whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -101,7 +101,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call, so that fork waits for at most one. Unless `waits`, leaves the rest to a purge that holds the lock. */
+/* Releases the lock after each system call, because fork waits for the lock. Unless `waits`, stops if another purge holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -174,7 +174,7 @@ static void disown_free(struct hk_chunk *chunk)
     hk_chunk_relist(chunk);
 }
 
-/* Unmaps slices. Returns those that the system refused to unmap. */
+/* Unmaps slices. Returns the slices that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
