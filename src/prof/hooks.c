@@ -56,8 +56,7 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
     HK_COUNT(samples, 1);
-    hk_reuse_saw(
-        hk_os.clock_ms()); /* updates the clock for the time of birth, because a thread without misses has no ticks */
+    hk_reuse_saw(hk_os.clock_ms()); /* for the time of birth, because without misses no tick updates the clock */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
         static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -109,8 +108,7 @@ HK_COLD void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, si
 uint64_t hk_hooks_resize_begin(const void *block)
 {
     if (hk_hooks.sites)
-        (void)hk_sample_lift(&hk_site_samples,
-                             block); /* no ghost is made, because the block's memory does not become free */
+        (void)hk_sample_lift(&hk_site_samples, block); /* makes no ghost, because no memory becomes free */
     return hk_hooks.mean != 0 ? hk_sample_lift(&hk_samples, block) : 0;
 }
 

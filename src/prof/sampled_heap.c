@@ -16,8 +16,7 @@ _Static_assert(RANGE_MOST / SLAB < NO_SLAB && HK_FINE_MAX <= SLAB, "a slab has a
 struct sampled_slab {
     uint32_t block_bytes; /* size of the slab's blocks; 0: the slab has no size */
     uint16_t free, blocks;
-    uint16_t next,
-        before; /* neighbors in the list of slabs with free blocks; `next` also links the slabs without a size */
+    uint16_t next, before; /* neighbors in the list of slabs with free blocks; unused slabs have only `next` */
     uint64_t free_bits[SLAB_WORDS];
 };
 

@@ -26,8 +26,7 @@ enum hk_rule_kind {
 
 struct hk_rules {
     uint8_t kinds[HK_REGS];
-    uint8_t
-        cfa_kind; /* IS: the CFA is cfa_register + cfa_value; IS_EXPRESSION: cfa_value is the place of the expression */
+    uint8_t cfa_kind; /* IS: CFA is cfa_register + cfa_value; IS_EXPRESSION: cfa_value is the expression's offset */
     uint8_t cfa_register;
     bool of_signal; /* a signal handler returns to the code at the address */
     int32_t cfa_value;

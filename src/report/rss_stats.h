@@ -28,8 +28,7 @@ struct hk_resident_sums {
 };
 
 struct hk_rss_stats {
-    struct hk_resident_sums all,
-        here; /* of all mappings, and of one; kept here because they are too large for the stack */
+    struct hk_resident_sums all, here; /* of all mappings, and of one; both are too large for the stack */
     struct hk_class_stats
         classes[HK_CLASSES]; /* resident bytes: live, rounding, in_bins, remote, free_in_slabs, tails */
     size_t rest_of_process;  /* bytes of code, stacks, other mappings */

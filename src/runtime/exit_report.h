@@ -41,8 +41,8 @@ bool hk_report_may_take_locks(void);
 void hk_term_begin(void);
 
 /* Installs handlers that print the debug rings on SIGUSR2 and on fatal signals. HAKMEM also prints them before it aborts the process. Called by the
- * first thread. The handlers are installed only if the option trace_ring is set and the program has no handler. After a fatal signal, the handler takes
- * the signal's default action with the same siginfo, so that the exit status and the core dump do not change. */
+ * first thread. The handlers are installed only if the option trace_ring is set and the program has no handler. After a fatal signal, the handler
+ * takes the signal's default action with the same siginfo, so that the exit status and the core dump do not change. */
 void hk_crash_begin(void);
 
 /* Prints one line about the first allocation that is refused. Later refusals are silent. */

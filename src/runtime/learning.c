@@ -8,8 +8,7 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_PER_TICK =
-        512, /* reading the counts of this many takes about 50 microseconds; with more threads, ticks are rarer */
+    THREADS_PER_TICK = 512, /* reading their counts takes about 50 microseconds; with more threads, ticks are rarer */
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 

@@ -108,8 +108,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    if (error == EAGAIN &&
-        hk_background_give_way()) /* tries again, because the end of the background thread may allow one more thread */
+    if (error == EAGAIN && hk_background_give_way()) /* tries again, because one more thread may be allowed now */
         error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
         free_ticket(ticket);
