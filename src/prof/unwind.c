@@ -120,8 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low <
-           high) { /* functions of pairs below `low` begin at most at the address, others from `high` on after it */
+    while (low < high) { /* functions of pairs below `low` begin at most at the address, those from `high` on after */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
