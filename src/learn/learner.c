@@ -328,7 +328,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
     bool may_move = learner->mode == HK_LEARN_ON || (canary && canary_permits(learner, saw, step));
-    /* The rules do not run while memory is short, because apply_goal() would undo their changes. */
+    /* The rules do not run while memory is short, because apply_goal() then bounds most of their knobs. */
     uint64_t rules = may_move && !was_tight && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
     if (rules & HK_RULE_DELAY)
         delay_step(learner, step);

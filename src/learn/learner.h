@@ -39,7 +39,7 @@ struct hk_canary {
 };
 
 struct hk_learner {
-    struct hk_knobs option; /* the options' values, or the defaults */
+    struct hk_knobs option; /* the values that the options set, or the defaults */
     struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
     struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* ms (options.def) */
@@ -52,7 +52,7 @@ struct hk_learner {
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle lately and may still be reused */
     unsigned tick;
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
-    unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without */
+    unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without misses */
     unsigned blocks_rest;      /* ticks until large blocks no longer get huge pages */
     struct hk_canary canary;
 };

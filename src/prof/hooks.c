@@ -35,7 +35,7 @@ bool hk_hooks_watch(uint64_t mean)
     if (hk_hooks.on)
         return hk_hooks.watches && hk_attach_sampling_begin(mean);
     if (HK_LOAD_SETTLED(hk_window.hits) == 0)
-        return false; /* the guard sees every call */
+        return false; /* the gate must stay shut, because the guard sees every call */
     if (!hk_samples_open(&hk_samples) || !hk_attach_sampling_begin(mean))
         return false;
     hk_hooks.watches = true;

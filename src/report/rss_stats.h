@@ -52,7 +52,7 @@ struct hk_live_samples_line {
 struct hk_live_samples {
     uint64_t mean;                                        /* bytes between two samples; 0: sampling is off */
     struct hk_live_samples_sums all;                      /* sums of all stacks */
-    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* the stacks with the most bytes, live and pinned */
+    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* the stacks with the most live and pinned bytes */
     unsigned shown;
 };
 

@@ -18,7 +18,8 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-static unsigned steps_done HK_EACH_PROCESS_DATA; /* is read before it is written; in zeros this costs two faults */
+/* Each process reads and then writes this number, which would cost two page faults in a page of zeros. */
+static unsigned steps_done HK_EACH_PROCESS_DATA;
 _Atomic bool hk_start_done;
 
 /* Holds its own address after the loader has relocated the library. Before, it holds the value in the file. */
@@ -108,7 +109,7 @@ HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
     return answered;
 }
 
-/* Allocates a block by the process's malloc, and decides by the block's address. */
+/* Calls the process's malloc, and returns true if the address of the block is in HAKMEM's heap. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;

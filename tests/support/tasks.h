@@ -7,10 +7,10 @@
 
 struct tasks {
     unsigned threads, ours; /* `ours` counts the threads with the name "hakmem", which only HAKMEM's thread has */
-    unsigned long blocked;  /* signals that our thread blocks */
-    unsigned long switches; /* context switches of our thread */
+    unsigned long blocked;  /* signals that HAKMEM's thread blocks */
+    unsigned long switches; /* context switches of HAKMEM's thread */
     bool waits;             /* our thread sleeps */
-    bool asleep;            /* our thread waits for a futex without a timeout */
+    bool asleep;            /* HAKMEM's thread waits for a futex without a timeout */
 };
 
 struct tasks tasks_of(pid_t pid); /* 0 means this process */
@@ -20,7 +20,7 @@ unsigned tasks_count(void);
  * than `own` threads, but none with the name "hakmem". */
 bool tasks_has_ours(unsigned own);
 
-/* Returns whether the process has only the calling thread. The kernel ends a thread a moment after pthread_join, so the function waits for this end. It
+/* Returns whether the process has only the calling thread. The kernel ends a thread a moment after pthread_join, so the function waits. It
  * stops waiting if HAKMEM's thread sleeps for good, because that thread then does not end. */
 bool tasks_alone(void);
 

@@ -24,12 +24,12 @@ enum plan_kind {
     PLAN_KINDS
 };
 
-/* The head of an operation. */
+/* The bit fields in the head of an operation. The kind has the lowest bits. */
 enum {
-    PLAN_SLOT_AT = 4,     /* 2 bits, for 1 to 4 bytes */
-    PLAN_SIZE_AT = 6,     /* 3 bits, the number of bytes */
-    PLAN_EXTRA_AT = 9,    /* 2 bits, for 0, 1, 2 or 4 bytes */
-    PLAN_FOREIGN_AT = 11, /* 2 bytes of version follow; the player waits until the slot has this version */
+    PLAN_SLOT_AT = 4,     /* 2 bits; the slot has 1 to 4 bytes */
+    PLAN_SIZE_AT = 6,     /* 3 bits; the number of bytes of the size */
+    PLAN_EXTRA_AT = 9,    /* 2 bits; extra has 0, 1, 2 or 4 bytes */
+    PLAN_FOREIGN_AT = 11, /* a version of 2 bytes follows; the player waits until the slot has this version */
     PLAN_LATER_AT = 12,   /* a PLAN_TOUCH follows, which touches the pages of the block */
     PLAN_STAMPED_AT = 13, /* the block begins with its stamp */
     PLAN_WEIGHT_AT = 14   /* the player repeats the operation for one block, not for `copies` blocks */

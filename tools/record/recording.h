@@ -35,8 +35,8 @@ enum rec_kind {
     REC_ALIGNED, /* memalign and similar functions; extra is the logarithm of the alignment, as in REC_NEW_ALIGNED */
     REC_NEW,
     REC_NEW_ALIGNED,
-    REC_FREE,   /* extra is the number of touched pages + 1 if the block is large, as in the next two and REC_REALLOC */
-    REC_DELETE, /* operator delete without a size */
+    REC_FREE, /* extra is the number of touched pages + 1 if the block is large, also for the next two kinds and REC_REALLOC */
+    REC_DELETE,       /* operator delete without a size */
     REC_DELETE_SIZED, /* operator delete with a size */
     REC_REALLOC,      /* is noted before the call, which resizes the block `address` to `size` bytes */
     REC_MOVED,        /* is noted after a realloc; `address` is the new address, or 0 if realloc returned NULL */
@@ -79,10 +79,10 @@ struct rec_event {
 /* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4,   /* 2 bits, for 0, 1, 4 or 8 bytes; the value is the distance to the thread's last event - 1 */
-    REC_ADDRESS_AT = 6, /* 3 bits, the number of bytes; the value is the zigzag difference to the last address */
-    REC_SIZE_AT = 9,    /* 3 bits, the number of bytes */
-    REC_EXTRA_AT = 12,  /* 2 bits, for 0, 1, 2 or 4 bytes */
+    REC_ORDER_AT = 4, /* 2 bits; the order has 0, 1, 4 or 8 bytes, and is the distance to the thread's last event - 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits; the number of bytes of the address, which is the zigzag difference to the last one */
+    REC_SIZE_AT = 9,    /* 3 bits; the number of bytes of the size */
+    REC_EXTRA_AT = 12,  /* 2 bits; extra has 0, 1, 2 or 4 bytes */
     REC_UNIT_AT = 14,   /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
     REC_WEIGHT_AT = 15  /* weight_one */
 };

@@ -201,7 +201,7 @@ static const struct numbers {
 };
 enum { FILES = sizeof files / sizeof files[0], LONGEST_NUMBER = 24 };
 
-/* Rewrites the text that was read into a buffer of `room` bytes, and returns its new length. Does not use memcpy, because a test looks for calls of it. */
+/* Rewrites the numbers in the text, which is in a buffer of `room` bytes. Returns the new length. memcpy is not used, because a test looks for it. */
 static long rewrite(const struct numbers *file, char *text, long length, long room)
 {
     char numbers[1024], *at = text;
