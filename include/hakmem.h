@@ -113,8 +113,7 @@ size_t hak_usable_size(void *block);
  * calls and, later, page faults: it takes from microseconds to some 100 ms. Keeps errno. */
 int hak_trim(size_t keep);
 
-/* Tells how much memory HAKMEM has, where this memory is, and what HAKMEM has done so far. New versions add fields only at the end. Each field has 64
- * bits. */
+/* Tells how much memory HAKMEM has, where it is, and what HAKMEM has done so far. New versions add fields only at the end. Each field has 64 bits. */
 struct hak_stats {
     uint64_t size;    /* bytes of this structure that the library knows and has filled in; see HAK_STATS_HAS */
     uint64_t version; /* HAKMEM_VERSION of the library */

@@ -36,8 +36,7 @@ typedef struct deed {
 
 typedef void step(deed *d);
 
-/* Makes the wrong step as the command line asks, and prints that the step was made. With --sound, makes the right step instead, or no step if `right`
- * is NULL. */
+/* Makes the wrong step as the command line asks, and prints "made". With --sound, makes the right step instead, or no step if `right` is NULL. */
 void make_or(step *wrong, step *right, deed *d);
 static inline void make(step *wrong, deed *d) { make_or(wrong, NULL, d); }
 

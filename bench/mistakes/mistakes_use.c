@@ -1,4 +1,4 @@
-/* Correct calls, also with extreme sizes. The allocator must serve each call correctly or refuse it. */
+/* Tests correct calls, also with extreme sizes. The allocator must serve each call correctly or refuse it. */
 #include <pthread.h>
 #include <stdio.h>
 

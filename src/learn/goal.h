@@ -19,8 +19,7 @@ struct hk_goal {
 
 /* Reads the option HAKMEM_GOAL. Returns true if the option sets a goal. */
 bool hk_goal_begin(void);
-/* Reads the machine's memory and CPUs, and the limits of the control group. Returns true if there is a goal. Before the first call, a goal in percent
- * or from the group is unknown, and one CPU is assumed. */
+/* Reads the machine's memory and CPUs, and the limits of the control group. Returns true if there is a goal. */
 bool hk_goal_find(void);
 void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
 

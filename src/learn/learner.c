@@ -36,7 +36,7 @@ enum {
     LEAST_CHANGE = 32  /* divisor of the goal; smaller changes of the ceiling are not published */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* estimate of code, stacks and page tables, if unreadable */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; estimate of the process's memory outside the heap */
 
 /* Sets the ceiling of the heap so that the process uses at most the goal. Without a goal, sets the ceiling to its option. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
@@ -258,8 +258,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the old values return, and no trial
- * begins for REST_TICKS. */
+/* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* ticks without a trial after a failed one */
@@ -270,8 +269,7 @@ enum {
     NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Returns the cost of the current knobs, in ns per second. It is the cost of bins' misses, of new mappings, of page faults on memory that was purged
- * and then reused, and of held memory, which reuse_worth values. */
+/* Returns the cost of misses, of new mappings, of held memory, and of page faults on memory that was purged and then reused. The unit is ns per second. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -284,8 +282,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* Returns true if the rules have changed knobs since the last trial. Ignores the ceiling, which follows from the goal, and the knobs of huge pages,
- * because the cost does not reflect them. */
+/* Returns true if the rules have changed knobs since the last trial. Ignores the knobs on which the cost of a trial does not depend. */
 static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};

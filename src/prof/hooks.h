@@ -14,7 +14,7 @@
 
 struct hk_hooks {
     bool on;       /* set last, because a thread that reads true uses the other fields */
-    bool watches;  /* hits stay hits; attach_sampling.h picks blocks, which lie in sampled_heap.h's slabs */
+    bool watches;  /* hits stay hits, and attach_sampling.h picks the blocks */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */

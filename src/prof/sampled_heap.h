@@ -1,10 +1,8 @@
-/* Sampled heap: holds the blocks that are picked by attach sampling (attach_sampling.h). The page map has no entries for its memory. So each free of
- * a picked block is a miss.
+/* Sampled heap: holds the blocks that attach sampling picks. The page map has no entries for its memory, so each free of a picked block is a miss.
  *
  *   range of address space -> slabs of 64 KiB, of one block size each -> blocks
  *
- * Owns       This file owns the range, which the first attach reserves, and its slabs. Tables outside the blocks say which blocks are free. No block
- *            is ever read.
+ * Owns       This file owns the range, which the first attach reserves, and its slabs. Tables outside the blocks say which blocks are free.
  * Invariant  A slab without live blocks has no block size, and its pages are purged.
  * Threads    Any thread may call the functions. All except hk_sampled_heap_holds take one lock, and hold it while the system purges a slab. */
 #ifndef HK_SAMPLED_HEAP_H
@@ -31,8 +29,7 @@ void hk_sampled_heap_init(void);
 /* Reserves the range if it is not reserved yet. Returns false if memory is refused. */
 bool hk_sampled_heap_open(void);
 
-/* Returns a block of `size` bytes or more with undefined contents, or NULL if no slab has room. `size` is at most HK_FINE_MAX. `align` is a power of
- * two. */
+/* Returns a block of at least `size` bytes, or NULL if no slab has room. `size` is at most HK_FINE_MAX. `align` is a power of two. */
 void *hk_sampled_heap_alloc(size_t size, size_t align);
 /* Returns the size of the block in bytes. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
 size_t hk_sampled_heap_size(enum hk_call call, const void *block);

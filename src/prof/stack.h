@@ -32,8 +32,7 @@ void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 /* Returns a hash of the frames. Its low bits differ between stacks as much as its high bits. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* A call stack in few bytes. It holds the thread, and the innermost frames as differences of successive addresses. At least 17 frames fit, and 40 or
- * more of most stacks. */
+/* A call stack in few bytes. It holds the thread, and the differences of successive frames. At least 17 frames fit, and 40 or more of most stacks. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {

@@ -18,8 +18,7 @@ struct hk_process {
     uint64_t running_ms; /* time since HAKMEM started */
 };
 
-/* Reads the virtual and the resident size from /proc/self/statm. The resident size may be old by some hundred KiB, because the kernel adds the
- * counters of threads to it only from time to time. */
+/* Reads the virtual and the resident size from /proc/self/statm. The kernel updates the resident size late, so some hundred KiB may be missing. */
 void hk_read_statm(struct hk_process *process);
 
 enum { HK_REPORT_SITES = 20 };

@@ -31,8 +31,7 @@ int hk_background_home(void);
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
 hk_thread_maker hk_thread_make; /* in threads.c */
 
-/* Returns true if the program has more than one counted thread (threads.c). Returns false if threads are not counted. A thread that ended by a bare
- * system call still counts. */
+/* Returns true if the program has more than one counted thread (threads.c). Returns false if threads are not counted. */
 bool hk_thread_count_many(void);
 void hk_thread_count_more(void);
 /* Reduces the count of threads by one. Returns true if one thread remains. */

@@ -137,8 +137,7 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash, because only the loader knows
- * the file of this path. */
+/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash. */
 static bool brings_its_own(const char *path)
 {
     struct hk_elf_file file;

@@ -221,8 +221,7 @@ static void fork_child(void)
     }
 }
 
-/* glibc's pthread_atfork calls __register_atfork. HAKMEM calls it directly, because pthread_atfork would be linked into a page of code that few
- * processes touch. */
+/* glibc's pthread_atfork calls __register_atfork. A direct call saves touching a page that has the code of pthread_atfork. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 

@@ -14,8 +14,7 @@ void overview_close(struct overview *overview);
 /* Gets the number of touched pages of the block that was allocated or resized at this place of the order. Returns false if the number is unknown. The
  * caller must ask for the places in ascending order. */
 bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages);
-/* Returns the number of a lane (progress.h) for a thread that begins at this place of the order. It is the lane of a thread that has ended, or a new
- * lane. */
+/* Returns the number of a lane (progress.h) for a thread that begins at this place. It is the lane of a thread that has ended, or a new lane. */
 uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order);
 uint32_t overview_lanes(const struct overview *overview);
 

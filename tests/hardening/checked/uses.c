@@ -215,7 +215,7 @@ static void resized(void)
 
 static void *_Atomic exchange[HELD];
 
-/* Allocates blocks of all kinds, fills them completely, passes them to other threads and frees them, while other threads do the same. */
+/* Allocates blocks of random sizes, fills them completely, passes them to other threads and frees them, while other threads do the same. */
 static void *work(void *seed)
 {
     struct rng rng = rng_seeded((uint64_t)(uintptr_t)seed);
