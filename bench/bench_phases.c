@@ -239,8 +239,7 @@ static double settled_ms(void)
 {
     if (looks.count < 6 * WINDOW_LOOKS)
         return 0;
-    unsigned last = looks.count - 2,
-             at = 0; /* leaves out the last sample, which was taken after the end of the phase */
+    unsigned last = looks.count - 2, at = 0; /* leaves out the last sample, which comes after the phase */
     double final = rate(last - last / 3, last);
     while (at + WINDOW_LOOKS < last - last / 3 && rate(at, at + WINDOW_LOOKS) < 0.95 * final)
         at++;

@@ -117,8 +117,8 @@ static void add_pair(heap_table *t, size_t size)
     t->at[t->count++] = p;
 }
 
-/* Models a key-value store. In several rounds it updates as many values as there are keys. Each round increases the mean size by a third. If the limit
- * is exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
+/* Models a key-value store. In several rounds it updates as many values as there are keys. Each round increases the mean size by a third. If the
+ * limit is exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
 void trace_redis(void)
 {
     uint64_t limit = trace_bytes(160);

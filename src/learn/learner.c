@@ -269,7 +269,7 @@ enum {
     NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Returns the cost of misses, of new mappings, of held memory, and of page faults on memory that was purged and then reused. The unit is ns per second. */
+/* Returns the cost of misses, new mappings, held memory, and page faults on memory that was purged and reused. The unit is ns per second. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));

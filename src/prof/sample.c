@@ -108,7 +108,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Enters a block. The filter counts the block before its place is filled, because the thread that frees the block must never read 0 from the filter. */
+/* Enters a block. Counts it in the filter before filling its place, because the thread that frees the block must never read 0 from the filter. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -170,7 +170,7 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
 /* Returns the exponent of the smallest power of two that is at least the size. Blocks of a call site with the same exponent share one site. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-/* Returns the number of the site, and adds the site if necessary. Another thread may add it first. Returns SITES if the tables or the memory is full. */
+/* Returns the number of the site, and adds the site if necessary. Another thread may add it first. Returns SITES if there is no room. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hk_stack_hash(stack, size_bits);

@@ -75,7 +75,7 @@ static void *begin_counted(void *given)
     HK_BY_JUMP return start(argument);
 }
 
-/* Returns the definition of pthread_create that follows HAKMEM's. It is the C library's if HAKMEM does not interpose pthread_create. */
+/* Returns the definition of pthread_create that follows HAKMEM's, or that of the C library if HAKMEM does not interpose pthread_create. */
 static create_call *next_create(void)
 {
     static _Atomic(create_call *) xnext;

@@ -21,7 +21,7 @@ unsigned tasks_count(void);
 bool tasks_has_ours(unsigned own);
 
 /* Returns whether the process has only the calling thread. The kernel ends a thread a moment after pthread_join, so the function waits. It
- * stops waiting if HAKMEM's thread sleeps for good, because that thread then does not end. */
+ * stops waiting if HAKMEM's thread has slept for some time, because that thread then does not end. */
 bool tasks_alone(void);
 
 #endif
