@@ -4,7 +4,7 @@
  *
  * Owns       This file reads the files of the control group. Ticks read them again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is 1,
  *            because a program in a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
- * Threads    The first thread calls hk_goal_begin. The caller of the other functions holds the learner's lock. */
+ * Threads    The first thread calls hk_goal_begin. The caller of the other functions is the first thread or holds the learner's lock. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
 

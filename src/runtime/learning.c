@@ -180,7 +180,7 @@ static HK_NOINLINE void begin_log(void)
     write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
 
-/* Begins to learn. If an option sets a memory goal, runs a tick at once, because only a tick sets the ceiling of the heap. */
+/* Begins to learn. If it finds a memory goal, it runs a tick at once, because only a tick sets the ceiling of the heap. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
