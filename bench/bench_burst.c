@@ -1,5 +1,5 @@
-/* B10: allocates N blocks, and frees them all in order or in random order. This is repeated. The pointers are permuted between the two timed
- * phases, so that only the allocator's accesses are random, not those of the harness. */
+/* B10: allocates N blocks, frees them all in order or in random order, and repeats this. The harness permutes the pointers between the two timed
+ * phases, because only the allocator's accesses should be random, and not those of the harness. */
 #include "bench_common.h"
 
 typedef struct burst {

@@ -1,9 +1,9 @@
-/* Has the common parts of all benchmarks: arguments, a clock, a random generator, the process's memory figures, and a report as text or as a
+/* Defines the common parts of all benchmarks: arguments, a clock, a random generator, the process's memory figures, and a report as text or as a
  * JSON object.
  *
- * Rule   the harness never calls malloc. Its arrays come from mmap, and its report is formatted in a static buffer. So each call that a
+ * Rule   The harness never calls malloc. Its arrays come from mmap, and its report is formatted in a static buffer. So each call that a
  *        preloaded allocator sees belongs to the work that is measured.
- * Rule   the figures are taken before the report is written. */
+ * Rule   The harness takes the figures before it writes the report. */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
 
@@ -108,7 +108,7 @@ static inline const char *bench_arg_str(const bench_args *args, int i, const cha
     return i < args->count ? args->value[i] : fallback;
 }
 
-/* The row of that name in a table whose rows begin with their names. */
+/* Returns the row that begins with this name in a table. Ends the program if the table has no such row. */
 #define bench_find(what, rows, name) (&(rows)[bench_row_of(what, rows, sizeof(rows), sizeof *(rows), name)])
 
 static inline size_t bench_row_of(const char *what, const void *rows, size_t bytes, size_t row_bytes, const char *name)
@@ -127,7 +127,7 @@ static inline void bench_wait_for(sem_t *event)
     while (sem_wait(event) != 0) {}
 }
 
-/* Starts a thread. Its stack is as the C library makes it if STACK_BYTES is 0. */
+/* Starts a thread. If stack_bytes is 0, the thread has the C library's usual stack. */
 static inline pthread_t bench_start_thread(void *(*life)(void *), void *arg, size_t stack_bytes)
 {
     pthread_attr_t attr;
@@ -176,13 +176,13 @@ static inline uint64_t bench_rng_next(bench_rng *rng)
     return x * 0x2545F4914F6CDD1Du;
 }
 
-/* Two independent random choices from one number. They need no division, because they are on the measured path. */
+/* These two functions make independent random choices from one number. They do not divide, because they are on the measured path. */
 static inline uint64_t bench_pick_high(uint64_t r, uint64_t n) { return ((r >> 32) * n) >> 32; }
 static inline uint64_t bench_pick_low(uint64_t r, uint64_t n) { return ((r & 0xFFFFFFFFu) * n) >> 32; }
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Returns memory for the harness itself, which does not come from the allocator under test. */
+/* Returns memory for the harness. The memory does not come from the allocator under test. */
 static inline void *bench_map(size_t bytes)
 {
     void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -244,7 +244,7 @@ static inline uint64_t bench_rss_kib(void)
     return exact ? exact : bench_proc_kib("/proc/self/status", "VmRSS");
 }
 
-/* Returns the RSS less exactly, but at so low a cost that it can be sampled while other threads run. */
+/* Returns the RSS less exactly, but fast enough to be sampled while other threads run. */
 static inline uint64_t bench_rss_now_kib(void)
 {
     char text[128];
@@ -340,7 +340,7 @@ static inline void bench_put_f64(bench_report *r, const char *key, double value)
     bench_say(r, r->json ? "%.6g" : "%.6g\n", value);
 }
 
-/* The figure of a part: of a phase, of a pattern. */
+/* Writes the figure of one part of the benchmark, which is a phase or a pattern. */
 static inline void bench_put_part(bench_report *r, const char *figure, const char *part, double value)
 {
     char key[64];
@@ -359,7 +359,7 @@ static inline void bench_put_str(bench_report *r, const char *key, const char *v
     bench_say(r, r->json ? "\"" : "\n");
 }
 
-/* Begins the report with the memory figures, so that formatting cannot change them. */
+/* Begins the report, and takes the memory figures first, because formatting could change them. */
 static inline bench_report *bench_report_begin(const bench_args *args)
 {
     static bench_report report;

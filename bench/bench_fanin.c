@@ -1,6 +1,6 @@
-/* B15: PRODUCERS threads allocate blocks and then sleep. One collector frees all blocks: one of each producer, then the next one of each. The
- * SIZEs are distributed over the producers. The cost of a free must not depend on the number of producers or on the order of blocks, and frees
- * must not make the process larger. */
+/* B15: PRODUCERS threads allocate blocks and then sleep. One collector frees all blocks. It frees one block of each producer, then the next block of
+ * each producer, and so on. The SIZEs are distributed over the producers. The cost of a free must not depend on the number of
+ * producers or on the order of blocks, and frees must not make the process larger. */
 #include "bench_common.h"
 
 enum { MAX_SIZES = 4, MAX_PRODUCERS = 4096, STACK = 65536 };

@@ -2,7 +2,7 @@
 
 #define MAX_MOMENTS 256u
 #define MAX_PHASES 8u
-#define FREE_VMAS 64u /* M11 allows this number of mappings, and one more for each resident 2 MiB */
+#define FREE_VMAS 64u /* M11 allows this number of mappings, and one more for each 2 MiB of RSS */
 
 typedef struct moment {
     uint64_t at, live_kib, rss_kib;

@@ -1,10 +1,10 @@
 /* Watched heap: counts the live bytes of a benchmark exactly, and compares them with resident memory.
  *
- * Counted  live bytes are those that were requested and not freed, including the trace's own tables of pointers. RSS is that of the whole
- *          process, with its code and stacks. Nothing is subtracted.
- * Rule     each block begins with its size (heap_block), as in many programs. Each page of a block is written, because RSS could otherwise be
+ * Counted  Live bytes were requested and not freed yet. They include the trace's own tables of pointers. The RSS is that of the whole process. It
+ *          includes code and stacks.
+ * Rule     Each block begins with its size (heap_block), as in many programs. Each page of a block is written, because RSS could otherwise be
  *          less than the live bytes.
- * Rule     only one thread works at a time. The other one waits. */
+ * Rule     Only one of the two threads works at a time, and the other thread waits. */
 #ifndef BENCH_HEAP_H
 #define BENCH_HEAP_H
 
@@ -28,7 +28,7 @@ typedef struct heap_link {
     struct heap_link *next;
 } heap_link;
 
-/* Blocks in the order in which they came. All zero at first. */
+/* A queue of blocks in the order in which they were added. All fields are zero at first. */
 typedef struct heap_ring {
     heap_link *oldest, *newest;
 } heap_ring;
@@ -40,7 +40,7 @@ heap_table *heap_new_table(uint32_t slots);
 heap_link *heap_chain(heap_link *next, size_t size);
 void heap_free_chain(heap_link *first);
 void heap_append(heap_ring *ring, size_t size);
-void heap_trim(heap_ring *ring, uint64_t bytes); /* the oldest go until so many are live, all but the newest */
+void heap_trim(heap_ring *ring, uint64_t bytes); /* frees old blocks until at most `bytes` are live; keeps one */
 uint64_t heap_live(void);                        /* bytes */
 bench_calls heap_calls(void);
 

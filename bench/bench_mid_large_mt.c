@@ -1,4 +1,4 @@
-/* B4: does the work of bench_random_mixed with middle-sized blocks in THREADS threads. Each thread has its own slots. */
+/* B4: does the same work as bench_random_mixed, but with middle-sized blocks and in THREADS threads. Each thread has its own slots. */
 #include "bench_common.h"
 
 #define MAX_THREADS 1024u

@@ -1,5 +1,5 @@
-/* Has the main function of a benchmark that consists of several patterns of work. It runs one pattern by name, or all of them, each with its own
- * warm-up and time. The keys of a pattern's figures contain its name (ns_fifo_64); the other figures are those of all patterns. */
+/* Defines the main function of a benchmark that consists of several patterns of work. It runs one pattern by name, or all patterns, each with its own
+ * warm-up and time. If the key of a figure contains the name of a pattern (ns_fifo_64), the figure is for this pattern, else for all patterns. */
 #ifndef BENCH_PATTERNS_H
 #define BENCH_PATTERNS_H
 
@@ -9,7 +9,7 @@ typedef struct bench_pattern {
     const char *name;
     /* Does at least n operations, adds its calls to *calls, and returns the number of operations. */
     uint64_t (*run)(const struct bench_pattern *p, uint64_t n, bench_calls *calls);
-    uint64_t weight; /* the number of iterations is divided by this */
+    uint64_t weight; /* divisor of the number of iterations, for slow patterns */
     size_t size;
     const void *detail; /* used by run() only */
 } bench_pattern;

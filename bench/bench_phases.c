@@ -1,4 +1,4 @@
-/* B7: changes its kind of work every few seconds, so that settings that suited the last phase are wrong for the next one.
+/* B7: changes its kind of work every few seconds, so that settings for the last phase are wrong for the next phase.
  *   tiny     allocates 100 blocks of 16 to 128 B, and frees them last in, first out; this is repeated
  *   remote   allocates blocks of 16 to 512 B, which a second thread frees
  *   large    uses buffers of 64 KiB to 4 MiB, writes each page of them, and keeps 32
@@ -6,8 +6,8 @@
  *   spike    allocates MIB of blocks of 16 to 1024 B, frees all of them, and pauses for as long as this took; this is repeated
  * All five phases run ROUNDS times, for SECONDS each. With SECONDS of 0.1, the work changes too fast for a learner.
  * One operation is one block that is allocated and freed. cpu_mops is the number of operations by processor time, which is useful on a busy
- * machine. The places of the series are milliseconds. A phase is settled from the first window of 150 ms in which its rate is at least 95 % of
- * the rate of its last third. The report shows the worst round, for phases of a second or more. */
+ * machine. The places of the series are milliseconds. A phase has settled when its rate in a window of 150 ms first reaches 95 % of the
+ * rate in its last third. For phases of a second or more, the report shows the longest time to settle of all rounds. */
 #include "bench_heap.h"
 
 #include <stdatomic.h>
@@ -46,7 +46,7 @@ static struct {
 } held;
 
 static struct {
-    uint64_t ops; /* of the current phase; only the worker writes it */
+    uint64_t ops; /* operations of the current phase; only the worker writes this field */
     bench_rng rng;
     uint64_t spike_bytes, spike_live;
     double spike_began; /* is 0 between two spikes */
@@ -55,7 +55,7 @@ static struct {
         void *block;
         size_t size;
     } buffer[BUFFERS];
-    batch queue[BATCHES]; /* between the worker and the second thread */
+    batch queue[BATCHES]; /* queue from the worker to the second thread */
     uint64_t sent, received;
     sem_t room, ready;
     sem_t begin, ended;
@@ -104,7 +104,7 @@ static void step_remote(void)
     sem_post(&plan.ready);
 }
 
-/* Frees the batches of the worker, on the second thread. An empty batch ends it. */
+/* Runs on the second thread, and frees the batches of the worker. An empty batch ends the thread. */
 static void *receive(void *unused)
 {
     for (;;) {
@@ -185,7 +185,7 @@ static void step_spike(void)
         end_spike();
 }
 
-/* Frees the blocks that the phase has left, as part of the phase. */
+/* Frees the blocks that are still live at the end of the phase. This is a part of the phase's work. */
 static void clean_up(void)
 {
     free_spike();
@@ -234,12 +234,12 @@ static double rate(unsigned from, unsigned to)
     return (double)(looks.pairs[to] - looks.pairs[from]) / (looks.ms[to] - looks.ms[from]);
 }
 
-/* Returns how long the phase took to settle, or 0 if it was too short. */
+/* Returns the time in ms that the phase took to settle, or 0 if the phase was too short. */
 static double settled_ms(void)
 {
     if (looks.count < 6 * WINDOW_LOOKS)
         return 0;
-    unsigned last = looks.count - 2, at = 0; /* leaves out the last sample */
+    unsigned last = looks.count - 2, at = 0; /* leaves out the last sample, which comes after the phase */
     double final = rate(last - last / 3, last);
     while (at + WINDOW_LOOKS < last - last / 3 && rate(at, at + WINDOW_LOOKS) < 0.95 * final)
         at++;
@@ -266,7 +266,7 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     atomic_store(&plan.stop, true);
     bench_wait_for(&plan.ended);
     span = bench_stop(span);
-    look(began); /* the blocks of the phase are free */
+    look(began); /* this sample sees the memory after all blocks of the phase were freed */
     uint64_t rss = bench_rss_kib();
     double settled = settled_ms();
     sum->settled_ms = settled > sum->settled_ms ? settled : sum->settled_ms;
@@ -294,7 +294,7 @@ static void put_phase(bench_report *r, const char *name, const figures *f)
     bench_put_part(r, "mops", name, (double)f->ops / f->seconds * 1e-6);
     snprintf(key, sizeof key, "faults_%s", name);
     bench_put_u64(r, key, f->faults);
-    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at its end, the larger of the rounds' */
+    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at the end of the phase, in the largest round */
     if (f->ops == 0)
         return;
     bench_put_part(r, "settled_ms", name, f->settled_ms);

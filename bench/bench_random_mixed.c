@@ -1,5 +1,5 @@
-/* B1: uses a working set of WS slots. Each step picks a random slot. If the slot is empty, it allocates a block of random size; otherwise it
- * frees the block of the slot. */
+/* B1: has a working set of WS slots. Each step picks a random slot. If the slot is empty, the step allocates a block of random size for it. Otherwise
+ * the step frees the block of the slot. */
 #include "bench_common.h"
 
 #define WARMUP_STEPS 100000u

@@ -1,4 +1,4 @@
-/* B9: measures the memory that threads hold, and that they leave behind.
+/* B9: measures the memory that threads hold, and the memory that stays resident after their end.
  *   churn N   starts N threads one after the other. Each one allocates and frees blocks of many sizes. The RSS must be the same before and after.
  *   idle N    starts N threads, which use the allocator and then wait. It reports the RSS of each thread, including touched pages of its stack.
  * With BLOCKS 0, it reports the cost of a thread that does not use the allocator, which can be subtracted. */

@@ -1,5 +1,5 @@
-/* Measures calloc with large blocks of which only a part is used. There is one block at a time, and each has the same size, so that the allocator
- * has used memory to serve the call.
+/* Measures calloc with large blocks of which only a part is used. There is one block at a time, and all blocks have the same size, so that the
+ * allocator can serve each call with used memory.
  *   start_S  writes the first 16 KiB of the block
  *   tenth_S  writes the first tenth
  *   full_S   writes the whole block
@@ -14,8 +14,8 @@
 
 typedef struct use {
     bool mapped;
-    unsigned part;     /* the written bytes are the block's size divided by this; 0 means 16 KiB */
-    unsigned again_in; /* if not 0, only one block in this number is written so, and the others get 16 KiB */
+    unsigned part;     /* the block's size divided by this number of parts is written; 0 means 16 KiB */
+    unsigned again_in; /* if not 0, `part` holds for one block in this number, and 16 KiB of the others are written */
 } use;
 
 static char *take(const bench_pattern *p)

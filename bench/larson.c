@@ -1,13 +1,13 @@
 /* B3: models a server whose threads end and leave their blocks to another thread.
  *
  * A lane has an array of CHUNKS blocks, and one thread at a time. The thread replaces a random block of its lane ROUNDS x CHUNKS times. Then it
- * starts the next thread of the lane, which joins it, and ends. So most blocks are freed by another thread than their owner, which may have ended.
+ * starts the next thread of the lane, which joins it, and ends. So another thread than the owner frees most blocks, and the owner may have ended.
  *   ROUNDS 1    measures mainly the start and the end of threads
  *   ROUNDS 100  measures mainly malloc and free
  * One operation is one block that is freed and replaced.
  *
  * The usual version of this benchmark never detaches its threads. With ROUNDS 1, pthread_create then soon fails, nobody checks its result, and
- * all good allocators get the same figures. Here, each thread is joined, each creation is checked, and counters have 64 bits. */
+ * all good allocators get the same figures. In this version, each thread is joined, each creation is checked, and counters have 64 bits. */
 #include "bench_common.h"
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 
 typedef struct lane {
     _Alignas(64) void **block;
-    pthread_t previous; /* is joined by the next thread of the lane, and the last one by main */
+    pthread_t previous; /* the next thread of the lane joins it; main joins the last thread */
     bool has_previous;
     sem_t ended;
     bench_rng rng;

@@ -1,7 +1,7 @@
 /* Starts one program from a small parent, and prints its resource usage as JSON on the last line of standard output.
  *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
- * It exists because the kernel starts the peak RSS of a child at the size of the parent that forked it, and a Python interpreter is large.
+ * The program exists because the peak RSS of a child begins with the size of the parent that forked it, and a Python interpreter is large.
  *   --env       sets a variable for the program only, because launch itself must not be preloaded
  *   --warm      starts a child that touches MIB of huge pages and ends before the program starts. In a virtual machine, the first touch of
  *               memory that was free for a long time is slow, and the first program would bear this cost for all.
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define MAX_MOMENTS 512
-#define NEW_PEAK 1.02 /* growth at which huge pages are counted again, because counting takes time */
+#define NEW_PEAK 1.02 /* growth of the peak after which huge pages are counted again, because counting takes time */
 
 typedef struct request {
     size_t warm_mib;
@@ -76,7 +76,7 @@ static request parse(int argc, char **argv)
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             r.trace_ms = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--env") == 0 && i + 1 < argc)
-            putenv(argv[++i]); /* not in the child, because memory that it touches counts as the program's */
+            putenv(argv[++i]); /* precedes the fork, because memory that the child touches counts as the program's */
         else
             break;
     }
@@ -89,7 +89,7 @@ static request parse(int argc, char **argv)
     return r;
 }
 
-/* Returns the bytes to touch, which are at most half of the free memory, because the machine must not begin to swap. */
+/* Returns how many bytes to touch. They are at most half of the free memory, because the machine must not begin to swap. */
 static size_t bounded_bytes(size_t mib)
 {
     size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);

@@ -2,8 +2,8 @@
  * malloc pops a block, and free pushes it. It checks nothing, returns no memory to the system, and serves one thread with at most BLOCKS live
  * small blocks. It cannot run real programs.
  *
- * Larger blocks are cut from a reserved range, one behind the other. When they are freed, they join the stack, which does no harm because they
- * are larger than a small block. */
+ * Larger blocks are cut from a reserved range, one after the other. When they are freed, they join the stack of small blocks, which does no harm
+ * because they are larger than a small block. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #define STRIDE (SMALL + 64u)
 #define BLOCKS 8192u
 #define PUSHED 65536u /* larger blocks that may join the stack */
-#define EMPTY 64u     /* NULLs below the stack, which malloc returns when the stack is empty */
+#define EMPTY 64u     /* number of NULLs below the stack, which malloc returns if the stack is empty */
 #define RANGE ((size_t)1 << 34)
 
 void *pvalloc(size_t size); /* not in the headers of every C library */

@@ -17,7 +17,7 @@
 
 #define SMALL ((size_t)4096)
 #define HUGE ((size_t)2 << 20)
-#define ROOM ((size_t)128 << 20) /* is as large as a program's heap, whose page tables fit into the L2 cache */
+#define ROOM ((size_t)128 << 20) /* the size of a program's heap; its page tables fit into the L2 cache */
 #define LINE ((size_t)64)
 #define LINES (ROOM / SMALL) /* 2 MiB of lines, in ten times as many pages as a TLB has entries */
 #define TRIES 7
@@ -48,7 +48,7 @@ static long huge_kib_at(const char *place)
     return kib;
 }
 
-/* Returns ROOM untouched bytes at a multiple of HUGE that will be on pages of this kind, or NULL. */
+/* Returns ROOM untouched bytes at a multiple of HUGE, or NULL. They will be on huge pages if `huge` is true, and otherwise on small pages. */
 static char *fresh(bool huge)
 {
     char *whole = mmap(NULL, ROOM + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -89,7 +89,7 @@ static double fault_ns(bool huge)
 
 static void **line_of(char *place, size_t page)
 {
-    size_t line = page * 7 % (SMALL / LINE); /* differs between pages, so that the lines use all cache sets */
+    size_t line = page * 7 % (SMALL / LINE); /* differs between pages, so that all lines together use all cache sets */
     return (void **)(void *)(place + page * SMALL + line * LINE);
 }
 

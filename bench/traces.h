@@ -1,4 +1,4 @@
-/* Has the common parts of the traces: their list, random numbers, and the amount of work. A trace allocates with the functions of bench_heap.h,
+/* Declares the common parts of the traces: their list, random numbers, and the amount of work. A trace allocates with the functions of bench_heap.h,
  * and frees all its blocks. */
 #ifndef TRACES_H
 #define TRACES_H

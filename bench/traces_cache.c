@@ -1,4 +1,4 @@
-/* Has the traces that model caches, databases and a web server. */
+/* Defines the traces that model caches, databases and a web server. */
 #include "traces.h"
 
 /* ---- lru -------------------------------------------------------------- */
@@ -117,8 +117,8 @@ static void add_pair(heap_table *t, size_t size)
     t->at[t->count++] = p;
 }
 
-/* Models a key-value store. It updates as many values as there are keys, and the mean size grows by a third each time. If the limit is
- * exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
+/* Models a key-value store. In several rounds it updates as many values as there are keys. Each round increases the mean size by a third. If the
+ * limit is exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
 void trace_redis(void)
 {
     uint64_t limit = trace_bytes(160);
@@ -147,7 +147,7 @@ void trace_redis(void)
 
 /* ---- sqlite ----------------------------------------------------------- */
 
-#define PAGE_HEADER 264u /* is in the same block as the page */
+#define PAGE_HEADER 264u /* bytes of a page's header, which is in the same block as the page */
 
 /* Models an SQL statement, which is parsed, run and dropped. Three of 100 statements sort records. */
 static void run_statement(void)
@@ -186,8 +186,8 @@ static void query(heap_table *cache, uint64_t budget, size_t page, uint64_t coun
     }
 }
 
-/* Models a database with a page cache and statements. Then the database has larger pages, then the cache gets less memory, and then the database
- * has small pages. */
+/* Models a database with a page cache and statements. It changes three times. First the pages become larger, then the cache gets less memory, and at
+ * last the pages become small. */
 void trace_sqlite(void)
 {
     uint64_t budget = trace_bytes(160), queries = trace_count(18000);

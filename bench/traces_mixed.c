@@ -1,4 +1,4 @@
-/* Has the traces that do not model one program: block sizes that drift, buffers of a matrix library, mimalloc's stress test in two threads, and
+/* Defines the traces that do not model one program: block sizes that drift, buffers of a matrix library, mimalloc's stress test in two threads, and
  * log lines that another thread removes. */
 #include "traces.h"
 
@@ -82,7 +82,7 @@ void trace_matrix(void)
         size_t low, high;
         uint64_t count;
     } parts[] = {{"small", 32, 256, 6000}, {"large", 256, 1000, 400}, {"all", 32, 1000, 800}};
-    uint64_t budget = trace_bytes(240) + (40u << 20); /* has always room for a few of the largest */
+    uint64_t budget = trace_bytes(240) + (40u << 20); /* is always enough for a few of the largest matrices */
     heap_table *kept = heap_new_table(4096);
     for (unsigned i = 0; i < 3; i++) {
         for (uint64_t n = trace_count(parts[i].count); n > 0; n--)

@@ -1,4 +1,4 @@
-/* Has the traces of programs that build structures and free them as a whole: a browser, a JSON service, a compiler, and the strings of an
+/* Defines the traces of programs that build structures and free them as a whole: a browser, a JSON service, a compiler, and the strings of an
  * interpreter. */
 #include "traces.h"
 
@@ -108,8 +108,8 @@ static void drop(node *n)
     heap_free(n);
 }
 
-/* Models a JSON service. A document is received as text in a buffer that grows. It is then parsed, and kept until a later one replaces it. First
- * 90 documents are kept, then 20, then 90 again. */
+/* Models a JSON service. A document is received as text in a buffer that grows. It is then parsed, and kept until a later one replaces it. At
+ * first 90 documents are kept, then 20, then 90 again. */
 void trace_json(void)
 {
     static const struct {
@@ -175,8 +175,8 @@ static void compile_unit(heap_link **summary)
     heap_free(symbols);
 }
 
-/* Models a compiler that compiles many units, one after the other, and then the whole program. For the latter, it builds a graph of larger nodes
- * while the summaries are live, and uses an arena for each part of the program. */
+/* Models a compiler that compiles many units, one after the other, and then the whole program. To compile the whole program, it builds a graph of
+ * larger nodes while the summaries are live, and uses an arena for each part of the program. */
 void trace_compiler(void)
 {
     heap_link *summary = NULL, *graph = NULL;

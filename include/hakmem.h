@@ -26,7 +26,7 @@
 #define HAKMEM_VERSION_MAJOR 0
 #define HAKMEM_VERSION_MINOR 1
 #define HAKMEM_VERSION_PATCH 0
-/* HAKMEM_VERSION is one number that grows with each version: #if HAKMEM_VERSION >= HAKMEM_VERSION_OF(0, 2, 0) */
+/* HAKMEM_VERSION is one number that grows with each version. Example: #if HAKMEM_VERSION >= HAKMEM_VERSION_OF(0, 2, 0) */
 #define HAKMEM_VERSION_OF(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define HAKMEM_VERSION HAKMEM_VERSION_OF(HAKMEM_VERSION_MAJOR, HAKMEM_VERSION_MINOR, HAKMEM_VERSION_PATCH)
 
@@ -81,7 +81,7 @@ HAK_FRESH_ HAK_PRODUCT_(1, 2) HAK_USED_ void *hak_calloc(size_t count, size_t si
  * `block` is free. The result is aligned to 16 bytes, even if `block` was aligned to more. On failure the block is unchanged. Shrinking a block
  * never fails. realloc(NULL, n) is malloc(n). realloc(block, 0) frees the block and returns NULL without an error. */
 HAK_SIZE_(2) HAK_USED_ void *hak_realloc(void *block, size_t size);
-/* Does the same as hak_realloc with count * size bytes. If the product overflows, the call is refused and the block is unchanged. */
+/* Resizes the block to count * size bytes, as hak_realloc does. If the product overflows, the call is refused and the block is unchanged. */
 HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_reallocarray(void *block, size_t count, size_t size);
 /* Frees the block. Does nothing if `block` is NULL. Keeps errno. */
 void hak_free(void *block);
@@ -94,8 +94,8 @@ void hak_free_aligned_sized(void *block, size_t alignment, size_t size);
  * cannot be rounded up is refused with errno EINVAL. */
 HAK_FRESH_ HAK_SIZE_(2) HAK_ALIGN_(1) HAK_USED_ void *hak_aligned_alloc(size_t alignment, size_t size);
 HAK_FRESH_ HAK_SIZE_(2) HAK_ALIGN_(1) HAK_USED_ void *hak_memalign(size_t alignment, size_t size);
-/* Does the same, but stores the block in *block and returns 0. On failure it returns EINVAL (if the alignment is not a power of two, or not a
- * multiple of sizeof(void *)) or ENOMEM, and *block is unchanged. Always keeps errno. */
+/* Allocates as hak_aligned_alloc does, but stores the block in *block and returns 0. On failure it returns EINVAL (if the alignment is
+ * not a power of two, or not a multiple of sizeof(void *)) or ENOMEM, and *block is unchanged. Always keeps errno. */
 HAK_USED_ int hak_posix_memalign(void **block, size_t alignment, size_t size);
 /* Return a block that is aligned to a page of the system. hak_pvalloc also rounds the size up to whole pages. */
 HAK_FRESH_ HAK_SIZE_(1) HAK_USED_ void *hak_valloc(size_t size);
@@ -113,7 +113,7 @@ size_t hak_usable_size(void *block);
  * calls and, later, page faults: it takes from microseconds to some 100 ms. Keeps errno. */
 int hak_trim(size_t keep);
 
-/* How much memory HAKMEM has, where it is, and what was done so far. New versions add fields only at the end. Each field has 64 bits. */
+/* Tells how much memory HAKMEM has, where it is, and what HAKMEM has done so far. New versions add fields only at the end. Each field has 64 bits. */
 struct hak_stats {
     uint64_t size;    /* bytes of this structure that the library knows and has filled in; see HAK_STATS_HAS */
     uint64_t version; /* HAKMEM_VERSION of the library */
@@ -155,10 +155,10 @@ struct hak_stats {
     uint64_t forks;           /* forks in this process and its ancestors */
 
     uint64_t
-        heaps; /* bytes, now; part: slices of the heaps that the program created; their large blocks count as large_live */
+        heaps; /* current bytes; part: slices of the heaps that the program created; their large blocks count as large_live */
 };
 
-/* Whether the library, which may be older than this header, has filled in this field. */
+/* Is true if the library, which may be older than this header, has filled in this field. */
 #define HAK_STATS_HAS(stats, field) ((stats)->size >= offsetof(struct hak_stats, field) + sizeof((stats)->field))
 
 /* Fills in the statistics. `size` is sizeof(struct hak_stats) in the program of the caller. The library writes no byte beyond `size`, and it sets
@@ -205,32 +205,32 @@ HAK_USED_ hak_heap_t *hak_heap_create(const char *name, size_t limit);
  * or has ended. The cost depends on the number of its runs of pages, not on the number of its blocks. The call makes system calls only for blocks
  * of more than 1 MiB, because the process's heap takes the other memory. */
 int hak_heap_reset(hak_heap_t *heap);
-/* Does the same as hak_heap_reset, and ends the heap. */
+/* Frees all blocks of the heap as hak_heap_reset does, and ends the heap. */
 int hak_heap_destroy(hak_heap_t *heap);
 /* Sets the limit from now on. If the heap has more memory than a new lower limit, it keeps this memory. Returns 0, or -1 with errno EINVAL. */
 int hak_heap_set_limit(hak_heap_t *heap, size_t limit);
 /* Returns the heap of the block, or NULL if it is the process's heap, or if `block` is NULL or not a block. Keeps errno. */
 hak_heap_t *hak_heap_of(const void *block);
 
-/* Do the same as hak_malloc, hak_calloc and hak_realloc, but from this heap. They return NULL with errno ENOMEM also if the limit refuses the
- * call, and with errno EINVAL if the heap has ended. hak_heap_realloc of a block of another heap moves the block to this heap. */
+/* These functions work as hak_malloc, hak_calloc and hak_realloc, but their blocks are in the heap `heap`. They return NULL with errno
+ * ENOMEM also if the limit refuses the call, and with errno EINVAL if the heap has ended. hak_heap_realloc moves another heap's block to `heap`. */
 HAK_FRESH_ HAK_SIZE_(2) HAK_USED_ void *hak_heap_malloc(hak_heap_t *heap, size_t size);
 HAK_FRESH_ HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size);
 HAK_SIZE_(3) HAK_USED_ void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t size);
 /* Returns a block at a multiple of `alignment`, or NULL with errno EINVAL if `alignment` is not a power of two. */
 HAK_FRESH_ HAK_SIZE_(3) HAK_ALIGN_(2) HAK_USED_
     void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size);
-/* Does the same as hak_free, but a little faster if the block belongs to `heap`. Keeps errno. */
+/* Frees the block as hak_free does, but a little faster if the block belongs to `heap`. Keeps errno. */
 void hak_heap_free(hak_heap_t *heap, void *block);
 
 /* The current figures of a heap: bytes and numbers. New versions add fields only at the end. */
 struct hak_heap_stats {
     uint64_t size;        /* bytes of this structure that the library has filled in; see HAK_STATS_HAS */
     uint64_t limit;       /* 0 if there is no limit */
-    uint64_t physical;    /* the memory that the limit counts */
+    uint64_t physical;    /* bytes of memory that the limit counts */
     uint64_t peak;        /* the highest value of `physical` since hak_heap_create */
-    uint64_t live;        /* in blocks that the program has, rounded up to their size classes */
-    uint64_t cached;      /* in free blocks in caches of threads; slightly out of date for other threads */
+    uint64_t live;        /* bytes in blocks that the program has, rounded up to their size classes */
+    uint64_t cached;      /* bytes in free blocks in caches of threads; slightly out of date for other threads */
     uint64_t large;       /* part of `physical` and of `live`: blocks of more than 1 MiB */
     uint64_t live_blocks; /* number of the blocks in `live` */
     uint64_t caches;      /* threads that have had a cache of the heap since its last reset */

@@ -17,8 +17,8 @@
 //              std::bad_alloc is thrown. operator new does the same. If the size of a number of objects overflows, std::bad_array_new_length is
 //              thrown, and no handler is called. Without exceptions, both cases end in std::terminate(). deallocate() never throws. An invalid
 //              pointer ends the program with one line on stderr.
-//   Threads    Any thread may use everything here at any time, and the caller needs no lock. No object has a state, except heap and the objects that
-//              refer to a heap. A heap is moved and destroyed like any other object.
+//   Threads    Any thread may use everything in this header at any time, and the caller needs no lock. No object has a state, except heap and
+//              the objects that refer to a heap. A heap is moved and destroyed like any other object.
 //   Moments    Everything may be used before main and after it, also in constructors and destructors of static objects in any order, and in the
 //              child of a fork.
 //   Signals    Nothing may be used in a signal handler.
@@ -137,9 +137,8 @@ template <class T> class allocator
 template <class T, class U> constexpr bool operator==(const allocator<T> &, const allocator<U> &) noexcept { return true; }
 template <class T, class U> constexpr bool operator!=(const allocator<T> &, const allocator<U> &) noexcept { return false; }
 
-// A heap that the program creates: it lasts from hak_heap_create() to hak_heap_destroy(). Objects that refer to the heap must not outlive it. The
-// program destroys the containers in the heap first. Or it leaves them, and reset() or the destructor of the heap frees their blocks without
-// calling their destructors.
+// A heap that the program creates. Objects that refer to the heap must not outlive it. The program may destroy the containers in the heap before the
+// heap. Otherwise reset() or the destructor of the heap frees the blocks of the containers, without calling their destructors.
 class heap
 {
   public:
@@ -300,7 +299,7 @@ union lasting_resource {
 
 } // namespace detail
 
-// Returns a resource for which the caller needs no object. It is the same in each translation unit, until the process ends.
+// Returns a resource that the caller need not create. It is the same resource in each translation unit, and exists until the process ends.
 // std::pmr::set_default_resource(hakmem::process_resource()) makes it the default.
 [[nodiscard]] inline memory_resource *process_resource() noexcept
 {

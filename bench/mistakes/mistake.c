@@ -1,12 +1,12 @@
-/* One mistake of the kinds of mistakes.def, and nothing else wrong.
+/* Makes one mistake of the list in mistakes.def, and is correct otherwise.
  *   mistake [--sound] KIND SIZE once|later|thread
  *
- * It prints "mistake: made" after the wrong step, "mistake: effect" or "mistake: no effect" where the kind can tell, and
- * "mistake: ended". An allocator that finds the mistake ends it before, or complains; so the reader sees whether, and when.
- *   once    the wrong step comes at once
- *   later   after 1000 calls of other sizes
- *   thread  another thread makes it, and ends
- *   --sound leaves the wrong step out, or makes the right one: nobody may complain */
+ * The program prints "mistake: made" after the wrong step. It prints "mistake: effect" or "mistake: no effect" if the kind can tell, and then
+ * "mistake: ended". An allocator that finds the mistake ends the program earlier, or prints a message. So the output tells if and when it was found.
+ *   once    makes the wrong step at once
+ *   later   makes the wrong step after 1000 calls with other sizes
+ *   thread  makes the wrong step in another thread, which then ends
+ *   --sound leaves the wrong step out, or makes a right one, so that no allocator may print a message */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

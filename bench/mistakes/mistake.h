@@ -1,4 +1,4 @@
-/* mistake: what the kinds of mistakes share. A kind is a function mistake_<name>(); mistakes.def lists them. */
+/* mistake: declares the common parts of all kinds of mistakes. Each kind in mistakes.def has a function mistake_<name>(). */
 #ifndef BENCH_MISTAKE_H
 #define BENCH_MISTAKE_H
 
@@ -15,7 +15,7 @@ enum { KIB = 1024, MIB = 1024 * 1024, PAGE = 4096, SECRET = 0xd5, NEIGHBOR = 0xb
 #include "mistakes.def"
 #undef MISTAKE
 
-/* C++'s operators, by their names in C. */
+/* The C++ operators new and delete, declared by their mangled names. */
 void *_Znwm(size_t size);
 void *_Znam(size_t size);
 void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
@@ -25,7 +25,7 @@ void _ZdlPvm(void *p, size_t size);
 void _ZdlPvSt11align_val_t(void *p, size_t alignment);
 void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment);
 
-/* What a wrong step is made on. */
+/* The block with which a step is made, the step's numbers, and its result. */
 typedef struct deed {
     unsigned char *p;
     size_t size;
@@ -36,21 +36,20 @@ typedef struct deed {
 
 typedef void step(deed *d);
 
-/* The wrong step, in the way that the command line asks for; then says that it was made. With --sound the right one
- * takes its place, or none: the rest of the program is the same, and must end without a complaint. */
+/* Makes the wrong step as the command line asks, and prints "made". With --sound, makes the right step instead, or no step if `right` is NULL. */
 void make_or(step *wrong, step *right, deed *d);
 static inline void make(step *wrong, deed *d) { make_or(wrong, NULL, d); }
 
-/* Says whether the mistake had its effect. */
+/* Prints whether the mistake had its effect. */
 void effect(bool had);
 
-/* Ends the program: this allocator has no such call. */
+/* Ends the program because the allocator does not have the function that the mistake needs. */
 __attribute__((noreturn)) void not_offered(void);
 
-/* Is the mistake left out? */
+/* Returns true if the command line asks for a program without the mistake. */
 bool sound(void);
 
-/* The compiler does not know where it came from. */
+/* Returns the pointer unchanged, but the compiler no longer knows its origin, so it cannot remove the mistake or warn. */
 static inline void *hidden(void *p)
 {
     __asm__ volatile("" : "+r"(p) : : "memory");
@@ -59,29 +58,29 @@ static inline void *hidden(void *p)
 
 static inline void *at(uintptr_t address) { return hidden((void *)address); }
 
-/* Whole small blocks; the first and the last bytes of large ones. */
+/* Fills a small block as a whole, and only the first and the last bytes of a large block. */
 void fill(void *p, size_t size, int byte);
 
-/* A block of that size, or the end of the program. */
+/* Returns a block of the size, or ends the program if memory is refused. */
 void *take(size_t size);
 
-/* Calls of other sizes than this. */
+/* Allocates and frees `count` blocks of sizes that are not in the size class of `size`. */
 void other_calls(size_t size, int count);
 
-/* The blocks that the program holds. */
+/* Adds a block to the list of held blocks. If `of_heap` is false, the program never frees the block. */
 void hold(void *p, size_t size, bool of_heap);
 void forget(void *p);
-void hold_many(size_t size);                   /* as many as a program may ask for next */
-unsigned char *hold_among_others(size_t size); /* a new block, full, between full neighbors */
+void hold_many(size_t size);                   /* allocates as many blocks as a program may need next */
+unsigned char *hold_among_others(size_t size); /* returns a filled block among filled neighbors */
 bool overlapping(void);
-size_t held_bytes(int byte); /* how many of the first bytes of all have this value */
-bool held_changed(int byte); /* has one of the blocks that were filled with it another byte? */
+size_t held_bytes(int byte); /* number of filled bytes of held blocks with this value */
+bool held_changed(int byte); /* true if a filled byte of a held block has another value */
 void fill_held(int byte);
-bool held_pointers(void);       /* does one hold an address that is near all of them? */
-void release(void);             /* frees each once */
-void release_every_other(void); /* so that what is free has neighbors that are not */
+bool held_pointers(void);       /* true if a held block contains an address near held blocks */
+void release(void);             /* frees all held blocks, each once */
+void release_every_other(void); /* frees every other one, so that free blocks have live neighbors */
 
-/* What a program does next: blocks of the size are allocated, freed, and others in between. True: two overlapped. */
+/* Continues as a program would: allocates and frees many blocks of this size and of other sizes. Returns true if two live blocks overlapped. */
 bool go_on(size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* The blocks that a program with a mistake holds. Their list needs no malloc. */
+/* Keeps the list of blocks that a program with a mistake holds. The list is static, so it needs no malloc. */
 #include "mistake.h"
 
 enum { MOST_HELD = 8192, MANY = 4096, MANY_BYTES = 16 * MIB, LEAST_MANY = 8, WHOLE = 4096, EDGE = 64, RING = 64 };
@@ -6,7 +6,7 @@ enum { MOST_HELD = 8192, MANY = 4096, MANY_BYTES = 16 * MIB, LEAST_MANY = 8, WHO
 typedef struct held {
     unsigned char *p;
     size_t size;
-    bool of_heap; /* else it is never freed here */
+    bool of_heap; /* false: release() does not free the block */
 } held;
 
 static held list[MOST_HELD];
@@ -27,7 +27,7 @@ void fill(void *p, size_t size, int byte)
     memset((unsigned char *)p + size - part, byte, part);
 }
 
-/* Neighbors of the size are not touched: sizes of its class are left out. */
+/* Leaves out sizes near `size`, because the calls must not change the neighbors of a block of this size. */
 void other_calls(size_t size, int calls)
 {
     static void *ring[RING];
@@ -90,7 +90,7 @@ static int by_address(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
-/* In place: qsort would take memory from the allocator. */
+/* The heap sort works in place, because qsort could take memory from the allocator. */
 static void sift(size_t root, size_t end)
 {
     for (size_t child; (child = 2 * root + 1) < end; root = child) {

@@ -1,9 +1,9 @@
-/* Writes and reads outside a block. */
+/* Mistakes that write or read outside a block. */
 #include "mistake.h"
 
-enum { FLIP = 0x5a }; /* a byte is flipped, not set: it might hold the value already */
+enum { FLIP = 0x5a }; /* a byte is flipped and not set, because it may have the value already */
 
-static unsigned char source[4 * MIB]; /* of copies; its bytes are no zeros but for the last */
+static unsigned char source[4 * MIB]; /* source of copies; only its last byte is zero */
 
 static void flip_after(deed *d)
 {
@@ -21,7 +21,7 @@ static void flip_far_after(deed *d) { *(volatile unsigned char *)(d->p + d->size
 
 static void flip_far_before(deed *d) { *(volatile unsigned char *)(d->p - MIB) ^= FLIP; }
 
-/* The byte at that distance past the usable size. */
+/* Flips the byte at this distance after the end of the usable size. */
 static void flip_after_usable(deed *d)
 {
     *(volatile unsigned char *)(d->p + malloc_usable_size(d->p) + d->distance - 1) ^= FLIP;
@@ -43,7 +43,7 @@ static void copy_string(deed *d)
     strcpy((char *)d->p, hidden(source));
 }
 
-/* The block is freed afterwards, as it would be, and the program goes on. */
+/* Makes the wrong step with a block among others, and then frees the block and continues, as a program would. */
 static void outside(size_t size, size_t distance, step *wrong)
 {
     deed d = {.p = hold_among_others(size), .size = size, .distance = distance};
@@ -81,7 +81,7 @@ OUTSIDE(strcpy_overflow_32, 32, copy_string)
 
 static void measure_string(deed *d) { d->seen = strlen((char *)d->p) - malloc_usable_size(d->p); }
 
-/* All usable bytes of the block and of its neighbors are filled. */
+/* Fills all usable bytes of the block and of its neighbors, so that the string ends only if the allocator ends it. */
 void mistake_string_without_end(size_t size)
 {
     enum { AROUND = 16 };

@@ -1,4 +1,4 @@
-/* Blocks that are freed in another form than they were allocated: another size, alignment, or kind of call. */
+/* Mistakes that free a block with another size, another alignment, or another kind of call than it was allocated with. */
 #include <dlfcn.h>
 
 #include "mistake.h"
@@ -27,7 +27,7 @@ static void delete_aligned_smaller(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->si
 
 static void delete_aligned_otherwise(deed *d) { _ZdlPvSt11align_val_t(d->p, ALIGNMENT); }
 
-/* The allocators that ignore the size have no free_sized. */
+/* Returns the allocator's free_sized, or NULL, because many allocators do not have it. */
 static sized_free *find_free_sized(void)
 {
     void *found = dlsym(RTLD_DEFAULT, "free_sized");

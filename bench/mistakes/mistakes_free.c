@@ -1,4 +1,4 @@
-/* Mistakes of free, realloc, delete and malloc_usable_size: blocks that are free already, and addresses that are none. */
+/* Mistakes that pass a freed block, or an address without a block, to free, realloc, delete or malloc_usable_size. */
 #include <sys/mman.h>
 
 #include "mistake.h"
@@ -19,7 +19,7 @@ static void realloc_to_nothing(deed *d) { d->result = realloc(d->p, 0); }
 
 static void usable_size_of_it(deed *d) { d->seen = malloc_usable_size(hidden(d->p + d->distance)); }
 
-/* Do two blocks overlap that are handed out later? */
+/* The mistake had its effect if two blocks that are allocated later overlap. */
 static void look_for_overlap(size_t size) { effect(go_on(size)); }
 
 static void make_and_look(step *wrong, deed d)
@@ -44,7 +44,7 @@ void mistake_double_free_interleaved(size_t size)
     make_and_look(free_it, d);
 }
 
-/* Until its memory is handed out again, or so often that no program would. */
+/* Allocates until the freed block's memory is reused, but no more often than a real program would. */
 void mistake_double_free_reused(size_t size)
 {
     deed d = {.p = take(size), .size = size};
@@ -80,7 +80,7 @@ void mistake_realloc_freed(size_t size)
     make_and_look(realloc_it, d);
 }
 
-/* A block whose place changes. */
+/* Returns the old address of a block that realloc has moved. */
 static unsigned char *moved(size_t size)
 {
     unsigned char *old = hold_among_others(size);
@@ -94,7 +94,7 @@ void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, (deed){.p = 
 
 void mistake_free_after_realloc(size_t size) { make_and_look(free_it, (deed){.p = moved(size), .size = size}); }
 
-/* The block stays with the program: what is handed out must not overlap it. */
+/* Frees an address inside a block. The program keeps the block, so later blocks must not overlap it. */
 static void inside(size_t size, size_t distance, step *wrong)
 {
     make_and_look(wrong, (deed){.p = hold_among_others(size), .size = size, .distance = distance});
@@ -109,7 +109,7 @@ INSIDE(free_inside_16, 16, free_it)
 INSIDE(free_inside_4096, PAGE, free_it)
 INSIDE(realloc_inside, 16, realloc_it)
 
-/* Past a block nobody holds anything: memory of the allocator's own that it may hand out. It must not do so for this address twice. */
+/* Frees an address after the end of a block. It is free memory of the allocator, which may allocate it later, but not twice. */
 void mistake_free_beside(size_t size)
 {
     deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};

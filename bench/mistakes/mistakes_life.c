@@ -1,4 +1,4 @@
-/* Blocks that are used after their end, or before they were written. */
+/* Mistakes that use a block after it was freed, or read it before it was written. */
 #include "mistake.h"
 
 enum { READ_MOST = 64 * KIB };
@@ -12,7 +12,7 @@ static void count_secrets(deed *d)
         d->seen += ((volatile unsigned char *)d->p)[i] == SECRET;
 }
 
-/* Half of it; a small block's first words may be the allocator's. */
+/* Returns true if the program has seen more than a quarter of the old bytes, because the allocator may use a few words of a free block. */
 static bool is_readable(const deed *d) { return d->seen > (d->size < READ_MOST ? d->size : READ_MOST) / 4; }
 
 void mistake_write_after_free(size_t size)
@@ -24,7 +24,7 @@ void mistake_write_after_free(size_t size)
     go_on(size);
 }
 
-/* Near the start: the bytes that are looked at. */
+/* Writes near the start of the block, because held_changed() looks only at the first bytes of a large block. */
 static void write_by_old_pointer(unsigned char *old, size_t size)
 {
     deed d = {.p = old, .size = size, .distance = size / 2 < 32 ? size / 2 : 32};

@@ -1,4 +1,4 @@
-/* What an attacker learns or may count on. Nothing here is a mistake of the program: it is what makes one exploitable. */
+/* Tests what an attacker can learn from the allocator or predict about it. These programs make no mistake. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ extern char **environ;
 
 static void free_it(deed *d) { free(d->p); }
 
-/* free is right; to get the block back at once is the effect. */
+/* Frees a block correctly. The effect is that the next allocation returns the same block. */
 static void reused_by(size_t size, size_t next)
 {
     deed d = {.p = take(size), .size = size};
@@ -44,7 +44,7 @@ void mistake_heap_pointers(size_t size)
 
 static bool is_child(void) { return getenv("MISTAKE_CHILD") != NULL; }
 
-/* The child's part: where the blocks are. */
+/* Runs in the child. Writes the addresses of some blocks to the pipe of the parent. */
 static void tell_addresses(size_t size)
 {
     uintptr_t where[BLOCKS];
@@ -55,7 +55,7 @@ static void tell_addresses(size_t size)
     _exit(0);
 }
 
-/* This program once more, with its own environment; its allocator has not been asked for anything then. */
+/* Runs this program again, because the addresses must come from a process whose allocator has served no other call. */
 static bool addresses_of_a_run(const char *kind, size_t size, uintptr_t *where)
 {
     int ends[2];
@@ -74,7 +74,7 @@ static bool addresses_of_a_run(const char *kind, size_t size, uintptr_t *where)
     return !failed && waitpid(child, &failed, 0) == child && got == (ssize_t)(BLOCKS * sizeof *where);
 }
 
-/* Compares two runs; from the first block's address on, or from the second's distance to it. */
+/* Compares the addresses of the blocks in two runs. If `distances` is true, compares only their distances to the first block. */
 static void compare_runs(const char *kind, size_t size, bool distances)
 {
     if (is_child())

@@ -1,4 +1,4 @@
-/* Right use, and use at the limits: what the program asks for must come out right, or be refused. */
+/* Tests correct calls, also with extreme sizes. The allocator must serve each call correctly or refuse it. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -98,7 +98,7 @@ static void *leave_blocks(void *unused)
     return NULL;
 }
 
-/* Where an allocator has no statistics, the C library's answer for it: zeros. That is no wrong answer. */
+/* Zeros are no wrong answer, because an allocator without statistics leaves these functions to the C library. */
 void mistake_statistics(size_t size)
 {
     unsigned char *p = take(64 * MIB);

@@ -4,7 +4,7 @@
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision)
 {
     const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
-    bool is_state = decision->kind <= HK_DECISION_state_steady; /* the kinds of states come first */
+    bool is_state = decision->kind <= HK_DECISION_state_steady; /* the decisions about states come first in the table */
     hk_text_add(text, "{\"ms\": %lu, \"who\": \"%s\"", decision->ms, row->who);
     if (decision->thread != 0)
         hk_text_add(text, ", \"thread\": %lu, \"class\": %lu", decision->thread, decision->size);

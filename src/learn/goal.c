@@ -1,4 +1,4 @@
-/* Reads the memory goal from the option or the control group, and reads how much memory and how many CPUs the process has. */
+/* Finds the memory goal in the option or the control group, and reads how much memory and how many CPUs the process may use. */
 #include "learn/goal.h"
 
 #include "base/bits.h"
@@ -14,9 +14,9 @@ enum requested { GOAL_UNSET, GOAL_BYTES, GOAL_PERCENT, GOAL_NONE };
 static struct {
     enum requested requested;
     uint64_t amount;
-    uint64_t memory;   /* bytes of the machine; 0: not read */
+    uint64_t memory;   /* physical memory of the machine in bytes; 0: not read yet */
     uint64_t limit;    /* bytes; UINT64_MAX: the group has no limit */
-    uint64_t affinity; /* CPUs of the first thread; other threads may be bound to fewer */
+    uint64_t affinity; /* CPUs on which the first thread may run; other threads may be bound to fewer CPUs */
     uint64_t cpus;
     uint64_t groups_read_ms;
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
@@ -33,7 +33,7 @@ static const char *next_word(const char *text)
     return *text != 0 ? text + 1 : text;
 }
 
-/* Reads a file of the group. Returns false if it does not exist. */
+/* Reads a file of the control group. Returns false if the file does not exist. */
 static bool read_group_file(const char *group, size_t group_bytes, const char *file, char text[NUMBERS_BYTES])
 {
     char path[512] = GROUPS;
@@ -57,8 +57,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* Reads the limits of a group. Those of its ancestors apply too. The first call, which most processes pay for, reads only the group's own, because
- * explicit limits are usually set there. */
+/* Reads the limits of a control group and, if `all` is true, of its ancestors, whose limits apply too. Most processes make only one call, without
+ * `all`. This call reads only the group's own limits, because explicit limits are usually set in the process's own group. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -74,7 +74,7 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
     }
 }
 
-/* Returns the length of the group's path at the start of the line, 0 for the root. */
+/* Returns the length of the path with which the line begins, or 0 for the path of the root group. */
 static size_t path_bytes(const char *line)
 {
     size_t bytes = (size_t)(strchrnul(line, '\n') - line);
@@ -98,8 +98,8 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
 }
 
-/* Reads the limits of the process's group. A memory controller under version 1 is absent from version 2. The buffer is static because malloc may call
- * this function on a small stack. The caller holds the learner's lock. */
+/* Reads the limits of the process's control group. Version 1 is tried first, because a memory controller in version 1 is not in version 2. The
+ * buffer is static because malloc may call this function on a small stack. The caller holds the learner's lock, which protects the buffer. */
 static void read_groups(bool all)
 {
     static char groups[GROUPS_BYTES] HK_COLD_DATA;
@@ -160,7 +160,7 @@ bool hk_goal_find(void)
     return goal_bytes() != 0;
 }
 
-/* Reads the goal and the memory in use. Resident bytes exclude file pages, which the system reclaims at will. */
+/* Reads the goal and the memory in use. Pages of files do not count as used, because the system can reclaim them at any time. */
 void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
 {
     char text[512];

@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* The bound of a knob while memory is short, and the decisions to log. Knobs of huge pages have their default as a lower bound. */
+/* Each row bounds a knob while memory is short, and names the decisions to log. The knobs of huge pages may not be less than their defaults. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
@@ -31,14 +31,14 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 }
 
 enum {
-    SPARED = 12,       /* divisor of the goal; the part left free for growth between two readings */
-    UNKNOWN_PART = 24, /* divisor; bounds the memory outside the heap if it is unreadable */
-    LEAST_CHANGE = 32  /* divisor; smaller changes are not published */
+    SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two readings */
+    UNKNOWN_PART = 24, /* divisor of the goal; bounds the estimate of the memory outside the heap */
+    LEAST_CHANGE = 32  /* divisor of the goal; smaller changes of the ceiling are not published */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes of code, stacks and page tables */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; estimate of the process's memory outside the heap */
 
-/* Sets the ceiling of the heap so that the process stays within the goal, if there is one. */
+/* Sets the ceiling of the heap so that the process uses at most the goal. Without a goal, sets the ceiling to its option. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t within = HK_SAW(saw, goal), used = HK_SAW(saw, used), footprint = HK_SAW(saw, footprint);
@@ -54,7 +54,7 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
-/* Bounds the knobs while memory is short. Logs only the changes made by entering or leaving this state, because the rules log their own. */
+/* Bounds the knobs while memory is short. Logs a change only when this state begins or ends, because the rules log their own changes. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
     bool tight = learner->state == HK_PHASE_TIGHT;
@@ -77,11 +77,11 @@ enum {
     SLABS_OF_A_BURST = 64,  /* more than 4 MiB per tick */
     GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
-    REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks; below this ratio, remote frees do not matter */
-    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from here on */
+    REMOTE_PER_MISS = 8, /* remote frees per miss; fewer do not matter, because a miss refills some 64 blocks */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory becomes short at this amount */
     TIGHT_TO = 12,
-    STALLED_PART = 10,  /* divisor of the time; tasks that stall longer need others to return memory */
-    STALLED_TICKS = 20, /* some 3 s after the last such tick */
+    STALLED_PART = 10, /* divisor of the time; if tasks stall for this part of it, all processes should return memory */
+    STALLED_TICKS = 20, /* stalls count for some 3 s after the last tick with stalls */
 };
 
 static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
@@ -100,7 +100,7 @@ static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signa
     return remote ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
 }
 
-/* Finds the phase. A phase begins with its first sign, and ends after some ticks without one. */
+/* Finds the phase of the program. A phase begins at the first tick with its sign, and ends after CALM_TICKS ticks without it. */
 static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     static const struct {
@@ -124,12 +124,12 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* Holding a byte for reuse_worth is assumed to cost as much as faulting it in. The best delay is the one that would have cost least in the recent
- * past. Memory that is reused before FIRST_SPAN does not count, because every delay holds it, and it would dominate if many blocks come and go. */
+/* The rule takes the purge delay that would have cost least in the recent past. Holding a byte for reuse_worth is assumed to cost as much as a page
+ * fault on it. Memory reused in the spans before FIRST_SPAN is ignored, because every delay holds it, and its large amount would hide the rest. */
 enum {
-    FADE = 32,       /* divisor; the part forgotten per tick, which is half in some 3 s */
-    LEAST_GAIN = 10, /* percent; for less, the delay stays */
-    LEAST_DELAY = 1, /* the span of 128 ms, which is less than a tick */
+    FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
+    LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
+    LEAST_DELAY = 1, /* number of the span of 128 ms, which is shorter than a tick */
     FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
@@ -157,7 +157,7 @@ static uint64_t never_back(const struct hk_learner *learner)
     return learner->idled - hk_min(learner->idled, bytes_back(learner, 0, UINT64_MAX));
 }
 
-/* Returns the cost of a delay, in KiB times ms. */
+/* Returns the cost of a purge delay, in KiB times ms. */
 static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 {
     uint64_t cost = never_back(learner) / HK_KIB * delay;
@@ -206,8 +206,8 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-/* Limits the caches of many threads. More than eight threads per CPU cannot all run, so together they may cache only as much as eight per CPU. The
- * share is rounded to a power of two, so that one thread more or less changes nothing. */
+/* Limits the caches of many threads. If there are more than CROWD threads per CPU, most of them wait. So all together may cache only as much as CROWD
+ * threads per CPU. The share of a thread is rounded down to a power of two, because the knob should not change with each new thread. */
 static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t threads = HK_SAW(saw, threads), crowd = HK_SAW(saw, cpus) * CROWD, share = UINT64_MAX;
@@ -225,7 +225,7 @@ static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw,
 static void large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
-    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* a bound, as the option may have been learned */
+    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* used because the option may be a learned one */
     uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
     bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
@@ -242,11 +242,11 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* Maps large blocks with huge pages while many are mapped, because one fault replaces 512. A huge page wastes memory if parts of it stay
- * untouched, so the rule lasts only as long as this work. While memory is short, the goal forbids huge pages. */
+/* The rule maps large blocks with huge pages while the program maps many large blocks, because one page fault then replaces 512. It ends LAST_TICKS
+ * after this work, because a huge page with untouched parts wastes memory. */
 enum { LAST_TICKS = 400 }; /* one minute */
 #define BLOCKS_FROM (1 * HK_MIB)
-#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick, which take some hundredths of its time */
+#define MUCH_FRESH (16 * HK_MIB) /* 4096 page faults per tick, which take a few percent of the tick's time */
 
 static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
@@ -258,18 +258,18 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* With learn=canary, a new policy is on trial for some ticks. If it costs more than the old one, it is reverted, and no trial starts for a while. */
+/* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values. */
 enum {
     TRIAL_TICKS = 16,
-    REST_TICKS = 64, /* after a failed trial */
-    TOLERATED = 5,   /* percent; treated as noise */
+    REST_TICKS = 64, /* ticks without a trial after a failed one */
+    TOLERATED = 5,   /* percent; a smaller increase of the cost is treated as noise */
     COST_FADE = 8,
     NS_PER_MISS = 200, /* the cost of a bin that ran empty or full */
     NS_PER_MAPPING = 4000,
     NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Returns the cost in ns per second. It adds misses of bins, faults on reused memory that had been purged, and held memory, valued by reuse_worth. */
+/* Returns the cost of misses, new mappings, held memory, and page faults on memory that was purged and reused. The unit is ns per second. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -282,7 +282,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* Returns true if knobs have changed. Ignores the ceiling, which is the goal's, and huge pages, because the cost does not reflect them. */
+/* Returns true if the rules have changed knobs since the last trial. Ignores the knobs on which the cost of a trial does not depend. */
 static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
@@ -291,7 +291,7 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may move knobs at this tick. Ends a trial after its last tick. */
+/* Returns true if the rules may change knobs at this tick, which they may not during a trial. Ends a trial after its last tick. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;
@@ -325,7 +325,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
     bool may_move = learner->mode == HK_LEARN_ON || (canary && canary_permits(learner, saw, step));
-    /* The rules rest while memory is short, because their changes would not take effect. */
+    /* The rules do not run while memory is short, because apply_goal() then bounds most of their knobs. */
     uint64_t rules = may_move && !was_tight && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
     if (rules & HK_RULE_DELAY)
         delay_step(learner, step);

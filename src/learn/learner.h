@@ -1,11 +1,11 @@
-/* Learner: a pure function from the signals of a tick to the policy of the next. It uses no clock, no system call and no global, so that a recorded
- * trace of signals yields the same decisions.
+/* Learner: computes the knobs for the next tick from the signals of a tick. It uses no clock, no system call and no global variable. So a recorded
+ * trace of signals gives the same decisions as the recorded run.
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
- * Owns       nothing but its struct. The rules are in learner.c and in docs/LEARNING.md.
- * Invariant  every knob stays in its row's range; a knob that no rule moves keeps the option's value.
- * Threads    one at a time. */
+ * Owns       The learner has only the state in its struct. docs/LEARNING.md describes the rules.
+ * Invariant  Every knob stays in the range of its row in the table of knobs. A knob that no rule changes keeps the option's value.
+ * Threads    Only one thread at a time may use a learner. */
 #ifndef HK_LEARNER_H
 #define HK_LEARNER_H
 
@@ -14,7 +14,6 @@
 #include "count/stats.h"
 #include "policy/policy.h"
 
-/* The learner's input at a tick. */
 enum hk_signal {
 #define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
 #include "learn/signals.def"
@@ -30,31 +29,31 @@ struct hk_signals {
 
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
-/* The rules that move knobs while memory is not short. Each has an option, learn_... A rule without a measured gain is off by default. */
+/* The rules that change knobs while memory is not short. Each rule has an option, learn_... A rule without a measured gain is off by default. */
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
     struct hk_knobs kept;            /* the knobs before the trial */
-    unsigned trial, rest;            /* ticks left of the trial, and of the rest after it */
-    uint64_t usual_cost, trial_cost; /* ns per second; the faded mean, and the sum of the trial */
+    unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */
+    uint64_t usual_cost, trial_cost; /* ns per second; the mean before the trial, and the sum of the trial's ticks */
 };
 
 struct hk_learner {
-    struct hk_knobs option; /* the options' values, or the defaults */
+    struct hk_knobs option; /* the values that the options set, or the defaults */
     struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
     struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* ms (options.def) */
-    uint64_t mode, rules;   /* the option learn; the rules that are on (enum hk_rule) */
+    uint64_t mode, rules;   /* value of the option learn; rules that are on (enum hk_rule) */
     enum hk_phase state;
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
-    unsigned stalled_rest;                /* ticks for which stalls still count */
-    uint64_t back[HK_REUSE_SPANS], idled; /* bytes reused after each span, bytes that became idle; both faded */
+    unsigned stalled_rest;                /* ticks until the last stall no longer counts */
+    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused after each span, and that became idle */
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle lately and may still be reused */
     unsigned tick;
-    uint64_t share;            /* bytes per thread in a crowd; UINT64_MAX: no crowd */
-    unsigned missed, unmissed; /* ticks in a row with misses of the large cache, and without */
-    unsigned blocks_rest;      /* ticks for which large blocks still get huge pages */
+    uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
+    unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without misses */
+    unsigned blocks_rest;      /* ticks until large blocks no longer get huge pages */
     struct hk_canary canary;
 };
 
@@ -80,7 +79,7 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
-/* Sets learner->now to the new knobs. `step` says why knobs changed. */
+/* Sets learner->now to the new knobs. `step` receives the decisions that changed knobs. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
 /* Write a decision as a line of JSON, a message about the log itself, the header of a trace, and the line of a tick. */

@@ -9,13 +9,13 @@ enum {
     WINDOW_PICKS = 64,
     WINDOW_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32,          /* divisor of the mean, because a window is open for about 1/32 of the time */
-    CLASSES_PER_TICK = 2048, /* classes times threads read in a tick; takes some 50 microseconds */
+    FINE_PART = 32, /* divisor of the mean for fine blocks, because a window is open for about 1/32 of the time */
+    CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads, which takes some 50 microseconds */
 };
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-/* Updates the counts of blocks served. With many threads, updates only some classes per tick. */
+/* Updates the counts of blocks that the bins have served. If there are many threads, each tick updates only some classes. */
 static void note_some_served(void)
 {
     static unsigned next;

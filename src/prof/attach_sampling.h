@@ -1,13 +1,13 @@
-/* Attach sampling: samples a process that began without hooks, while nearly all of its calls stay hits.
+/* Attach sampling: samples the allocations of a process that began without hooks. Nearly all calls of the process stay hits.
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
- *   smaller ones:            at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> it opens again
- *   a picked block lies apart (sampled_heap.h), or is a large block, so that its free is never a hit
+ *   smaller blocks:          at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> the gate opens
+ *   a picked block lies in the sampled heap (sampled_heap.h), or is a large block, so that its free is never a hit
  *
- * Owns       the window; the counts of blocks served, as of the last tick. The bins count all blocks that they serve, so that a sample of a class
- *            stands for the blocks that the process allocated in the class, divided by the samples of the class.
- * Invariant  off, it costs nothing: hooks are off, and the gate is open. Frees are always hits.
- * Threads    begin, end, tick: one at a time (the learner's lock). All else: any. */
+ * Owns       This file owns the window, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve. So
+ *            each sample of a class stands for the blocks that the process allocated in the class, divided by the number of the class's samples.
+ * Invariant  Before sampling begins, it costs nothing, because the hooks are off and the gate is open. Frees of other blocks stay hits.
+ * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
 
@@ -18,18 +18,18 @@ struct hk_attach_sampling {
     _Atomic bool xwindow;            /* a window is open, and all allocations count down */
     _Atomic uint64_t xends_ns;       /* clock at which the window closes */
     _Atomic uint32_t xcalls, xpicks; /* calls and picks left in the window */
-    /* These fields are written at ticks and read from outside the process. */
+    /* Ticks write these fields, and `hakmem` reads them from outside the process. */
     _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; only fine classes */
     uint64_t served_before[HK_CLASSES];
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Opens the tables and begins to sample. Returns false if memory is refused. Precondition: all calls hit. */
+/* Reserves the sampled heap and begins to sample. Returns false if memory is refused. Precondition: the gate is open, so that calls may be hits. */
 bool hk_attach_sampling_begin(uint64_t mean);
-/* Ends the picking of blocks. Picked blocks stay known until they are freed. */
+/* Stops picking blocks. Blocks that were picked before stay in the tables until they are freed. */
 void hk_attach_sampling_end(void);
-/* Opens the next window, at a tick. */
+/* Opens the next window. A tick calls this function. */
 void hk_attach_sampling_tick(void);
 /* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);

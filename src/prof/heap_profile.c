@@ -1,4 +1,4 @@
-/* Writes the sites of the sample table as lines of the heap_v2 format. */
+/* Writes the heap profile in the format heap_v2. */
 
 #include "prof/hooks.h"
 
@@ -22,7 +22,7 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* Writes the lines of a site. The line of lifetimes is a comment, which readers of the format skip. */
+/* Writes two lines for a site. The second one, with the lifetimes, is a comment of the format, because other readers do not know lifetimes. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct sums sums = {0, 0, 0, 0};

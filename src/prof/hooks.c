@@ -16,7 +16,7 @@ HK_EACH_PROCESS size_t hk_hooks_begin(void)
     hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
     if (hk_hooks.mean != 0 && !hk_samples_open(&hk_samples)) {
         hk_message(HK_TEXT_samples_memory);
-        hk_options.heap_profile = NULL; /* the message said so, and there is nothing to write at the end */
+        hk_options.heap_profile = NULL; /* no profile is written at exit, because it would have no samples */
         hk_hooks.mean = 0;
     }
     hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
@@ -35,7 +35,7 @@ bool hk_hooks_watch(uint64_t mean)
     if (hk_hooks.on)
         return hk_hooks.watches && hk_attach_sampling_begin(mean);
     if (HK_LOAD_SETTLED(hk_window.hits) == 0)
-        return false; /* the guard sees every call */
+        return false; /* the gate must stay shut, because the guard sees every call */
     if (!hk_samples_open(&hk_samples) || !hk_attach_sampling_begin(mean))
         return false;
     hk_hooks.watches = true;
@@ -56,7 +56,7 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
     HK_COUNT(samples, 1);
-    hk_reuse_saw(hk_os.clock_ms()); /* for the time of birth, because a thread without misses has no ticks */
+    hk_reuse_saw(hk_os.clock_ms()); /* for the time of birth, because without misses no tick updates the clock */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
         static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -77,7 +77,7 @@ static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 
-/* Samples an allocation whose countdown ran out. All threads without a tcache share one countdown. If it is in use, there is no sample. */
+/* All threads without a tcache share one countdown. If another thread is using this countdown, the block is not sampled. */
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
     static struct hk_countdown countdown;
@@ -108,7 +108,7 @@ HK_COLD void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, si
 uint64_t hk_hooks_resize_begin(const void *block)
 {
     if (hk_hooks.sites)
-        (void)hk_sample_lift(&hk_site_samples, block); /* its memory does not become free */
+        (void)hk_sample_lift(&hk_site_samples, block); /* makes no ghost, because no memory becomes free */
     return hk_hooks.mean != 0 ? hk_sample_lift(&hk_samples, block) : 0;
 }
 

@@ -2,10 +2,10 @@
  *
  *   gate shut -> every call is a miss -> the slow path serves it from the same bins -> hooks: ring; countdown: picked? -> sample
  *
- * Owns       whether calls are hooked, and the mean bytes between two samples.
- * Invariant  no hook runs unless an option requires it. A hook sees a block after its allocation and before its free.
- * Threads    any; no lock is held.
- * Never      samples allocations that it makes itself (in the unwinder). */
+ * Owns       This file owns the state that says whether calls are hooked, and the mean number of bytes between two samples.
+ * Invariant  No hook runs unless an option or `hakmem` requires it. A hook sees a block after its allocation and before its free.
+ * Threads    Any thread may call the hooks. The caller holds no lock.
+ * Never      A hook never samples allocations that the hook itself makes (in the unwinder). */
 #ifndef HK_HOOKS_H
 #define HK_HOOKS_H
 
@@ -13,27 +13,27 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool on;       /* set last, so that a thread that sees it finds the setup complete */
-    bool watches;  /* hits stay hits; attach_sampling.h picks blocks, which lie apart */
+    bool on;       /* set last, because a thread that reads true uses the other fields */
+    bool watches;  /* hits stay hits, and attach_sampling.h picks the blocks */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
     uint64_t began_ms;
 };
 
-/* This is written before any hook can run. */
+/* All fields except `on` are written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
 /* Sets up the hooks that the options require, at the start. hk_hooks_open() turns them on. Returns the size up to which allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
-/* Begins to watch a running process, with so many bytes between two samples. A later call changes the mean. Returns false if memory is refused, or
- * if the process began with hooks. */
+/* Begins to sample a running process, with `mean` bytes between two samples. A later call changes the mean. Returns false if memory is refused, or if
+ * the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
-/* Samples a block that was picked (attach_sampling.h). `cache` is the thread's. */
+/* Samples a block that attach_sampling.h has picked. `cache` is the thread's cache. */
 void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 
-/* Frees the countdown for threads without a tcache in a fork child, because the thread that used it may be gone. */
+/* In a fork child, unlocks the countdown of the threads without a tcache, because the thread that used it may not exist in the child. */
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
@@ -54,7 +54,7 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
         hk_hooks_pick(cache, block, size, caller);
 }
 
-/* Runs before a free. `size` is that of the block's class, 0 if it has none. Returns the block's site rule. */
+/* Runs before a free. `size` is the size of the block's class, or 0 if the block has no class. Returns the block's site rule. */
 HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 {
     if (HK_UNLIKELY(hk_hooks.traces))
@@ -68,7 +68,7 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 
 /* Runs before a resize in place, which counts as a free and an allocation. Returns the record that hk_hooks_resize_end() needs. */
 uint64_t hk_hooks_resize_begin(const void *block);
-/* Runs after the resize. `resized` is NULL if the resize failed. */
+/* Runs after a resize in place. `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
@@ -77,7 +77,7 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
  *
  *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
  *
- * Any thread may call it. Allocations of that moment may be missing. */
+ * Any thread may call the function. Samples that other threads take during the call may be missing. */
 void hk_heap_profile_write(int fd);
 
 #endif

@@ -14,9 +14,9 @@ enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };
 _Static_assert(RANGE_MOST / SLAB < NO_SLAB && HK_FINE_MAX <= SLAB, "a slab has a number, and room for a block");
 
 struct sampled_slab {
-    uint32_t block_bytes; /* bytes of a block; 0: no size */
+    uint32_t block_bytes; /* size of the slab's blocks; 0: the slab has no size */
     uint16_t free, blocks;
-    uint16_t next, before; /* neighbors among slabs with free blocks, or without a size (`next` only) */
+    uint16_t next, before; /* neighbors in the list of slabs with free blocks; unused slabs have only `next` */
     uint64_t free_bits[SLAB_WORDS];
 };
 
@@ -25,8 +25,8 @@ struct hk_late_range hk_sampled_heap_range;
 static struct {
     struct hk_lock lock;
     struct sampled_slab *slabs;
-    uint16_t partial[HK_CLASSES], unused; /* the heads of the lists */
-    uint16_t used_to;                     /* slabs from here on never had a size */
+    uint16_t partial[HK_CLASSES], unused; /* the heads of the lists of slabs */
+    uint16_t used_to;                     /* slabs from this number on never had a size */
     size_t live, slabs_in_use;
     uint64_t served;
 } sampled_heap = {.lock = HK_LOCK_INIT(HK_RANK_SAMPLED_HEAP)};

@@ -1,16 +1,16 @@
-/* Sampled heap: memory of blocks that are picked while hits stay hits. It has no page map entry, so that each free of such a block misses.
+/* Sampled heap: holds the blocks that attach sampling picks. The page map has no entries for its memory, so each free of a picked block is a miss.
  *
  *   range of address space -> slabs of 64 KiB, of one block size each -> blocks
  *
- * Owns       the range, reserved at the first attach, and its slabs. Tables outside the blocks say which blocks are free; no block is read.
- * Invariant  a slab without live blocks has no size, and its pages were purged.
- * Threads    any (one lock, held over one system call that purges a slab); hk_sampled_heap_holds takes none. */
+ * Owns       This file owns the range, which the first attach reserves, and its slabs. Tables outside the blocks say which blocks are free.
+ * Invariant  A slab without live blocks has no block size, and its pages are purged.
+ * Threads    Any thread may call the functions. All except hk_sampled_heap_holds take one lock, and hold it while the system purges a slab. */
 #ifndef HK_SAMPLED_HEAP_H
 #define HK_SAMPLED_HEAP_H
 
 #include "span/descriptor.h"
 
-/* A range of memory that is mapped once, after the start. */
+/* A range of addresses that is mapped once, after HAKMEM has started. Both fields are 0 before. */
 struct hk_late_range {
     _Atomic uintptr_t xstart;
     _Atomic size_t xbytes; /* 0: nothing is mapped yet */
@@ -24,14 +24,14 @@ HK_INLINE bool hk_late_range_holds(const struct hk_late_range *range, const void
 }
 HK_INLINE bool hk_sampled_heap_holds(const void *p) { return hk_late_range_holds(&hk_sampled_heap_range, p); }
 
-/* Registers the lock, at the start. */
+/* Registers the lock of the sampled heap. Called at the start. */
 void hk_sampled_heap_init(void);
-/* Reserves the range if it is not reserved. Returns false if the system refuses. */
+/* Reserves the range if it is not reserved yet. Returns false if memory is refused. */
 bool hk_sampled_heap_open(void);
 
-/* Returns a block of at least `size` bytes, up to HK_FINE_MAX, NULL if there is no room. Its contents are undefined. `align` is a power of two. */
+/* Returns a block of at least `size` bytes, or NULL if no slab has room. `size` is at most HK_FINE_MAX. `align` is a power of two. */
 void *hk_sampled_heap_alloc(size_t size, size_t align);
-/* Returns the bytes of the block. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
+/* Returns the size of the block in bytes. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
 size_t hk_sampled_heap_size(enum hk_call call, const void *block);
 /* Frees the block. Ends the program if `block` is not a live block. Precondition: hk_sampled_heap_holds(block). */
 void hk_sampled_heap_free(enum hk_call call, void *block);

@@ -9,7 +9,7 @@
 #include "span/meta.h"
 
 enum {
-    FADE_FROM = 32,  /* blocks; from this number on, half of the history is forgotten */
+    FADE_FROM = 32,  /* when a site has counted this number of blocks, its counts are halved */
     LEAST_FATES = 4, /* the fewest blocks that a rule is based on */
     CLEAR_PART = 16, /* divisor; a rule must save this part of a page fault per block */
     WAITED_FOR = 2,  /* weight of a fault that a rule adds, because the program waits for it */
@@ -30,8 +30,8 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* Returns the gain of a rule. If blocks are kept, a late one is held longer, but not faulted in, and a gone one is held in vain until worth_ms. If
- * blocks are purged, a late or gone one is not held for the delay, and a soon one is faulted in. */
+/* Returns the gain of a rule. The rule that keeps blocks saves the page faults of late blocks, but holds late and gone blocks longer, up to worth_ms.
+ * The rule that purges blocks saves the delay for which late and gone blocks were held, but soon blocks then need page faults. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -54,7 +54,7 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
     return best;
 }
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks, without large ones */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; large blocks do not count */
 enum { SITE_GHOSTS = 32 };
 
 /* The state of a site. Its index is the number of the site in hk_site_samples. */
@@ -65,11 +65,11 @@ struct site_state {
     struct hk_site_fates fates;
 };
 
-/* A freed block. The ghost stands for the block's memory, whether that is still mapped or not. */
+/* A ghost stands for the memory of a freed block, even if this memory is no longer mapped. */
 struct site_ghost {
     size_t bytes; /* 0: the ghost is unused */
     uint64_t freed_ms;
-    enum hk_site_rule rule; /* the rule at the block's free, even if rules are only watched */
+    enum hk_site_rule rule; /* the site's rule when the block was freed; in watch mode the rule was not applied */
     unsigned site;
 };
 
@@ -88,8 +88,8 @@ bool hk_sites_open(void)
 
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
-/* Retires a ghost whose memory was reused after idle_ms, or not within reuse_worth. If a kept block is reused within the delay, the rule to keep
- * it had no effect, because the cache would have reused it anyway. */
+/* Counts the ghost in its site and clears it. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is reused
+ * within the delay, the rule had no effect, because the cache would also have kept the block without the rule. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
     struct site_state *site = &sites.states[ghost->site];
@@ -124,7 +124,7 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
         return;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    if (is_large && fresh) { /* matches the newest ghost that fits, as the cache would, and retires old ones */
+    if (is_large && fresh) { /* takes the newest ghost that fits, as the cache takes blocks, and retires old ghosts */
         size_t bytes = hk_align_up(size, HK_PAGE);
         bool matched = false;
         for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
@@ -165,8 +165,6 @@ enum hk_site_rule hk_sites_free(const void *block)
     hk_unlock(&sites_lock);
     return hk_options.site_rules == HK_SITE_RULES_ON ? rule : HK_SITE_NO_RULE;
 }
-
-/* The functions below make the lines of the report. */
 
 /* Returns the bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)

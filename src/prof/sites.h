@@ -1,12 +1,12 @@
-/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of their large blocks is reused.
+/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of the sites' large blocks is reused.
  *
  *   alloc: picked? -> a sample (sample.h), whose site is a caller and a power of two of sizes
  *   free:  the site's lifetimes            large: a ghost of the block waits for a request that fits
  *   alloc: large -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
- * Owns       the table hk_site_samples, the rules and the ghosts: mapped once. No block is read.
- * Invariant  ghosts ignore what happened to the memory, so that they observe the same in watch mode and under a rule.
- * Threads    any; one lock, of the rules and the ghosts. */
+ * Owns       This file owns the table hk_site_samples, the rules and the ghosts. It maps them once, and never reads a block.
+ * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same in watch mode and under a rule.
+ * Threads    Any thread may call the functions. One lock protects the rules and the ghosts. */
 #ifndef HK_SITES_H
 #define HK_SITES_H
 
@@ -16,11 +16,11 @@
 enum hk_site_rule { HK_SITE_NO_RULE, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE, HK_SITE_RULES };
 extern const char *const hk_site_rule_names[HK_SITE_RULES];
 
-/* The recently freed blocks of a site, by the time until as much memory was requested again. */
+/* The recently freed blocks of a site, counted by the time from their free until the program requested as much memory again. */
 struct hk_site_fates {
     uint32_t soon;    /* blocks reused within the purge delay, while resident */
     uint32_t late;    /* blocks reused after a purge, with page faults */
-    uint32_t gone;    /* blocks not reused while it paid to hold them */
+    uint32_t gone;    /* blocks not reused within worth_ms, so that holding them cost more than a page fault */
     uint64_t late_ms; /* total idle time of the late blocks */
 };
 
@@ -29,10 +29,10 @@ struct hk_site_costs {
     uint64_t worth_ms; /* reuse_worth (options.def) */
 };
 
-/* Adds a block whose memory was reused after idle_ms, and lets earlier blocks fade. These three functions are pure. */
+/* Adds a block whose memory was reused after idle_ms, and gives the earlier blocks less weight. Like the next two functions, this one is pure. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
-/* Returns the rule for the next blocks. The current rule stays while it saves anything. A new one must save clearly more. */
+/* Returns the rule for the next blocks of the site. The current rule stays while it saves anything. A new rule must save clearly more. */
 enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
                                    enum hk_site_rule now);
 
@@ -40,17 +40,17 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
-/* Blocks up to HK_SITES_FROM are ignored. Larger ones are sampled. Blocks of more than HK_SITES_LARGE are all recorded. */
+/* Blocks of up to HK_SITES_FROM are ignored. Blocks of up to HK_SITES_LARGE are sampled. Larger blocks are all recorded. */
 #define HK_SITES_FROM (1 * HK_KIB)
 #define HK_SITES_LARGE (1 * HK_MIB)
 
 /* Maps the tables. Returns false if memory is refused. */
 bool hk_sites_open(void);
 
-/* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's, NULL if it has none. */
+/* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's countdown, or NULL. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
-/* Notes a block that is about to be freed. Returns its rule. Only large blocks have rules, and none has one in watch mode. */
+/* Notes a block that is about to be freed. Returns its rule. Small blocks never have a rule, and in watch mode large blocks have none either. */
 enum hk_site_rule hk_sites_free(const void *block);
 
 /* Returns the time until which the keep rule holds a block. */
@@ -58,14 +58,14 @@ uint64_t hk_site_keep_until(void);
 
 struct hk_site_line {
     const void *caller;
-    size_t block;         /* upper bound of its sizes, a power of two */
+    size_t block;         /* upper bound of the site's block sizes, a power of two */
     uint64_t live, bytes; /* current and total bytes; estimates for blocks up to HK_SITES_LARGE */
     uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: none was freed */
     enum hk_site_rule rule;
-    uint64_t saved, wasted; /* bytes for which the rule was right, and wrong */
+    uint64_t saved, wasted; /* bytes of blocks for which the rule was right, and bytes for which it was wrong */
 };
 
-/* Lists the sites with most live bytes that allocated in the last half hour. Returns their number. */
+/* Lists sites that have allocated in the last half hour, those with the most live bytes first. Returns the number of listed sites. */
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
 /* Registers the lock for fork, at the start. */

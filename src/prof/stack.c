@@ -1,4 +1,4 @@
-/* Captures a call stack frame by frame, by unwind tables or by frame pointers. Packs stacks, and keeps packed stacks by number. */
+/* Captures call stacks frame by frame, packs them, and keeps the packed stacks in a table. */
 #include "prof/stack.h"
 
 #include <string.h>
@@ -16,12 +16,12 @@ enum { LITERAL = 0x30, BASE_REGISTER = 0x70, OPERATIONS = 32 };
 
 struct stack_walk {
     uintptr_t registers[HK_REGS];
-    uintptr_t low, high; /* the pages in between are known to be readable */
+    uintptr_t low, high; /* the pages from `low` to `high` are known to be readable */
     struct hk_code code; /* the segment that contains the last frame's code */
-    bool interrupted;    /* the code address is an instruction's own, not a return address */
+    bool interrupted;    /* the code address is that of an interrupted instruction, not a return address */
 };
 
-/* Reads a word. Asks the system about its page first, because the frame may be broken. Returns false if the page is not readable. */
+/* Reads a word of the stack. Returns false if its page is not readable, which the system is asked first, because the frame may be broken. */
 __attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
                                                                         uintptr_t *word)
 {
@@ -60,7 +60,7 @@ static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwin
     }
 }
 
-/* Evaluates an expression, whose first operand is `value`, and stores the result in `value`. Returns false on an error. */
+/* Evaluates a DWARF expression. `value` is its first operand, and receives its result. Returns false on an error. */
 static bool evaluate(struct stack_walk *walk, struct hk_unwind_reader reader, uintptr_t *value)
 {
     uintptr_t operands[MOST_OPERANDS] = {0, *value}, *top = operands + 1;
@@ -97,7 +97,7 @@ static bool apply_rule(struct stack_walk *walk, enum hk_rule_kind kind, int32_t 
     }
 }
 
-/* Moves to the caller. Returns false at the end of the stack. */
+/* Moves the walk to the caller's frame. Returns false at the end of the stack. */
 static bool enter_caller_at(struct stack_walk *walk, uintptr_t cfa, uintptr_t code)
 {
     HK_UNSIGNED_CODE(code);
@@ -126,8 +126,8 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* The rules of most code addresses fit into four words. A saved register is kept as its distance below the CFA, in words. The check word does not
- * match if two threads wrote the row at the same time, or if another module has taken the place of the module. */
+/* A row keeps the rules of a code address in four words, which are enough for most addresses. A slot holds the distance of a saved register below the
+ * CFA, in words. The check word does not match if two threads wrote the row at the same time, or if another module is now mapped at the address. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;
@@ -139,7 +139,7 @@ static uint64_t check_of(uint64_t key, uint64_t cfa, const uint64_t *slots)
     return key ^ ((cfa * SPREAD ^ slots[0]) * SPREAD ^ slots[1]) * SPREAD;
 }
 
-/* Sets the slots of a row. Returns false if a rule does not fit into it. */
+/* Packs the rules into the slots of a row. Returns false if a rule does not fit into a slot. */
 static bool pack_rules(const struct hk_rules *rules, uint64_t *slots)
 {
     for (unsigned i = 0; i < HK_REGS; i++) {
@@ -156,7 +156,7 @@ static void keep_row(uint64_t key, const struct hk_rules *rules)
     uint64_t slots[3] = {0, 0, 0}, cfa = (uint64_t)rules->cfa_register << 32 | (uint32_t)rules->cfa_value;
     struct kept_row *row = row_of(key);
     if (rules->kinds[HK_REG_LINK] == HK_RULE_UNDEFINED)
-        cfa = UINT64_MAX; /* no register has this number, so the stack ends here */
+        cfa = UINT64_MAX; /* no register has this number, so the stack ends at this frame */
     else if (!pack_rules(rules, slots))
         return;
     hk_store(row->xcheck, check_of(key, cfa, slots));
@@ -236,7 +236,7 @@ static bool step_out(struct stack_walk *walk)
     uint64_t key = (address ^ (code->start + code->size * SPREAD + (uintptr_t)code->table)) * SPREAD;
     if (found && find_row(key, &cfa, slots))
         return step_by_row(walk, cfa, slots);
-    /* The stack may be broken, and the module unloaded. So the table must be readable. */
+    /* The unwind table is read only if it is readable, because the code address may come from a broken stack or from a module that was unloaded. */
     found = found && code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
             hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(&rules, code, address);
     if (found && !rules.of_signal) {
@@ -278,7 +278,7 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
 
 enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
 
-/* Moves the sign to the lowest bit, so that small differences of both signs are short. */
+/* Moves the sign of a difference to the lowest bit, because small differences of both signs are then small numbers, which need few bytes. */
 static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
@@ -302,7 +302,7 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
     packed->thread = thread;
 }
 
-/* Unpacks a stack. A reader in a signal handler may see a stack that is being written, so each loop has a limit. */
+/* Each loop has a limit, because a reader in a signal handler may see a stack that is only partly written. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
     unsigned whole = __atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE),
@@ -347,8 +347,8 @@ uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed)
     return hash;
 }
 
-/* Returns the slot of the stack or, if `may_take` is true, an empty slot. Returns NULL if there is none. The hash says only whose slot it is. The
- * length of the packed stack says if it is written. */
+/* Returns the slot of the stack or, if `may_take` is true, takes an empty slot for it. Returns NULL if there is no slot. The hash says only to which
+ * stack the slot belongs. The length of the packed stack says if the stack has been written. */
 static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
 {
     uint64_t hash = hk_stack_hash(stack, 0) | 1;

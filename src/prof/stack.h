@@ -1,13 +1,15 @@
-/* Stack: captures call stacks by the modules' own unwind tables, or by frame pointers if a module has none. Packs them, and keeps each packed stack
- * once, found by a number.
+/* Stack: captures call stacks by the unwind tables of the modules. Follows frame pointers through code without an unwind table. Packs the stacks. A
+ * table keeps each packed stack once, and gives it a number.
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
- * Owns       the table of stacks, of a fixed size. The start makes it, so that threads that enter their first stacks at the same moment map nothing.
- * Invariant  a capture takes no lock, allocates nothing, loads nothing, and needs about a kilobyte of stack. A broken frame ends the stack, because
- *            the system is asked about each page before the page is read. A number stands for one stack for the life of the process. If the table is
- *            nearly full, only callers enter it. If it is full, or the start was refused memory for it, the number is 0.
- * Threads    any, a signal handler too; no lock. A stack that is read while it is written has fewer frames. */
+ * Owns       This file owns the table of stacks, which has a fixed size. The start of HAKMEM maps the table, because threads that enter their first
+ *            stacks at the same moment take no lock.
+ * Invariant  A capture takes no lock, allocates nothing, loads no module, and needs about a kilobyte of stack. A broken frame only ends the captured
+ *            stack, because a page is read only if the system says that it is readable. A number stands for the same stack until the process ends.
+ *            If the table is nearly full, it takes only the caller of a new stack. If it is full or has no memory, the number is 0.
+ * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see only the first frames of a stack that
+ *            another thread is writing. */
 #ifndef HK_STACK_H
 #define HK_STACK_H
 
@@ -27,11 +29,10 @@ void hk_stack_capture(struct hk_stack *stack, void *caller);
 /* Captures the stack of a thread whose access failed, from its known registers. */
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 
-/* Returns a hash. Its low bits are as good as its high ones. */
+/* Returns a hash of the frames. Its low bits differ between stacks as much as its high bits. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* A call stack in few bytes. It holds the thread and the differences of successive frames. Unpacking returns the innermost frames that fit,
- * unchanged. At least 17 fit, and 40 or more of most stacks. */
+/* A call stack in few bytes. It holds the thread, and the differences of successive frames. At least 17 frames fit, and 40 or more of most stacks. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {
@@ -45,11 +46,11 @@ void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packe
 
 enum { HK_STACK_TABLE_SIZE = 4096 };
 
-/* Makes the table at the start, if an option needs it. Returns false if memory is refused. Stacks then have no numbers. */
+/* Maps the table. The start calls this function if an option needs numbers of stacks. Returns false if memory is refused. All numbers then are 0. */
 bool hk_stack_table_make(void);
-/* Enters a stack. Returns its number, from 1 on, 0 if it cannot be entered. */
+/* Enters a stack into the table. Returns the number of the stack, which is at least 1, or 0 if the stack cannot be entered. */
 uint32_t hk_stack_table_enter(const struct hk_stack *stack);
-/* Returns the stack of a number, NULL for 0. The thread of the stack is 0. */
+/* Returns the stack that has this number. Returns NULL for 0. The field `thread` of the stack is 0. */
 const struct hk_packed_stack *hk_stack_table_get(uint32_t number);
 
 #endif

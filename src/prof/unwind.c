@@ -1,11 +1,11 @@
-/* Interprets the call frame instructions of a function up to an address. */
+/* Finds a function in an unwind table, and executes the function's call frame instructions up to a code address. */
 #include "prof/unwind.h"
 
 /* Linkers write a table of version 1. It has a relative address of .eh_frame, a count, and pairs of addresses that are relative to the table. */
 enum { TABLE_HEAD = 12, TABLE_PAIR = 8, FORMS = 0x3b031b01, LONGEST_ENTRY = 1 << 24 };
 enum { FORM_SIZE = 0x0f, FORM_ALIGNED = 0x50 };
 
-/* An instruction is in the upper two bits of a byte or, if these are 0, in the lower ones. */
+/* These instructions are in the upper two bits of a byte. If the upper bits are 0, the lower six bits hold another instruction. */
 enum { SET_ADVANCE = 1, SET_OFFSET, SET_RESTORE };
 enum { NOP, ADVANCE_1 = 2, ADVANCE_2, ADVANCE_4, OFFSET, RESTORE, UNDEFINED, SAME, REGISTER, REMEMBER, RECALL, CFA };
 enum { CFA_REGISTER = CFA + 1, CFA_OFFSET, CFA_EXPRESSION, EXPRESSION, OFFSET_SIGNED, CFA_SIGNED, CFA_OFFSET_SIGNED };
@@ -58,7 +58,7 @@ static void skip(struct hk_unwind_reader *reader, uint64_t bytes)
         reader->at += bytes;
 }
 
-/* Returns the bits of a number in LEB128, and sets `bits` to their count. */
+/* Reads a number in LEB128, and returns it without its sign. Sets `bits` to the count of bits that the encoding has for the number. */
 HK_INLINE uint64_t take_leb(struct hk_unwind_reader *reader, unsigned *bits)
 {
     uint64_t number = 0, byte;
@@ -109,7 +109,7 @@ static int32_t number_at(const unsigned char *at)
     return number;
 }
 
-/* Returns the function's entry, and sets `start` to the function's address. Returns NULL if there is no entry. */
+/* Returns the table's entry of the function that contains the address, or NULL. Sets `start` to the address of the function. */
 static const unsigned char *search_table(const struct hk_code *code, uintptr_t address, uintptr_t *start)
 {
     size_t room = code->table != NULL ? (size_t)(code->to - code->table) : 0, low = 0, high;
@@ -120,7 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low < high) { /* pairs below `low` are at or before the address, pairs from `high` on are behind */
+    while (low < high) { /* functions of pairs below `low` begin at most at the address, those from `high` on after */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
@@ -145,14 +145,14 @@ static struct hk_unwind_reader reader_of_entry(const struct hk_code *code, uintp
     return reader;
 }
 
-/* Returns the bytes of a number of this form, 0 if compilers do not write it. */
+/* Returns the number of bytes of a number in this form. Returns 0 if compilers do not write this form. */
 static unsigned form_size(uint8_t form)
 {
     static const uint8_t form_sizes[FORM_SIZE + 1] = {[0] = 8, [2] = 2, [3] = 4, [4] = 8, [10] = 2, [11] = 4, [12] = 8};
     return form == FORM_ALIGNED ? 0 : form_sizes[form & FORM_SIZE];
 }
 
-/* Reads the numbers that follow. The letters behind the z say which ones there are. */
+/* Reads the numbers of a CIE's augmentation. The letters after the z say which numbers the augmentation has. */
 static void read_augmentation(struct entry *entry, const char *letters)
 {
     struct hk_unwind_reader *reader = &entry->program, numbers = *reader;
@@ -170,7 +170,7 @@ static void read_augmentation(struct entry *entry, const char *letters)
             entry->of_signal = true;
 }
 
-/* Reads a CIE, which holds what many functions have in common. Returns false if it has a form that compilers do not write. */
+/* Reads a CIE, which holds the instructions that many functions share. Returns false if the CIE has a form that compilers do not write. */
 static bool read_common(struct entry *entry, const struct hk_code *code, uintptr_t address)
 {
     char letters[8];
@@ -216,7 +216,7 @@ static int32_t skip_expression(struct run *run, struct hk_unwind_reader *reader)
     return place;
 }
 
-/* Executes an instruction about a register. The number of the register is the instruction's first operand. */
+/* Executes an instruction that sets the rule of a register. The number of the register is the instruction's first operand. */
 static void run_register(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
 {
     uint64_t number = hk_unwind_unsigned(reader);
@@ -230,13 +230,13 @@ static void run_register(struct run *run, struct hk_unwind_reader *reader, unsig
     case EXPRESSION: set_rule(run, number, HK_RULE_AT_EXPRESSION, skip_expression(run, reader)); return;
     case IS_EXPRESSION: set_rule(run, number, HK_RULE_IS_EXPRESSION, skip_expression(run, reader)); return;
     case UNDEFINED: set_rule(run, number, HK_RULE_UNDEFINED, 0); return;
-    case RESTORE: /* the CIE's rule, which is SAME for all registers that compilers restore */
+    case RESTORE: /* restores the CIE's rule, which is SAME for every register that compilers name in RESTORE */
     case SAME: set_rule(run, number, HK_RULE_SAME, 0); return;
     default: reader->failed = true;
     }
 }
 
-/* Executes an instruction about the CFA or the place in the function. Passes all others on. */
+/* Executes an instruction that changes the CFA or the place in the function. Passes all other instructions to run_register(). */
 static void run_instruction(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
 {
     struct hk_rules *rules = run->rules;
@@ -250,7 +250,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     case ADVANCE_2: run->at += hk_unwind_take(reader, 2) * run->entry->code_unit; return;
     case ADVANCE_4: run->at += hk_unwind_take(reader, 4) * run->entry->code_unit; return;
     case REMEMBER:
-        reader->failed |= run->has_remembered; /* compilers do not nest them */
+        reader->failed |= run->has_remembered; /* compilers do not nest REMEMBER */
         run->remembered = *rules;
         run->has_remembered = true;
         return;
@@ -276,7 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes instructions up to the first one that is behind the wanted place. Returns false on an error. */
+/* Executes instructions until their place in the function is above the wanted place. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

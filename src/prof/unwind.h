@@ -1,9 +1,9 @@
-/* Unwind: reads from a module's unwind table (.eh_frame_hdr and .eh_frame) how a function's frame is left.
+/* Unwind: finds the rules that restore the registers of a function's caller. It reads them from the module's unwind table (.eh_frame_hdr, .eh_frame).
  *
- *   code address --table--> FDE, CIE --their instructions--> rules: the caller's registers by those of the frame
+ *   code address --table--> FDE, CIE --their instructions--> rules: each register of the caller, computed from the registers of the function
  *
- * Invariant  nothing outside [from, to) of the module is read, whatever the bytes are.
- * Threads    any, a signal handler too; pure functions, about 500 bytes of stack. */
+ * Invariant  The functions read nothing outside [from, to) of the module, even if the table is broken.
+ * Threads    Any thread and any signal handler may call the functions. They are pure, and need about 500 bytes of stack. */
 #ifndef HK_UNWIND_H
 #define HK_UNWIND_H
 
@@ -11,8 +11,9 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* The rule of a register of the caller. The register is at CFA + value (AT), is CFA + value (IS), is in register number `value` (REGISTER), or is
- * given by an expression, directly or by its address. CFA is the frame's address. The value of an expression is its place in [from, to). */
+/* The rule says how to restore a register of the caller. The caller's value is stored at CFA + value (AT), is equal to CFA + value (IS), or is in
+ * register number `value` (REGISTER). Or an expression computes the address of the caller's value, or the value itself. The expression is at
+ * the offset `value` from `from`. CFA is the address of the frame. */
 enum hk_rule_kind {
     HK_RULE_SAME,
     HK_RULE_UNDEFINED,
@@ -25,14 +26,14 @@ enum hk_rule_kind {
 
 struct hk_rules {
     uint8_t kinds[HK_REGS];
-    uint8_t cfa_kind; /* IS: register + value; IS_EXPRESSION: value */
+    uint8_t cfa_kind; /* IS: CFA is cfa_register + cfa_value; IS_EXPRESSION: cfa_value is the expression's offset */
     uint8_t cfa_register;
-    bool of_signal; /* a signal handler returns to this code */
+    bool of_signal; /* a signal handler returns to the code at the address */
     int32_t cfa_value;
     int32_t values[HK_REGS];
 };
 
-/* Finds the rules. Returns false if the table does not contain the address, or has a form that compilers do not write. */
+/* Finds the rules for a code address. Returns false if the table does not contain the address, or has a form that compilers do not write. */
 bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_t address);
 
 /* Reads numbers from the bytes of a DWARF expression. A read beyond the end returns 0, and sets `failed`. */

@@ -1,4 +1,4 @@
-/* Adds up the memory of slabs, caches, large blocks and metadata, by class and by part. */
+/* Adds up the memory of slabs, caches, large blocks and metadata for each class and for each part of the heap. */
 #include "report/heap_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -23,7 +23,7 @@ const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #include "report/heap_figures.def"
 };
 
-/* Counts joined blocks in the class whose requests they satisfy. */
+/* Counts each joined block of the slab in the class that serves requests of the block's size. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
     struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
@@ -36,7 +36,7 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* Counts a slab. Blocks that are not free in the slab count as live here. sum_up() subtracts those in bins later. */
+/* Counts a slab. All blocks that are not free in the slab count as live until sum_up() subtracts the blocks in bins. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
@@ -88,7 +88,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
                           &line, holds_more);
 }
 
-/* Sums up the classes. Estimates the bytes of rounding from their average at misses. */
+/* Sums up the classes. Estimates how many bytes rounding adds to the live blocks, because only misses record the requested sizes. */
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -137,7 +137,7 @@ static bool has_more_memory(const void *line, const void *other)
     return one->physical > two->physical;
 }
 
-/* Counts the user heaps. The part `heaps` has only slabs, because large blocks of user heaps count as large_live. */
+/* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {

@@ -1,6 +1,6 @@
-/* Heap statistics: where the memory is. A walk over slabs, caches and totals that takes no lock for long and changes nothing.
- * Invariant  while no other thread allocates: the parts sum to `mapped`, and each class's parts to its slabs' bytes.
- * Threads    any; a concurrent change is seen or not. */
+/* Heap statistics: tells where the memory of the heap is. It walks over slabs, caches and totals, takes no lock for long, and changes nothing.
+ * Invariant  If no other thread allocates, the parts sum to `mapped`, and the figures of a class sum to the bytes of its slabs.
+ * Threads    Any thread may call the functions. The figures may or may not contain a change that another thread makes during the walk. */
 #ifndef HK_HEAP_STATS_H
 #define HK_HEAP_STATS_H
 
@@ -14,10 +14,10 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* The rows of all tables have one type, so that the tables share one page, which the loader writes to in each process. */
+/* The rows of all tables have one type, because the tables then share one page. In each process the loader writes addresses to this page. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    uint16_t width, offset; /* width of the text's column, place in the struct; both 0 for classes */
+    uint16_t width, offset; /* width of the column in the text, offset of the field; both 0 for classes */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
@@ -36,8 +36,8 @@ extern const struct hk_part_row {
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
-    int thread;      /* the system's number; set only if a report is written while the program runs */
-    uint64_t served; /* blocks that its bins have served, also to threads that had them before */
+    int thread;      /* the system's number of the thread; 0 if reports are written only at exit */
+    uint64_t served; /* blocks that the cache's bins have served to this thread and to earlier threads */
     size_t in_bins, in_depots;
 };
 
@@ -49,12 +49,12 @@ struct hk_heap_stats {
     struct hk_class_stats sum;     /* sums over the classes */
     size_t parts[HK_PARTS];        /* bytes */
     size_t mapped;                 /* writable bytes that HAKMEM has mapped, the sum of the parts */
-    size_t idle_dirty, idle_clean; /* bytes of free slices with pages, and without; together the part `idle` */
+    size_t idle_dirty, idle_clean; /* bytes of dirty free slices and of other free slices; both form the part `idle` */
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs, frees;       /* blocks allocated and freed in total */
-    uint64_t counts[HK_STAT_ROWS]; /* in the order of hk_stat_rows */
+    uint64_t mallocs, frees;       /* blocks that were allocated and freed in total */
+    uint64_t counts[HK_STAT_ROWS]; /* the counters of hk_stat_rows, in this order */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
     struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */
     unsigned thread_lines_shown, heap_lines_shown;
@@ -78,7 +78,7 @@ HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned c
     return heap_stats->classes[class].served != 0 || heap_stats->classes[class].slabs != 0;
 }
 
-/* Returns false for a part whose kind of memory the process does not have. */
+/* Returns false for the part `heaps` if the process has no user heap. */
 HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
 {
     return part != HK_PART_heaps || heap_stats->heaps != 0;
@@ -87,7 +87,7 @@ HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned pa
 /* Fills in the statistics. Takes the lock of each user heap for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
-/* Adds a class's bytes to the parts that they belong to. */
+/* Adds each figure of a class to the part that contains it. */
 void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
 
 #endif

@@ -1,8 +1,8 @@
 /* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
-/* The format of a family of samples. Collectors of Prometheus's older text format can read OpenMetrics too. Each sample names its process, so that
- * one folder can hold the files of many processes. The name of a family in bytes ends in the unit. Other families have no unit. */
+/* A family is the samples of one figure. Its name ends in the unit if the unit is bytes, and other families have no unit. Each sample names its
+ * process, so that one folder can hold the files of many processes. */
 struct family {
     const char *group, *name, *kind, *unit, *meaning;
 };
@@ -38,7 +38,7 @@ static void begin_family(struct sheet *sheet, const struct family *family)
     }
 }
 
-/* Begins a sample. The caller must add more labels, each after a comma, and the value. */
+/* Begins a sample. The caller adds further labels, each after a comma, then "}" and the value. */
 static void begin_sample(struct sheet *sheet, const struct family *family)
 {
     add_family_name(&sheet->text, family);
@@ -52,7 +52,7 @@ static void add_single(struct sheet *sheet, struct family family, uint64_t value
     hk_text_add(&sheet->text, "} %lu\n", value);
 }
 
-/* Adds a label. Replaces each character that the format or a terminal would interpret by an underscore. */
+/* Adds the value of a label. An underscore replaces each character that the format or a terminal would interpret. */
 static void add_label(struct hk_text *text, const char *label)
 {
     for (const char *at = label; *at != 0; at++)

@@ -12,7 +12,7 @@ static void pad(struct hk_text *text, size_t used, size_t width)
         hk_text_add(text, " ");
 }
 
-/* Pads before a number, which `behind` characters follow. */
+/* Adds spaces so that the number, with the `behind` characters that follow it, ends at the width. */
 static void pad_number(struct hk_text *text, uint64_t number, size_t behind, size_t width)
 {
     size_t digits = 1;

@@ -1,5 +1,5 @@
-/* Asks the system which pages are resident, and adds them up by part. Adds up live samples by stack, and the free bytes that these samples pin in
- * their slabs. */
+/* Asks the system which pages are resident, and adds them up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the free
+ * bytes that their blocks pin in slabs. */
 #include "report/rss_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -10,7 +10,8 @@
 
 enum { PAGES_AT_ONCE = 512 };
 
-/* A page of the page map's tables, and whether it is resident. An absent page holds no entries and must not be touched. */
+/* The page of the page map that was last asked for, and whether it is resident. A page that is not resident has no entries, and reading it would
+ * make it resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -19,14 +20,14 @@ struct glance {
 enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 struct walk {
-    struct hk_resident_sums *here, *all; /* sums of this mapping, and of all */
-    size_t total;                        /* resident bytes, by the kernel's count */
-    const struct hk_large_block *large;  /* the last large block seen; only its first slice has an entry */
+    struct hk_resident_sums *here, *all; /* sums of the current mapping, and of all mappings so far */
+    size_t total;                        /* resident bytes of all mappings so far, as the kernel counts them */
+    const struct hk_large_block *large; /* the last large block found; kept because only its first slice has an entry */
     uintptr_t large_end;
     struct glance chunks, entries;
 };
 
-/* A range of memory that counts for one sum, or that is a slab's or a large block's and has to be divided. */
+/* A range of memory. All its pages count for one sum, unless it belongs to a slab or a large block, which have several sums. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
@@ -34,19 +35,19 @@ struct stretch {
     const struct hk_large_block *large;
 };
 
-/* Says how a page of a slab is divided. */
+/* Says how many bytes of a slab's page are taken, free, and in the slab's tail. */
 struct slab_page {
     unsigned class;
     size_t taken, free, tail; /* bytes */
 };
 
-/* Divides a page of a slab. Returns false if the slab is changing. The owner may release it during the walk, and a slab of another class may take
- * its place. So inconsistent values are skipped, and no bit behind a bitmap is read. The memory of a former bitmap stays HAKMEM's. */
+/* Divides a page of a slab. Returns false if the slab is changing, because its owner may release the slab during the walk, and another slab may take
+ * its place. Reads no bit after the end of a bitmap. An old bitmap may be read, because its memory stays mapped. */
 static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    /* The bitmap is loaded before the slab's other fields, which tell if the bitmap is still this slab's. */
+    /* The bitmap's address is loaded first, because the fields that are loaded later tell if the bitmap still belongs to this slab. */
     const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE);
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
@@ -70,7 +71,7 @@ static void page_of_slab(struct hk_resident_sums *here, const struct hk_slab *sl
     here->taken[cut.class] += cut.taken;
 }
 
-/* Adds up a stretch. Visits each HK_PAGE, because a page of the system may belong to several slabs. */
+/* Adds the resident pages of a stretch to their sums, in units of HK_PAGE, because a page of the system may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     unsigned char pages[PAGES_AT_ONCE];
@@ -85,7 +86,7 @@ static void divide(struct walk *walk, const struct stretch *stretch)
             if (stretch->slab != NULL)
                 page_of_slab(walk->here, stretch->slab, at + place);
             else if (stretch->large != NULL) {
-                /* The pages behind the program's part of the mapping are slack. */
+                /* The pages after the end of the program's part of the mapping are slack. */
                 const struct hk_large_block *large = stretch->large;
                 bool live = !hk_link_linked(&large->link) && at + place - large->d.start < hk_large_held(large);
                 walk->here->parts[live ? HK_PART_large_live : HK_PART_large_cached] += HK_PAGE;
@@ -165,7 +166,7 @@ static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, 
         *lowest = (struct stretch){.start = start, .end = end, .sum = sum};
 }
 
-/* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if there is none. */
+/* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if the range has no memory of HAKMEM. */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
     const struct hk_late_range *const late[] = {&hk_slot_range, &hk_sampled_heap_range};
@@ -209,8 +210,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
-    /* The kernel does not count pages that were read but never written, although they are present. So its figure is divided in proportion to the
-     * present pages, and the largest share gets what rounding leaves. */
+    /* The kernel's figure may be less than the sum of the resident pages, because it does not contain pages that were read but never written. Then
+     * the figure is divided in proportion to the sums, and the largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
     size_t *all = (size_t *)walk->all, present = 0, divided = 0;
     unsigned largest = 0;
@@ -227,7 +228,7 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Divides the resident bytes of taken blocks in the same proportion for all pages, because residency does not tell which blocks are in bins. */
+/* Divides the resident bytes of a class's taken blocks in proportion to all its taken blocks, because nothing tells which of them are in bins. */
 static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
 {
     struct hk_resident_sums *all = &rss_stats->all;
@@ -260,7 +261,7 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
-/* Returns the block's share of the free bytes of a page. The taken blocks of the page share these bytes. */
+/* Returns the block's share of the free bytes of a page, which all taken blocks of the page pin together. */
 static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
 {
     struct slab_page cut;
@@ -270,7 +271,7 @@ static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t 
     return cut.free * hk_min(overlap, cut.taken) / cut.taken;
 }
 
-/* Returns the free bytes that a block pins. Only the first and the last page of a block can hold other blocks. */
+/* Returns how many free bytes a block pins. Only the first and the last page of the block count, because the others hold no other block. */
 static uint64_t pinned_by(uintptr_t block)
 {
     uint32_t entry = hk_page_map_lookup(block);
@@ -302,7 +303,7 @@ static bool ranks_before(const void *line, const void *other)
     return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
 }
 
-/* Sums up the live samples. Maps a line for each site, and unmaps the lines at the end. */
+/* Maps memory for the sums of each site, and unmaps it at the end, because the sums are too large for the stack. */
 void hk_live_samples_take(struct hk_live_samples *live_samples)
 {
     size_t bytes = hk_in_system_pages(HK_SAMPLE_SITES * sizeof(struct hk_live_samples_line));

@@ -1,4 +1,4 @@
-/* Publishes the record through which the tool steers a running process. Starts or stops sampling as the tool asks. */
+/* Exports the record by which `hakmem` finds the state of a running process. Starts or stops sampling if `hakmem` asks for it. */
 #include "runtime/attach.h"
 
 #include "prof/hooks.h"
@@ -17,7 +17,7 @@ static void show(enum hk_attached now)
     hk_store_release(hk_attach_state.xstate, now);
 }
 
-/* Opens the gate that the tool has shut so that this call missed. In a process with hooks, the gate stays shut for good. */
+/* Opens the gate, which `hakmem` has shut so that a call misses and runs this code. In a process with hooks, the gate must stay shut. */
 static void reopen(void)
 {
     if (HK_LOAD_SETTLED(hk_window.hits) != 0)
@@ -39,13 +39,13 @@ void hk_attach_look(void)
             reopen();
         show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     }
-    if (HK_UNLIKELY(wanted != 0)) /* another request may have come */
+    if (HK_UNLIKELY(wanted != 0)) /* clears the request, unless `hakmem` has written a new one */
         atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();
 }
 
-/* It is exported, so that the tool finds it by its name, or by its first bytes if names were stripped. */
+/* hak_attach is exported so that `hakmem` finds it by its name. If the names were stripped, `hakmem` finds it by its first bytes. */
 extern const struct hk_attach_door hak_attach;
 HK_EXPORT const struct hk_attach_door hak_attach = {
     .magic = "hakmem attach 2",

@@ -1,12 +1,12 @@
-/* Attach: lets `hakmem` sample a process that is running, and read the samples, from outside.
+/* Attach: lets the tool `hakmem` sample another process that is running, and read its samples.
  *
  *   the tool finds hak_attach in the process's memory; writes `wanted`, shuts the gate, makes a tick due   (process_vm_writev)
  *   --> the next malloc of any thread misses --> its tick: hk_attach_look --> hk_hooks_watch
  *   the tool reads the tables (process_vm_readv); no thread of the process is stopped or woken
  *
- * Owns       the door, constant; the state, in memory that is not touched before the first attach. The kernel decides who may attach, as for a
- *            debugger: root, and the same user unless the program is privileged (AT_SECURE).
- * Threads    hk_attach_look: one at a time (the learner's lock). */
+ * Owns       This file owns the door, which is constant, and the state, which is in memory that is not touched before the first attach. The kernel
+ *            decides who may attach, as for a debugger. Root may, and also the same user unless the program is privileged (AT_SECURE).
+ * Threads    The caller of hk_attach_look holds the learner's lock. */
 #ifndef HK_ATTACH_H
 #define HK_ATTACH_H
 
@@ -22,7 +22,7 @@ struct hk_attach_state {
     _Atomic uint64_t xwanted; /* mean bytes between two samples, or HK_ATTACH_END; 0: no request */
     /* The process writes these fields. */
     _Atomic uint64_t xstate; /* enum hk_attached */
-    uint64_t every_call;     /* 1: hooks see each call from the start on; `mean` holds for all sizes */
+    uint64_t every_call;     /* 1: hooks see each call since the start, and `mean` is used for all sizes */
     uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
     struct hk_samples_where where;
 };
@@ -34,12 +34,12 @@ struct hk_attach_door {
     _Atomic uint64_t *due;
     const struct hk_class *classes;
     struct hk_attach_sampling *watch;
-    uint64_t watch_served, class_bytes; /* offset in `watch`, and size of a class */
+    uint64_t watch_served, class_bytes; /* offset of xserved in `watch`, and bytes of a hk_class */
 };
 
 extern struct hk_attach_state hk_attach_state;
 
-/* Handles the tool's request, at a tick. */
+/* Does what `hakmem` has requested. Each tick calls this function. */
 void hk_attach_look(void);
 
 #endif

@@ -1,18 +1,18 @@
-/* Background: the thread that purges while the program is idle, and writes the reports that become due.
+/* Background: manages the background thread, which purges while the program is idle, and writes the reports that become due.
  *
  *   NONE --the heap is large enough, in a malloc or a pthread_create--> BEING_MADE --the thread runs--> THERE
  *    ^                                                                                                   |
  *    +---- joined <-- ENDING <--the program has one thread again, is refused a thread, or no thread has a cache
  *
- *   HAKMEM_BACKGROUND=auto: only while the program has other threads whose creation HAKMEM has seen. pthread_create may always create the thread.
- *   malloc may not after the program has restricted its system calls (seccomp may kill a process that creates a thread), or after one of its threads
- *   has called unshare (the background thread would share what its creator has).
+ *   With HAKMEM_BACKGROUND=auto, the thread exists only while the program has threads whose creation HAKMEM has seen. A pthread_create of the program
+ *   may always create it. A malloc may not after the program has restricted its system calls, because seccomp may kill a process that creates a
+ *   thread. A malloc may not after a call of unshare either, because the background thread would share the files of its creator.
  *
- * Owns     the stage of the background thread, and whether it may be created.
- * Threads  any.
- * Never    created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a vfork child, or
- *          while HAKMEM holds a lock. The thread never allocates, blocks all signals, and, except to set its name, makes no system call that malloc
- *          and pthread_create do not make. */
+ * Owns     This file owns the stage of the background thread, and the flag that says whether a malloc may create the thread.
+ * Threads  Any thread may call the functions.
+ * Never    The thread is never created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a
+ *          vfork child, or while HAKMEM holds a lock. The thread never allocates, and blocks all signals. Except to set its name, it makes no system
+ *          call that malloc and pthread_create do not make. */
 #ifndef HK_BACKGROUND_H
 #define HK_BACKGROUND_H
 
@@ -20,38 +20,38 @@
 
 #include "base/base.h"
 
-/* Makes this process the owner of the state. Called when the library is loaded and in a fork child. */
+/* Makes this process the owner of the background thread's state. Called when the library is loaded and in a fork child. */
 void hk_background_settle(void);
-/* Says that the process has no background thread, and counts only the calling thread. Called at the start and in a fork child. */
+/* Resets the state to a process without a background thread that has only the calling thread. Called at the start and in a fork child. */
 void hk_background_reset(void);
-/* Returns the id of the process that owns the state. In a vfork child, that is the parent. */
+/* Returns the id of the process that owns the background thread's state. In a vfork child, this is the id of the parent. */
 int hk_background_home(void);
 
-/* The type of a function that calls pthread_create for a thread of HAKMEM, which is not counted. */
+/* The type of a function that creates a thread of HAKMEM, without counting it as a thread of the program. */
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
 hk_thread_maker hk_thread_make; /* in threads.c */
 
-/* Count the program's threads whose creation HAKMEM has seen (threads.c). The count is too high only if a counted thread ended by a bare system
- * call. hk_thread_count_many() returns true if there is more than one, and false also if threads are not counted. */
+/* Returns true if the program has more than one counted thread (threads.c). Returns false if threads are not counted. */
 bool hk_thread_count_many(void);
 void hk_thread_count_more(void);
-/* Counts one thread less. Returns true if one thread remains. */
+/* Reduces the count of threads by one. Returns true if one thread remains. */
 bool hk_thread_count_less(void);
 
-/* Creates the thread at the end of a slow malloc, if one is wanted. `caller` is the return address of malloc. */
+/* Creates the background thread at the end of a slow malloc, if it is wanted. `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);
-/* Creates the thread, if it is worth it, before the program creates a thread. */
+/* Creates the background thread before the program creates a thread, if the heap is large enough. */
 void hk_background_begin_with_thread(hk_thread_maker *make);
 
-/* Ends the background thread and waits for its end. Returns false if there was none. */
+/* Ends the background thread and waits for its end. Returns false if the process had no background thread. */
 bool hk_background_end(void);
-/* Handles the end, or failed creation, of a counted thread. If only one remains, ends the background thread and returns true. */
+/* Called when a counted thread ends or its creation has failed. If only one thread remains, ends the background thread and returns true. */
 bool hk_background_thread_ended(void);
-/* Ends the background thread and creates none for a minute, because the program was refused a thread. Returns false if there was none. */
+/* Called when the system has refused the program a thread. Ends the background thread, and creates no new one for a minute. Returns false if the
+ * process had no background thread. */
 bool hk_background_give_way(void);
 
-/* Called before the program restricts its system calls, or one of its threads unshares. From then on, only pthread_create creates the background
- * thread. Waits for a creation that is under way. */
+/* Called before the program restricts its system calls or calls unshare. From then on, only pthread_create may create the background thread. Waits
+ * until a creation that has begun is complete. */
 void hk_background_shut_in(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* Defines dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's. So it finds the C
- * library's free before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if HAKMEM is the process's malloc.
+/* Defines dlopen for plugins. A library that is opened with RTLD_DEEPBIND looks for names in its own dependencies first, and then in the program. So
+ * it finds the C library's free before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if malloc is HAKMEM's.
  *
- * A library that defines operator new or malloc itself, perhaps not in all forms, fails without the flag, because the forms that it exports would
- * be HAKMEM's, and the others its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. They are
- * changed in the table of symbols in memory, which the loader reads. The C library's code stays as it is.
+ * A library that defines operator new or malloc itself fails without the flag. The forms that it exports would then be HAKMEM's, and its other forms
+ * its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. hak_dlopen() changes these names in the
+ * symbol table in memory, which the loader reads. It does not change the C library's code.
  *
- * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of our caller,
- * so these functions end with a jump. Only libhakmem.so exports them under the C library's names (cmake/HakmemLibrary.cmake), because they would
+ * The loader identifies the caller of dlopen by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must be the address of our
+ * caller, so hak_dlopen() ends with a jump. Only libhakmem.so exports it under the C library's name (cmake/HakmemLibrary.cmake), because it would
  * replace the only dlopen in a static program. */
 
 #include "hakmem.h"
@@ -18,7 +18,7 @@
 
 enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
 
-/* Returns the next definition after HAKMEM's. It belongs to the C library or to another library that interposes dlopen. */
+/* Returns the next definition of the name after HAKMEM's. It belongs to the C library or to another library that interposes dlopen. */
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 static const char *const entries[] = {
@@ -26,7 +26,7 @@ static const char *const entries[] = {
     "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
 };
 
-/* Makes a name of the C library lead to the process's function. The loader may read the symbol at the same moment. */
+/* Makes a name of the C library lead to the process's function. Writes the symbol at once, because the loader may read it at the same moment. */
 static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
 {
     Elf64_Sym there;
@@ -46,7 +46,7 @@ static bool lead_libc_here(void)
     const void *code = next_named("gnu_get_libc_version");
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
-    /* The pages of the table are read-only again afterwards, and never contain code. */
+    /* Makes the pages of the symbol table writable, but only if they contain no code. Later they are made read-only again. */
     size_t page = hk_system_page();
     uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -page;
     uintptr_t end = (first + file.symbols.sh_size + page - 1) & -page;
@@ -58,8 +58,8 @@ static bool lead_libc_here(void)
     return leads;
 }
 
-/* Returns true if a library that is bound deeply shares HAKMEM's heap. One thread changes the table, and the others wait. A child that was forked
- * at that moment changes it again. */
+/* Returns true if the C library's names of malloc lead to HAKMEM. At the first call, one thread changes the symbol table, and other threads wait. A
+ * child that was forked during the change makes it again, because it does not have that thread. */
 static bool libc_leads_here(void)
 {
     enum { LEADS = -1, CANNOT = -2 };
@@ -101,7 +101,7 @@ static bool has_own_operators(const char *path)
     return own;
 }
 
-/* Looks for the needed library in one folder of the RUNPATH. Returns true if it is there and has its own operators. */
+/* Looks for the needed library in one folder of the RUNPATH. Returns true if the folder has the library, and the library has its own operators. */
 static bool folder_brings(const char *entry, const char *path, const char *name)
 {
     struct hk_text file;
@@ -115,7 +115,7 @@ static bool folder_brings(const char *entry, const char *path, const char *name)
     return hk_path_end(&file) && has_own_operators(file.bytes);
 }
 
-/* Returns true if the needed library has its own operators. Those of the C and the C++ library do not count, because they lead to the process's. */
+/* Returns true if the needed library has its own operators. The C and the C++ library do not count, because their operators lead to HAKMEM's. */
 static bool needed_brings(const struct hk_elf_file *file, const char *path, const char *name)
 {
     struct hk_elf_loaded loaded;
@@ -137,7 +137,7 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library or one it needs has its own allocator, but never for a path without a slash, whose file only the loader knows. */
+/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash. */
 static bool brings_its_own(const char *path)
 {
     struct hk_elf_file file;

@@ -1,4 +1,4 @@
-/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program. Shows the last events when it crashes. */
+/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program. Shows the last events if the program crashes. */
 #include "runtime/exit_report.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ enum { LOOK_MS = 100, PEAK_PART = 8 };
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* resident bytes from which a profile is due; 0: none */
+    uint64_t at;      /* a profile is due if this many bytes are resident; 0: never */
     bool at_peak;     /* `at` grows with each profile */
     bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* a profile was due because of `at` */
+    _Atomic bool xat; /* the resident bytes have reached `at` before */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -85,11 +85,11 @@ int hk_heap_profile_write_to(const char *path, int standard_error)
 enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
-    uint64_t started_ms;     /* clock at HAKMEM's start, in this process or an ancestor */
-    uint64_t last_ms;        /* clock at the background thread's last report */
+    uint64_t started_ms;     /* time when HAKMEM started, in this process or in an ancestor that forked it */
+    uint64_t last_ms;        /* time of the background thread's last report */
     _Atomic bool xrequested; /* a signal requested a report */
     bool refused;            /* the last attempt to write the report failed */
-    _Atomic bool xbusy;      /* the background thread writes, or must not write any more */
+    _Atomic bool xbusy;      /* the background thread is writing, or the exit has forbidden it to write */
 } reports;
 
 void hk_reports_begin(void)
@@ -154,7 +154,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* Installs the handler. Refuses signals of faults, because the faulting instruction would raise the signal again whenever its handler returns. */
+/* Installs the handler. Refuses signals of faults, because after the handler the faulting instruction would raise the signal again and again. */
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
@@ -183,7 +183,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Writes the profile. Waits for the background thread for a second at most, because a disk that hangs must not delay the end of the program. */
+/* Waits for at most a second until the background thread has written its file, because a disk that hangs must not delay the end of the program. */
 void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
@@ -216,8 +216,8 @@ bool hk_report_may_take_locks(void)
     return free && hk_locks_come_free();
 }
 
-/* Writes the report and the heap profile when SIGTERM ends the program. If the thread may hold a lock, only the profile is written, which takes none.
- * The lock would never be released, because the handler does not return. */
+/* Writes the report and the heap profile. If the interrupted thread may hold a lock, writes only the profile, which needs no lock. A report would
+ * wait for the lock forever, because the handler does not return to the thread. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
@@ -260,7 +260,7 @@ static void on_request(int number, siginfo_t *info, void *context)
     hk_last_events_write(HK_STDERR);
 }
 
-/* Shows the events once per process. Another thread that crashes waits for up to a second, because its end would cut the output off. */
+/* Shows the last events once per process. If a second thread crashes, it waits for up to a second, because its crash would end the output. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

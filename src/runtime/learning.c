@@ -1,4 +1,4 @@
-/* Collects the signals of a tick, runs the learner, publishes its knobs and writes its log. */
+/* Collects the signals of a tick, runs the learner, publishes the learner's knobs, and writes its log. */
 #include "runtime/learning.h"
 
 #include "learn/learner.h"
@@ -8,7 +8,7 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_PER_TICK = 512, /* their counts take about 50 microseconds; with more threads, ticks are rarer */
+    THREADS_PER_TICK = 512, /* reading their counts takes about 50 microseconds; with more threads, ticks are rarer */
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
@@ -16,14 +16,14 @@ static struct {
     struct hk_lock lock;
     struct hk_learner learner;
     struct hk_signals before; /* totals of the counted signals at the last tick */
-    uint64_t stalled_us;      /* total stalled time at the last tick; 0: no tick yet */
+    uint64_t stalled_us;      /* total stalled time of the system at the last tick; 0: there was no tick yet */
     uint64_t ticked_ms;
     uint64_t next_ms; /* clock in ms at the next regular tick */
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun, log_full;
-    bool sought, found;              /* a goal was sought; a goal was found, and no tick has seen it */
-    bool log_refused, trace_refused; /* the last attempt to write the file failed */
+    bool sought, found;              /* a goal was sought; a goal was found, and no tick has used it yet */
+    bool log_refused, trace_refused; /* the last attempt to write the log or the trace failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
 static void take_signals(struct hk_signals *saw, uint64_t now)
@@ -102,7 +102,7 @@ static void write_decisions(uint64_t now)
     write_to_log(since_begin(now), &line);
 }
 
-/* Initializes the learner, at the first tick, because most processes end before it. */
+/* Initializes the learner. The first tick calls this function, because most processes end before their first tick. */
 static void begin_learner(void)
 {
     struct hk_knobs options;
@@ -143,7 +143,7 @@ static void learn(uint64_t now)
         step.decisions[i].ms = now;
         hk_decision_note(&step.decisions[i]);
     }
-    /* Compares with the published knobs, so that a publication for which memory was refused is repeated. */
+    /* The comparison is with the published knobs, because a publication may have failed for lack of memory and must be repeated. */
     hk_policy_read(&in_force);
     if (memcmp(&in_force, &learning.learner.now, sizeof in_force) != 0 || hk_policy_phase() != learning.learner.state)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
@@ -159,7 +159,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal once. One from an option is sought at the start, one from a control group once the heap is no longer small. */
+/* Looks for a memory goal once per process. The start does so if an option sets a goal. Otherwise a tick does so when the heap is no longer small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -173,14 +173,14 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* Reports a log that cannot be written. Not inlined, because the text takes 1 KiB of a small stack. */
+/* Prints a message if the log cannot be written. Not inlined, because the text takes 1 KiB of a small stack. */
 static HK_NOINLINE void begin_log(void)
 {
     struct hk_text nothing = {.fd = HK_NOWHERE};
     write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
 
-/* Begins to learn. If there is a memory goal, a tick runs at once, so that the goal holds from then on. */
+/* Begins to learn. If it finds a memory goal, it runs a tick at once, because only a tick sets the ceiling of the heap. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
@@ -205,7 +205,7 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
-/* Runs a tick if it is due. It is due early if the heap is no longer small, or at the tool's request. */
+/* Runs a tick if it is due. Besides regular times, a tick is due when the heap is no longer small, and when `hakmem` has a request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))

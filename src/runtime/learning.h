@@ -1,16 +1,16 @@
-/* Learning: runs the learner: collects its signals, publishes the knobs that it sets, and writes its decisions to the log.
+/* Learning: runs the learner. It collects the learner's signals, publishes the knobs that the learner sets, and logs the learner's decisions.
  *
  *   a slow call of malloc, 150 ms after the last tick: counts --> learner --> policy page; decisions --> the log
  *
- * Owns     the learner, the counts of the last tick, the length of the log. No file stays open.
- * Threads  any; a thread that finds a tick under way returns. No tick runs while HAKMEM holds a lock. */
+ * Owns     This file owns the learner, the counts of the last tick, and the length of the log. No file stays open.
+ * Threads  Any thread may call the functions. If a tick is running, hk_learning_tick returns. No tick runs while HAKMEM holds a lock. */
 #ifndef HK_LEARNING_H
 #define HK_LEARNING_H
 
 #include "decay/decay.h"
 
 void hk_learning_begin(void);
-/* Called before the program enters a sandbox. Looks for the memory goal, because system calls may be forbidden later. */
+/* Looks for the memory goal before the program enters a sandbox, because the sandbox may forbid the system calls. */
 void hk_learning_shut_in(void);
 void hk_learning_tick(void);
 /* Writes the remaining decisions and the profile, at exit. */

@@ -1,5 +1,5 @@
-/* Runs the steps of the start in order, under a lock. Begins and ends the caches of threads by a thread key, makes a fork child consistent, and
- * defines the library's constructor and destructor. */
+/* Runs the steps of the start in order, under a lock. Begins the cache of a thread, and ends it by the destructor of a thread key. Makes a fork child
+ * consistent. Defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
 #include "count/decisions.h"
@@ -18,15 +18,16 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-static unsigned steps_done HK_EACH_PROCESS_DATA; /* a read comes first, so a page of zeros would cost two faults */
+/* Each process reads and then writes this number, which would cost two page faults in a page of zeros. */
+static unsigned steps_done HK_EACH_PROCESS_DATA;
 _Atomic bool hk_start_done;
 
-/* Before relocation, it holds the value in the file, not its address. */
+/* Holds its own address after the loader has relocated the library. Before, it holds the value in the file. */
 static void *volatile own_address = (void *)&own_address;
 
 bool hk_is_bootstrapping(void)
 {
-    /* Once the result is false, it stays false. hk_self is initialized last. */
+    /* Once the result is false, it stays false, because the loader initializes hk_self last. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
 }
 
@@ -108,7 +109,7 @@ HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
     return answered;
 }
 
-/* Decides by the address of a block that the process's malloc returns. Returns true if it is HAKMEM's. */
+/* Calls the process's malloc, and returns true if the address of the block is in HAKMEM's heap. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;
@@ -117,7 +118,7 @@ bool hk_process_is_served(void)
     if (answer == NOT_ASKED) {
         void *block = HK_WHOEVER(malloc_of_process)(1);
         if (block == NULL)
-            return true; /* undecided, so the next call tries again */
+            return true; /* the result stays undecided, so that the next call tries again */
         answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_sampled_has(block) ? YES : NO;
         HK_WHOEVER(free_of_process)(block);
         hk_store(xanswer, answer);
@@ -125,19 +126,19 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects.
- * Later calls work without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache
- * between two rounds and must end it in the remaining ones. If no round remains, other threads find the cache by its liveness. */
+/* Key destructors run in up to four rounds. The cache ends in the second round, because the program's destructors free the thread's objects in the
+ * first one. Later calls work without a cache. The cache does not end in a later round, because a cache that begins in a destructor needs rounds for
+ * its end too. If a cache has no round for its end, other threads find out that its thread has ended. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
     _Atomic bool xhooked;
     bool has_key;
     pthread_key_t key;
-    int ended_as; /* id of the process that has written its last report */
+    int ended_as; /* id of the process that has written its report at exit */
 } life HK_EACH_PROCESS_DATA;
 
-/* Ends the cache in the last round. `value` is the round, plus COUNTED for a counted thread. Setting it again requests another round. */
+/* Ends the cache in round LAST_ROUND. `value` is the round, plus COUNTED for a counted thread. Setting the value again requests another round. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
@@ -145,7 +146,7 @@ static void thread_ending(void *value)
         return;
     hk_tcache_end();
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_background_force(); /* this may have been the last thread */
+        hk_background_force(); /* wakes the background thread, because the last thread with a cache may have ended */
     bool counted = round >= COUNTED;
     if (counted ? hk_background_thread_ended() : !hk_thread_count_many() && hk_tcaches_alive() <= 1)
         hk_tcaches_all_ended();
@@ -168,7 +169,7 @@ bool hk_mark_thread(void)
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* True if the process has one thread at the fork, and so no lock is held and no update is under way. The handlers then do less. */
+/* True if the process has one thread at the fork. The handlers then do less, because no lock is held, and no other thread is making an update. */
 static bool alone_at_fork;
 
 static void fork_prepare(void)
@@ -200,14 +201,14 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    if (cache != NULL) { /* the system gives the child's thread another number */
+    if (cache != NULL) { /* in the child, the thread has another number of the system */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
     }
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
-    /* Repairs what the other threads were changing. */
+    /* Repairs the data that the parent's other threads were changing at the fork. */
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
@@ -220,12 +221,12 @@ static void fork_child(void)
     }
 }
 
-/* glibc's pthread_atfork calls this. That function itself would be linked to the end of the library, into a page that few processes touch. */
+/* glibc's pthread_atfork calls __register_atfork. A direct call saves touching a page that has the code of pthread_atfork. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* Registers handlers and the key. Another thread's first call may register other locks during a fork. The forking thread waits for that call, because
- * it takes hk_start_lock first. */
+/* Registers the fork handlers and the thread key. A fork first takes hk_start_lock, and so waits for the first call of another thread, which may be
+ * registering other locks. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -238,7 +239,7 @@ HK_EACH_PROCESS static void watch(void)
         hk_message(HK_TEXT_thread_key);
 }
 
-/* Begins the thread's cache before the handlers are registered, because the C library may allocate while they are registered. */
+/* Begins the thread's cache before it registers the fork handlers, because the C library may allocate when it registers them. */
 HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
@@ -281,7 +282,8 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Flushes at exit. Other threads may still run, so their bins stay. The drain checks blocks of the outbox whose slabs are this thread's now. */
+/* If safe_free asks for it, flushes this thread's cache. Leaves the bins of other threads, because these may still run. The drain then checks blocks
+ * that the flush has sent to slabs of this thread. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
@@ -299,7 +301,7 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
     life.ended_as = hk_background_home();
 }
 
-/* Does nothing in a vfork child, which shares its parent's memory, because the reports are the parent's. */
+/* Does nothing in a vfork child, because the child shares its parent's memory, and only the parent writes the reports. */
 void hk_end_at_once(void)
 {
     if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home())

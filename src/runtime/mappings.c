@@ -1,5 +1,5 @@
-/* Interposes the C library's calls that change mappings, to note when a program changes the mapping of a large block. Interposes _exit and _Exit,
- * which end a process without its destructors, so that such a process writes its report, too. */
+/* Interposes the C library's calls that change mappings, because HAKMEM must know if a program changes the mapping of a large block. Interposes _exit
+ * and _Exit, because a process that they end runs no destructor, and must still write its report. */
 
 #include <stdarg.h>
 

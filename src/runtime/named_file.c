@@ -1,4 +1,4 @@
-/* Expands the names of files that options give, and opens, writes and replaces these files. */
+/* Expands the names of files in options, and opens, writes and replaces these files. */
 #include "runtime/named_file.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 
 static bool is_child;
 
-/* A search for an entry in text that comes in pieces. Entries end with NUL. */
+/* A search for an entry in a text that is read in pieces. The entries of the text end with NUL. */
 struct entry_search {
     const char *wanted;
-    size_t at; /* bytes of this entry that fit so far */
+    size_t at; /* number of bytes of the current entry that are equal so far */
     bool differs, found;
 };
 
@@ -48,7 +48,7 @@ HK_EACH_PROCESS bool hk_named_files_wanted(void)
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
 }
 
-/* Finds out if this process is a child. Compares only the first option that names a file. */
+/* Compares only the first option that names a file with the parent's environment. */
 void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
@@ -83,7 +83,7 @@ static void add_expanded(struct hk_text *path, const char *name, const char *end
             hk_text_add(path, "%c", *at);
 }
 
-/* Puts a child's process id before the ending of the name. It does not do so for a pipe or a device, which all processes share. */
+/* In a child process, puts the process id before the ending of the name, unless the name is that of a pipe or a device, which all processes share. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
@@ -114,7 +114,7 @@ static int write_to(const char *path, const char *name, hk_file_writer *write)
     return result;
 }
 
-/* Writes in place if no temporary file can be created in the folder of the file. */
+/* Writes the file in place if no temporary file can be created in its folder. */
 int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write)
 {
     struct hk_text path, beside;
@@ -129,7 +129,7 @@ int hk_named_file_write(const char *name, const char *ending, int standard_error
     return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
-/* Reports the first of several failures to write an option's file. If `result` is negative, it is an error number. */
+/* Prints a message if the file of an option cannot be written, and if the last attempt did not fail. A negative `result` is an error number. */
 static int option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)

@@ -1,11 +1,11 @@
 /* NamedFile: opens files that options name.
  *
- *   %p in a name becomes the process id; DIR/ becomes DIR/PID.json, or another ending; in a child process, a name without either
- *   becomes NAME.PID.ENDING: a child does not overwrite its parent's file, and each process of a tree has its own.
+ *   %p in a name becomes the process id. DIR/ becomes DIR/PID.json, or DIR/PID with another ending. In a child process, a name without %p and without
+ *   a final slash becomes NAME.PID.ENDING, because a child must not overwrite its parent's file.
  *
- * A child is one that was forked, or a program that was started by a process with the same preload and the same option.
- * Owns     whether this process is a child.
- * Threads  begin: before a second thread exists. All else: any. */
+ * A child process is one that was forked, or a program that was started by a process with the same preload and the same option.
+ * Owns     This file owns the answer to the question if this process is a child.
+ * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
 #ifndef HK_NAMED_FILE_H
 #define HK_NAMED_FILE_H
 
@@ -17,8 +17,8 @@ void hk_named_files_fork_child(void);
 /* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. `ending` is the ending of the file if the name is a folder, NULL if the name is not from
- * an option. Returns false if the path is too long. */
+/* Expands the name into path->bytes, with a terminating NUL. If the name is a folder, `ending` is the ending of the file in it. It is NULL if the
+ * name does not come from an option. Returns false if the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. Returns false if it is too long. */
 bool hk_path_end(struct hk_text *path);
@@ -28,15 +28,15 @@ typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" stands
  * for standard error. Returns 0, or a negative error number. */
 int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
-/* Writes the file that an option names, and reports the first of several failures. */
+/* Writes the file that an option names. If this fails, prints a message, unless the last attempt failed too. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
 
-/* Opens the file that an option names with `open`. Returns its descriptor, HK_STDERR for "-", or a negative error number. Reports the first of
- * several failures. */
+/* Opens the file that an option names, by calling `open`. Returns the descriptor, HK_STDERR for "-", or a negative error number. If opening fails,
+ * prints a message, unless the last attempt failed too. */
 int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
                    bool *refused);
-/* Closes the file, except standard error. */
+/* Closes the file unless it is standard error. */
 void hk_named_file_close(int fd);
 
 #endif

@@ -1,11 +1,11 @@
-/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one. libhakmem.so interposes
- * pthread_create for this purpose, and prctl and unshare.
+/* Threads: counts the threads that the program creates, because HAKMEM must not add a second thread to a process that has only one. For this purpose,
+ * libhakmem.so interposes pthread_create. It also interposes prctl and unshare, because they restrict what the background thread may do.
  *
  *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
  *
- * Owns       which threads are counted (hk_thread_count_more). Threads that are created otherwise (thrd_create, bare clone) are not.
- * Invariant  counting begins while the process has one thread, or never.
- * Threads    any. */
+ * Owns       This file decides which threads are counted (hk_thread_count_more). It does not count threads of thrd_create and of a bare clone.
+ * Invariant  Counting begins while the process has one thread, or it never begins.
+ * Threads    Any thread may call the functions. */
 #include <errno.h>
 #include <stdarg.h>
 
@@ -20,22 +20,22 @@
 
 typedef int create_call(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
-/* A new thread's function and argument, which are kept here until it begins. */
+/* A ticket keeps the function and the argument of a new thread until the thread begins. */
 struct ticket {
     _Atomic bool xtaken;
     void *(*start)(void *);
     void *argument;
 };
 
-/* If more threads begin at the same moment, the others are not counted. */
+/* If more than TICKETS threads begin at the same moment, the others are not counted. */
 enum { TICKETS = 64 };
 static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Returns true if threads are counted. Shares slab lists from then on, which is safe while the process has one thread. If the C library cannot
- * tell that, or malloc is not HAKMEM's, nothing is counted, and no background thread is created unless the option asks for it. */
+/* Returns true if threads are counted. The first call decides this. Counting needs a process that has one thread and HAKMEM's malloc, because it lets
+ * threads share slab lists from then on. Without counting, a background thread is created only if the option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
@@ -75,7 +75,7 @@ static void *begin_counted(void *given)
     HK_BY_JUMP return start(argument);
 }
 
-/* Returns the next definition after HAKMEM's. If HAKMEM does not interpose pthread_create, it is the C library's. */
+/* Returns the definition of pthread_create that follows HAKMEM's, or that of the C library if HAKMEM does not interpose pthread_create. */
 static create_call *next_create(void)
 {
     static _Atomic(create_call *) xnext;
@@ -95,7 +95,7 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
 }
 
-/* Creates the background thread before the program's thread, because a filter that forbids one of them would forbid the other too. */
+/* Creates the background thread just before a thread of the program, because a filter that forbids one creation would also forbid the other. */
 HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *argument)
 {
@@ -108,7 +108,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    if (error == EAGAIN && hk_background_give_way()) /* one more thread may be allowed now */
+    if (error == EAGAIN && hk_background_give_way()) /* tries again, because one more thread may be allowed now */
         error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
         free_ticket(ticket);
@@ -117,7 +117,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return error;
 }
 
-/* Asks the system and creates the background thread before a filter that may forbid both. */
+/* Reads from the system what HAKMEM may need later, because the program is about to install a filter that may forbid these system calls. */
 static void shut_in(void)
 {
     if (hk_started()) {
@@ -140,7 +140,7 @@ static __attribute__((used)) int change_process(int option, ...)
     return hk_forward_prctl(option, arguments);
 }
 
-/* Shuts the process in, because a thread with its own files or root directory would share these with a background thread that it creates. */
+/* Shuts the process in, because the background thread would share the files and the root directory of the unshared thread that creates it. */
 static __attribute__((used)) int unshare_thread(int flags)
 {
     shut_in();

@@ -37,7 +37,7 @@ uint64_t check_failures(void);
  * not serve malloc in this process, that is also a failure, because a test on the wrong allocator has tested nothing. */
 int check_report(const char *name);
 
-bool check_on_hakmem(void); /* whether the process has HAKMEM's own functions */
+bool check_on_hakmem(void); /* returns whether the process has HAKMEM's own functions */
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
-/* A library to preload that replaces the clock of a program. Time passes only in sleeps, which return at once, and by CLOCK_STEP_MS at each look at
- * a clock. So actions that depend on the time follow the same call in each run, and a program that rests for seconds takes no time. HAKMEM's
- * background thread does not rest by these calls, so it neither advances this clock nor follows it. */
+/* A library to preload that replaces the clock of a program. Time passes only in sleeps, which return at once, and by CLOCK_STEP_MS at each call
+ * that reads a clock. So actions that depend on the time follow the same call in each run, and a program that rests for seconds takes no time. 
+ * HAKMEM's background thread does not rest by these calls, so it neither advances this clock nor follows it. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* core_page: the bytes of a page of the system, as the core knows them. */
+/* core_page: tells the size of a page of the system that the core uses. */
 #ifndef TEST_SUPPORT_CORE_PAGE_H
 #define TEST_SUPPORT_CORE_PAGE_H
 

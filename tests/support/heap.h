@@ -1,4 +1,4 @@
-/* heap: the names by which a stress program calls the allocator under test.
+/* heap: defines the names by which a stress program calls the allocator under test.
  *
  * By default they are the names of malloc itself, so that any allocator can be preloaded. With -DSTRESS_HAK they are HAKMEM's prefixed names. Then
  * the program is linked with the sources of the core, and a sanitizer, which has its own malloc, checks the core. */

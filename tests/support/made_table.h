@@ -1,4 +1,4 @@
-/* Made table: builds an unwind table with one function, as a linker writes it, for tests of the reader (prof/unwind.h).
+/* Made table: builds an unwind table that has one function. Tests of the reader (prof/unwind.h) use the table, which is as a linker writes it.
  *
  *   The order of calls is: made_begin(), numbers of the CIE's program, made_function(), numbers of the FDE's program, made_end(). */
 #ifndef TEST_SUPPORT_MADE_TABLE_H

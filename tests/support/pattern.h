@@ -1,7 +1,7 @@
 /* pattern: fills blocks with bytes that identify the block.
  *
- * The byte at offset i of a block that is filled with seed s depends only on s and i. Therefore a prefix stays correct after realloc, and of two
- * blocks that overlap at least one is wrong. */
+ * The byte at offset i of a block that is filled with seed s depends only on s and i. Therefore a prefix stays correct after realloc, and if
+ * two blocks overlap, at least one of them has wrong bytes. */
 #ifndef TEST_SUPPORT_PATTERN_H
 #define TEST_SUPPORT_PATTERN_H
 

@@ -55,15 +55,15 @@ static size_t kib_of(const char *path, const char *name)
 
 static size_t status_kib(const char *name) { return kib_of("/proc/self/status", name); }
 
-/* Returns the sum over the page tables. VmRSS in the status file can be wrong by many pages for each processor, because since Linux 6.2 each
- * processor counts for itself. */
+/* Reads the RSS from smaps, which is exact. VmRSS in the status file can be wrong by many pages for each processor, because since Linux 6.2 each
+ * processor has its own counter. */
 size_t procinfo_rss_kib(void)
 {
     size_t exact = kib_of("/proc/self/smaps_rollup", "Rss:");
     return exact != 0 ? exact : status_kib("VmRSS:");
 }
 
-/* 40 KiB a thread, and more for the first hundreds of threads. */
+/* An emulator keeps some 40 KiB for each ended thread, and more for each of the first hundreds of threads. So this bound is larger. */
 size_t procinfo_of_ended_kib(size_t threads)
 {
 #ifdef TEST_EMULATOR

@@ -9,8 +9,8 @@
 
 enum { FILE_BYTES = 4096, PATIENCE = 30000, SLEEPS = 20 };
 
-/* An emulator has a thread of its own in each process. It lets through signals that it needs itself, whatever a thread of the program
- * blocks: nothing is known of these. */
+/* An emulator has its own thread in each process. It does not block the signals that it needs, even if a thread of the program blocks them. So a test
+ * cannot check these signals. */
 #ifdef TEST_EMULATOR
 enum { NOT_THE_PROGRAMS = 1 };
 static const unsigned long let_through = ~0ul;
@@ -44,7 +44,7 @@ static bool read_of_task(pid_t pid, const char *number, const char *name, char t
     return got > 0;
 }
 
-/* Returns whether the thread waits for a futex without a timeout. The file has the system call of the thread and its arguments, and the fourth
+/* Returns whether the thread waits for a futex without a timeout. The file has the number and the arguments of the thread's system call. The fourth
  * argument of futex is the timeout. */
 static bool sleeps_for_good(pid_t pid, const char *number)
 {

@@ -1,4 +1,4 @@
-/* watchdog: turns a hang into a failure with a name.
+/* watchdog: ends a test that hangs, and names the step that hung.
  *
  * After the given number of seconds, alarm() sends SIGALRM. The handler prints the name of the step on stderr and ends the process. A child of fork
  * has no alarm, because POSIX clears it, so the child must call watchdog_start again. */

@@ -1,5 +1,5 @@
 /* Usage: test_tool_grow [WHAT AMOUNT]...
- * A program whose memory at its end is in the states that the words name. Amounts are in KiB.
+ * Allocates AMOUNT KiB for each WHAT, and leaves the memory in the state that WHAT names. The words WHAT are:
  *   live    blocks in use                    pinned  only one block in eight stays in use
  *   odd     blocks just above a size class   freed   freed blocks of one slice each
  *   cached  a freed block of the large cache  others  a mapping that is not malloc's
@@ -44,7 +44,7 @@ static __attribute__((noinline)) void *make_request(size_t size)
     return block;
 }
 
-/* Returns an array of pointers. It is always a separate mapping, so that only the blocks of two runs differ. */
+/* Returns an array of pointers in a separate mapping, because only the blocks should change the heap of two compared runs. */
 static void **array_of(size_t count)
 {
     void **array = mmap(NULL, (count + 1) * sizeof(void *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

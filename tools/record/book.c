@@ -8,14 +8,14 @@ enum { LENDS_FROM = 64 };
 
 /* The state of a slot, live or free. */
 struct slot {
-    uint32_t next;   /* the next one in a thread's list of free slots */
-    uint32_t thread; /* the last one that used the slot */
+    uint32_t next;   /* the next slot in a thread's list of free slots */
+    uint32_t thread; /* the thread that made the last operation on the slot */
     uint16_t version;
 };
 
 struct thread {
     uint32_t free_slot, free_count; /* list of free slots, the newest first */
-    struct rec_live pending; /* block of the realloc under way; its slot is REC_NO_SLOT if the block is unknown */
+    struct rec_live pending; /* block of a realloc that has begun; its slot is REC_NO_SLOT if the block is unknown */
     struct rec_event begun;  /* the realloc under way */
     bool reallocs;           /* a realloc is under way */
 };
@@ -137,7 +137,7 @@ static void count_live(struct rec_book *book, const struct rec_op *op, uint64_t 
 
 /* ---- operations -------------------------------------------------------- */
 
-/* Completes the operation with the state of its slot, updates that state, and hands the operation to the sink. */
+/* Adds the state of the operation's slot to the operation, updates the state, and hands the operation to the sink. */
 static bool pass(struct rec_book *book, struct rec_op *op, rec_op_sink sink, void *context)
 {
     struct slot *slot = &book->slots[op->slot];

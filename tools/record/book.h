@@ -33,13 +33,13 @@ struct rec_totals {
 struct rec_book;
 typedef bool (*rec_op_sink)(void *context, const struct rec_op *op);
 
-/* Returns NULL if memory is out. `sample` is the field of the recording's head. */
+/* Makes an empty book. `sample` is the field of the recording's head. Returns NULL if memory is out. */
 struct rec_book *rec_book_open(size_t threads, uint32_t sample);
 void rec_book_close(struct rec_book *book);
-/* Passes the operations of the event, of which there are none to two, to the sink. Returns false if the sink did, or if memory is out. */
+/* Passes the operations of the event to the sink. An event has none to two operations. Returns false if the sink did, or if memory is out. */
 bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context);
 const struct rec_totals *rec_book_totals(const struct rec_book *book);
-/* Passes the operations of the whole recording to the sink. False: as above, or the recording is refused. */
+/* Passes the operations of the whole recording to the sink. Returns false if the sink did, if memory is out, or if the recording is refused. */
 bool rec_book_read(struct rec_reader *reader, rec_op_sink sink, void *context, struct rec_totals *totals);
 
 #endif

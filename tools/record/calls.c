@@ -7,7 +7,7 @@
 #include "next.h"
 #include "recorder.h"
 
-/* They are declared here, not by <stdlib.h>, because the C library's headers give some of them other attributes. */
+/* The functions are declared in this file, because <stdlib.h> gives some of them other attributes. */
 REC_EXPORT void *malloc(size_t size);
 REC_EXPORT void *calloc(size_t count, size_t size);
 REC_EXPORT void *realloc(void *block, size_t size);
@@ -41,7 +41,7 @@ static inline void leave(void) { rec_self.inside = false; }
 
 static inline unsigned log_of(size_t align) { return align < 2 ? 0 : 63 - (unsigned)__builtin_clzll(align); }
 
-/* Notes the block that the allocator below returned, and leaves. */
+/* Notes the block that the allocator below has returned, and ends the call that enter() began. */
 static inline void *noted(enum rec_kind kind, void *block, size_t size, unsigned align_log)
 {
     if (REC_LIKELY(block != NULL))

@@ -16,7 +16,7 @@ static struct below delete_one = {.name = "_ZdlPv"}, delete_array = {.name = "_Z
 static struct below delete_one_aligned = {.name = "_ZdlPvSt11align_val_t"},
                     delete_array_aligned = {.name = "_ZdaPvSt11align_val_t"};
 
-/* Returns the function of the operator. Ends the program if there is none, because no call can be passed on then. */
+/* Returns the function of the operator. Ends the program if no library defines the operator, because the call then cannot be passed on. */
 static void *look_up(struct below *below)
 {
     void *function = __atomic_load_n(&below->function, __ATOMIC_RELAXED);
@@ -68,7 +68,7 @@ NEW_OPERATOR(_ZnwmSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, si
 NEW_OPERATOR(_ZnamSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, size_t align, const void *tag), size,
              align, tag)
 
-/* The sized and the nothrow forms call the plain operator below. They differ only in what is noted. */
+/* The sized and the nothrow forms of delete also call the plain operator below. Only the noted kind differs. */
 static void delete_plain(struct below *below, enum rec_kind kind, void *block, size_t size)
 {
     if (block == NULL || rec_is_early(block))

@@ -52,8 +52,8 @@ bool rec_map_put(struct rec_map *map, const struct rec_live *live)
     return true;
 }
 
-/* Fills the gap with a later block whose probe sequence crosses the gap, because the gap would hide this block. Repeats this for the gap
- * that the block leaves. */
+/* Fills the gap with a later block whose probe sequence crosses the gap, because a search for this block would end at the gap. Does this again for
+ * the gap at the old place of the block. */
 static void close_gap(struct rec_map *map, size_t gap)
 {
     for (size_t i = (gap + 1) & map->mask; map->places[i].address != 0; i = (i + 1) & map->mask) {

@@ -29,8 +29,8 @@ static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
 static pthread_key_t key;
 
-/* Returns a text for errno. It cannot use strerror(), which may allocate. glibc has a function that does not allocate from version 2.32 on.
- * With other C libraries, the text is the error's number. */
+/* Returns a text for errno. It cannot use strerror(), which may allocate. Since version 2.32, glibc has a function that does not allocate. With other
+ * C libraries, the text is the number of the error. */
 static const char *name_of_error(char *room, size_t size)
 {
 #ifdef HAKRECORD_NAMES_ERRORS
@@ -93,7 +93,7 @@ static void *map_file(int file, size_t offset, size_t size)
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* Lengthens the file, and maps the new part. It uses fallocate, so that a full disk is an error here and not a SIGBUS at a later write. */
+/* Lengthens the file, and maps the new part. It uses fallocate, because on a full disk this call fails, while a later write would raise SIGBUS. */
 static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
 {
     if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)

@@ -16,10 +16,10 @@ static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 static bool finding;
 
-/* Shows whether the dynamic loader has relocated this library. Before that, the value is the one in the file, not the address. */
+/* Shows whether the dynamic loader has relocated this library. Before, the variable has the value in the file, and not its own address. */
 static void *volatile own_address = (void *)&own_address;
 
-/* Stores the size in the word before the block. It needs no lock, because the process has only one thread so early. */
+/* Stores the size in the word before the block. Takes no lock, because the process has only one thread before `rec_next` is complete. */
 void *rec_early_alloc(size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena;
@@ -65,7 +65,7 @@ bool rec_find_next(void)
     return rec_ready;
 }
 
-/* RTLD_NEXT does not find a C++ library that was loaded for one module only (RTLD_LOCAL), so it is also looked up by its name. */
+/* The C++ library is also looked up by its name, because RTLD_NEXT does not find it if it was loaded for one module only (RTLD_LOCAL). */
 void *rec_find_operator(const char *name)
 {
     void *found = find(name);

@@ -1,5 +1,5 @@
-/* Next: finds the functions of the allocator below by dlsym. It also has the early arena, which serves calls that come before these functions
- * are found. */
+/* Next: finds the functions of the allocator to which the recorder passes the calls on. It also has the early arena, which serves calls before these
+ * functions are found. */
 #ifndef REC_NEXT_H
 #define REC_NEXT_H
 

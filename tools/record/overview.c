@@ -11,19 +11,20 @@ struct touch {
 struct overview {
     struct touch *touches; /* sorted by `born` */
     size_t touch_count, touch_room, next_touch;
-    uint64_t *last_order; /* last place of each thread in the order */
+    uint64_t *last_order; /* for each thread, the place of its last operation in the order */
     uint32_t last_thread;
-    uint64_t *lane_until; /* for each lane, the last place of the last thread that used it */
+    uint64_t *lane_until; /* for each lane, the place of the last operation of its last thread */
     uint32_t lanes;
     struct rec_totals totals;
 };
 
-/* Notes the operation. Its pages belong to the block before the operation, so they are stored under the allocation or realloc at `born`. */
+/* Notes an operation. A free or a realloc tells the touched pages of a block. They are stored under `born`, which is the place of the allocation or
+ * realloc that made the block. */
 static bool note(void *context, const struct rec_op *op)
 {
     struct overview *overview = context;
     if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
-        overview->last_order[overview->last_thread] = op->order; /* starts this one, so it still runs */
+        overview->last_order[overview->last_thread] = op->order; /* still runs, because it starts this thread */
     overview->last_order[op->thread] = op->order;
     overview->last_thread = op->thread;
     if (op->touched == 0)

@@ -1,5 +1,5 @@
-/* Overview: reads the whole recording once before the plan is written, because the plan needs facts from later events: how much of each
- * large block the program touches, and when each thread ends. */
+/* Overview: reads the whole recording once before the plan is written. The plan needs facts from later events, because it says which pages of a large
+ * block are touched, and which threads do not run at the same time. */
 #ifndef REC_OVERVIEW_H
 #define REC_OVERVIEW_H
 
@@ -7,19 +7,18 @@
 
 struct overview;
 
-/* Returns NULL on failure. reader->why has the reason, unless memory is out. */
+/* Reads the recording and returns its overview. Returns NULL on failure, and reader->why then has the reason, unless memory is out. */
 struct overview *overview_open(struct rec_reader *reader);
 void overview_close(struct overview *overview);
 
-/* Gets the touched pages of the block that was allocated or resized at this place of the order. Returns false if the number is unknown. The
+/* Gets the number of touched pages of the block that was allocated or resized at this place of the order. Returns false if the number is unknown. The
  * caller must ask for the places in ascending order. */
 bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages);
-/* Returns a place in the table of progress for a thread that begins at this place of the order. It reuses the place of a thread that has
- * ended, or adds a new one. */
+/* Returns the number of a lane (progress.h) for a thread that begins at this place. It is the lane of a thread that has ended, or a new lane. */
 uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order);
 uint32_t overview_lanes(const struct overview *overview);
 
-/* Computes only the sums of the recording. Returns false on failure, and reader->why has the reason. */
+/* Computes only the sums of the recording. Returns false on failure, and reader->why then has the reason. */
 bool rec_sum_up(struct rec_reader *reader, struct rec_totals *totals);
 
 #endif

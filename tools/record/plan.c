@@ -8,7 +8,7 @@
 #include "overview.h"
 
 struct stream {
-    uint8_t *bytes; /* of the chunk being filled */
+    uint8_t *bytes; /* memory of the current chunk */
     size_t used;
     uint64_t chunk_at; /* its offset in the file */
     uint64_t last_sync, last_order;
@@ -23,7 +23,7 @@ struct plan {
     struct stream *streams;
     struct overview *overview;
     struct plan_head head;
-    uint32_t last_thread; /* of the previous operation; a new thread is started by this one */
+    uint32_t last_thread; /* thread of the previous operation, which starts a new thread */
     bool failed;
 };
 
@@ -95,7 +95,7 @@ static bool put(struct plan *plan, struct stream *stream, const struct fields *o
 
 /* ---- threads ----------------------------------------------------------- */
 
-/* Begins the stream of a thread. The recording does not tell which thread started it, so the thread of the previous operation does. */
+/* Begins the stream of a thread. In the plan, the thread of the previous operation starts it, because the recording does not tell its creator. */
 static bool begin_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     stream->spawned = true;
@@ -114,8 +114,8 @@ static bool begin_thread(struct plan *plan, struct stream *stream, const struct 
            put(plan, starter, &(struct fields){.kind = PLAN_SPAWN, .size = op->thread});
 }
 
-/* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and after PLAN_STEP operations or places. The thread publishes
- * its place there, because other threads wait for it. */
+/* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and after PLAN_STEP operations or places. At a PLAN_SYNC the thread
+ * publishes its place, because other threads may wait for it. */
 static bool sync_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     bool paused = op->order - stream->last_order > PLAN_PAUSE;
@@ -139,7 +139,7 @@ static uint32_t extra_of(const struct rec_op *op)
     return op->align_log;
 }
 
-/* Adds a PLAN_TOUCH for the pages of a large block that the program touched. A realloc adds only the pages behind the old block. */
+/* Adds a PLAN_TOUCH for the pages of a large block that the program touched. A realloc adds only the pages after the end of the old block. */
 static bool put_touch(struct plan *plan, struct stream *stream, const struct rec_op *op, uint32_t pages)
 {
     uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->size / REC_PAGE;
@@ -174,7 +174,7 @@ static bool add(void *context, const struct rec_op *op)
     return put(plan, stream, &fields) && (!later || put_touch(plan, stream, op, pages));
 }
 
-/* Writes the ends of the streams, the table of threads, and last the head, without which the file is not a valid plan. */
+/* Writes the ends of the streams and the table of threads. Writes the head last, because an incomplete file must not be a valid plan. */
 static bool finish(struct plan *plan, const struct rec_totals *totals)
 {
     bool sound = true;

@@ -1,6 +1,6 @@
-/* Plan: a file that is made from a recording and tells the player what to do. It has a stream of operations on slots for each thread. The
- * player reads it in small pieces, so that the player's own memory hardly changes the figures. The player does not check a plan in full,
- * because it is a temporary file of one machine.
+/* Plan: a file that is made from a recording and tells the player what to do. It has a stream of operations on slots for each thread. The player
+ * reads the plan in small pieces, because the player's own memory must hardly change the figures. The player does not check every field of a plan,
+ * because a plan is a temporary file that this program has written.
  *
  *   file       struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
  *   chunk      struct plan_chunk, then `bytes` bytes of operations of one thread; `next` is the offset of the thread's next chunk
@@ -12,8 +12,8 @@
 
 #define PLAN_MAGIC 0x0131204e414c5048ull /* "HPLAN 1", 1 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
-#define PLAN_STEP 64u  /* most operations, or places of the order, between two PLAN_SYNC of a thread */
-#define PLAN_PAUSE 32u /* a thread that paused for more events of other threads than this waits for all of them */
+#define PLAN_STEP 64u  /* largest number of operations, or of places of the order, between two PLAN_SYNC of a thread */
+#define PLAN_PAUSE 32u /* a thread that paused for more than this number of events waits for all earlier events */
 #define PLAN_OP_MOST ((size_t)2 + 4 + 7 + 4 + 2)
 
 /* The kinds of operations that a recording does not have. */
@@ -24,15 +24,15 @@ enum plan_kind {
     PLAN_KINDS
 };
 
-/* The head of an operation. */
+/* The bit fields in the head of an operation. The kind has the lowest bits. */
 enum {
-    PLAN_SLOT_AT = 4,     /* 2 bits, for 1 to 4 bytes */
-    PLAN_SIZE_AT = 6,     /* 3 bits, the number of bytes */
-    PLAN_EXTRA_AT = 9,    /* 2 bits, for 0, 1, 2 or 4 bytes */
-    PLAN_FOREIGN_AT = 11, /* 2 bytes of version follow; the player waits until the slot has this version */
+    PLAN_SLOT_AT = 4,     /* 2 bits; the slot has 1 to 4 bytes */
+    PLAN_SIZE_AT = 6,     /* 3 bits; the number of bytes of the size */
+    PLAN_EXTRA_AT = 9,    /* 2 bits; extra has 0, 1, 2 or 4 bytes */
+    PLAN_FOREIGN_AT = 11, /* a version of 2 bytes follows; the player waits until the slot has this version */
     PLAN_LATER_AT = 12,   /* a PLAN_TOUCH follows, which touches the pages of the block */
     PLAN_STAMPED_AT = 13, /* the block begins with its stamp */
-    PLAN_WEIGHT_AT = 14   /* the operation is for one block, not for `copies` blocks */
+    PLAN_WEIGHT_AT = 14   /* the player repeats the operation for one block, not for `copies` blocks */
 };
 
 struct plan_head {
@@ -45,7 +45,7 @@ struct plan_head {
 
 struct plan_thread {
     uint64_t first_chunk, first_order;
-    uint32_t lane; /* place in the table of progress; threads that do not run at the same time may share it */
+    uint32_t lane; /* number of the lane (progress.h); threads that do not run at the same time may share a lane */
     uint32_t unused;
 };
 
@@ -54,7 +54,7 @@ struct plan_chunk {
     uint32_t bytes, unused;
 };
 
-/* Writes the plan to the file. Returns false on failure, and reader->why has the reason. */
+/* Writes the plan to the file. Returns false on failure, and reader->why then has the reason. */
 bool plan_write(struct rec_reader *reader, int file);
 
 #endif

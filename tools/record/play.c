@@ -20,7 +20,7 @@
 
 enum { WRONG = 1, REFUSED = 2, USAGE = 64 };
 enum { WINDOW = 1024 };
-/* One allocation in IMPLIED_SHARE may lie on a live block. If there are more, many frees were not recorded. */
+/* One allocation in IMPLIED_SHARE may lie on a live block. If more allocations do, many frees were not recorded. */
 enum { IMPLIED_SHARE = 100 };
 
 static int refuse(const char *path, const char *why)

@@ -27,7 +27,7 @@ static struct {
 static struct {
     int plan;
     struct plan_head head;
-    _Atomic uint64_t *slots; /* version << 48 | address of the block, which is 0 if the slot has none */
+    _Atomic uint64_t *slots; /* version << 48 | address of the block, or 0 if the slot has no block */
     bool dry;
     _Atomic uint32_t playing;
     _Atomic bool broken;
@@ -328,7 +328,7 @@ static void *play_thread(void *number)
     while (sound && next_op(&actor, &op))
         sound = play_op(&actor, &op);
     sound = sound && actor.next_chunk == 0;
-    if (!sound) { /* ends the process, because other threads might wait for this one forever */
+    if (!sound) { /* ends the process, because other threads might wait for this thread forever */
         static const char line[] = "hakmem-play: the plan is damaged, or a thread cannot begin\n";
         if (write(STDERR_FILENO, line, sizeof line - 1) >= 0)
             _exit(2);
@@ -354,7 +354,7 @@ static void find_operators(void)
     below.delete_block = below.delete_block != NULL ? below.delete_block : free;
 }
 
-/* Serves as the operator delete with a size or with an alignment if the allocator has none. */
+/* Takes the place of the operator delete with a size or an alignment if the allocator does not define this operator. */
 static void delete_plainly(void *block, size_t ignored)
 {
     (void)ignored;

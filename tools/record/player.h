@@ -13,15 +13,15 @@ struct player_result {
     uint64_t wrong;  /* blocks that overlap, are not aligned or lost their bytes, and operations without a block */
     uint64_t left;   /* live blocks at the end */
     uint64_t faults, cpu_us, wall_us;
-    uint64_t peak_rss_kib, heap_kib; /* heap_kib: without files and what was resident before the first call */
+    uint64_t peak_rss_kib, heap_kib; /* heap_kib excludes files and memory that was resident before the first call */
 };
 
 struct player_options {
     uint64_t window;
-    bool dry; /* calls no allocator and writes no block, which measures the cost of the player itself */
+    bool dry; /* calls no allocator and writes no block, so that the figures are those of the player itself */
 };
 
-/* Plays the plan. Returns false if this is not possible; *why is then the reason. */
+/* Plays the plan. Returns false if the plan cannot be played, and *why is then the reason. */
 bool player_play(int plan, const struct player_options *options, struct player_result *result, const char **why);
 
 #endif

@@ -49,8 +49,7 @@ void progress_wake(void)
     syscall(SYS_futex, &epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The condition is checked once more after this thread has been counted as a sleeper. So a thread that makes the condition true later sees a
- * sleeper, and wakes it. */
+/* Checks the condition again after this thread has been counted as a sleeper. So a thread that makes the condition true later wakes it. */
 void progress_wait(bool (*holds)(const void *context), const void *context)
 {
     for (unsigned i = 0; i < SPINS; i++) {

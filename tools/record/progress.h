@@ -1,7 +1,7 @@
 /* Progress: knows how far each thread of a player has come in the order of the recording, so that no thread runs far ahead of another.
  *
- * Owns       the lanes. A lane holds the place in the order of a thread that plays. It is PROGRESS_IDLE if no thread uses the lane.
- * Invariant  a thread publishes its place before it waits for anything. The thread with the smallest place waits for no other thread, so the
+ * Owns       This file owns the lanes. A lane holds the place in the order that its thread has reached, or PROGRESS_IDLE if no thread uses the lane.
+ * Invariant  A thread publishes its place before it waits for anything. The thread with the smallest place waits for no other thread, so the
  *            threads cannot wait for each other in a circle. */
 #ifndef REC_PROGRESS_H
 #define REC_PROGRESS_H
@@ -22,7 +22,8 @@ bool progress_begin(uint32_t lanes, uint64_t window);
 struct progress_lane *progress_lane(uint32_t lane);
 /* Publishes the place, and wakes all threads that wait. */
 void progress_publish(struct progress_lane *lane, uint64_t place);
-/* Publishes the place, and waits until no other thread is behind by more than the window. If `strictly`, waits until none is behind. */
+/* Publishes the place, and waits until no other thread has a place that is smaller by more than the window. If `strictly`, waits until no other
+ * thread has a smaller place. */
 void progress_reach(struct progress_lane *lane, uint64_t place, bool strictly);
 /* Waits until another thread has made the condition true. */
 void progress_wait(bool (*holds)(const void *context), const void *context);

@@ -7,14 +7,14 @@
 /* A run is a stretch of events of one thread in one chunk. */
 struct rec_run {
     uint32_t thread;
-    uint64_t from; /* the first event has this place or a later one */
-    size_t at;     /* offset of its first event in the file */
+    uint64_t from; /* a place in the order; no event of the run has an earlier place */
+    size_t at;     /* offset of the run's first event in the file */
 };
 
-/* A cursor reads the events of one thread. */
+/* A cursor reads the events of one thread in the thread's order. */
 struct rec_cursor {
     uint32_t index;
-    size_t run, last_run; /* the run that it reads, and the first run of the next thread */
+    size_t run, last_run; /* number of the current run, and of the next thread's first run */
     size_t at;
     struct rec_base base;
     struct rec_event event;
@@ -47,7 +47,7 @@ static unsigned head_at(const struct rec_reader *reader, size_t at)
     return end ? 0 : (unsigned)word_at(reader->bytes + at, 2);
 }
 
-/* Reads the event at *at, and moves *at behind it. Returns false if the bytes are not a valid event. */
+/* Reads the event at *at, and moves *at to the end of the event. Returns false if the bytes are not a valid event. */
 static bool decode(const struct rec_reader *reader, size_t *at, struct rec_base *base, struct rec_event *event)
 {
     unsigned head = head_at(reader, *at);
@@ -191,7 +191,7 @@ static void begin_run(const struct rec_reader *reader, struct rec_cursor *cursor
     cursor->base = (struct rec_base){run->from - 1, 0};
 }
 
-/* Moves the cursor to the thread's next event. Returns 1, 0 if there is none, or -1 if the file is refused. */
+/* Moves the cursor to the thread's next event, and returns 1. Returns 0 if the thread has no more events, or -1 if the file is refused. */
 static int step(struct rec_reader *reader, struct rec_cursor *cursor)
 {
     for (;;) {

@@ -26,7 +26,7 @@ struct rec_reader {
 bool rec_reader_open(struct rec_reader *reader, const void *bytes, size_t size);
 void rec_reader_close(struct rec_reader *reader);
 
-/* Reads the next event, whose thread is a number below `threads`. Returns 1, 0 at the end, or -1 if the file is refused. */
+/* Reads the next event, and returns 1. The event's thread is a number below `threads`. Returns 0 at the end, or -1 if the file is refused. */
 int rec_reader_next(struct rec_reader *reader, struct rec_event *event);
 /* Goes back to the first event. Returns false if the file is refused. */
 bool rec_reader_rewind(struct rec_reader *reader);

@@ -1,11 +1,12 @@
-/* Recorder: libhakmem-record.so is preloaded before any allocator. It notes each call of the malloc family in a file, and passes the call on.
+/* Recorder: libhakmem-record.so is preloaded before any allocator. It notes each call of the malloc family in a file, and passes the call to the
+ * allocator below.
  *
- * Owns       a file for the process, and a chunk of this file for each thread. Chunks are mapped shared, so an event is in the file as
- *            soon as it is noted, and a process that is killed loses nothing.
- * Invariant  each event draws a number from one counter, the order. A free draws its number before the call, and an allocation
+ * Owns       The recorder has a file for the process, and a chunk of this file for each thread. Chunks are mapped shared, so an event is in the file
+ *            as soon as it is noted, and a process that is killed loses nothing.
+ * Invariant  Each event draws a number from one counter, the order. A free draws its number before the call, and an allocation
  *            draws it after the call. So no address is live twice in the order, whatever other threads do.
- * Fork       the page `rec_shared` is zero in a child process, whichever function forked it. So the child begins its own file.
- * Never      calls malloc, keeps a descriptor open, or takes a lock that a signal or a fork could leave locked. */
+ * Fork       The page `rec_shared` is zero in a child process, whichever function forked it. So the child begins its own file.
+ * Never      The recorder never calls malloc, keeps no descriptor open, and takes no lock that a signal or a fork could leave locked. */
 #ifndef REC_RECORDER_H
 #define REC_RECORDER_H
 
@@ -20,7 +21,7 @@
 enum rec_state { REC_UNBORN, REC_STARTING, REC_RUNNING, REC_OFF };
 enum { REC_SPARE_CHUNKS = 16 };
 
-/* The page that is zero in a forked child. A zero state is REC_UNBORN, so the first event of a process starts its recording. */
+/* This page is zero in a forked child. Zero is the state REC_UNBORN, so the first event of a process starts its recording. */
 struct rec_shared {
     uint32_t state; /* enum rec_state */
     uint32_t sample;
@@ -29,27 +30,27 @@ struct rec_shared {
     uint64_t next_chunk;
     uint32_t threads;
     uint64_t order __attribute__((aligned(64)));
-    void *spare[REC_SPARE_CHUNKS] __attribute__((aligned(64))); /* chunks of ended threads that have room left */
+    void *spare[REC_SPARE_CHUNKS] __attribute__((aligned(64))); /* chunks of ended threads that still have room */
 };
 
 struct rec_self {
-    uint8_t *at, *end; /* free part of the chunk; both are equal if the thread has no chunk */
+    uint8_t *at, *end; /* bounds of the unused part of the chunk; they are equal if the thread has no chunk */
     struct rec_base base;
     void *chunk;
     int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, it is the parent */
-    uint32_t number; /* of the thread in this process */
+    uint32_t number; /* number of the thread in this process */
     bool inside;     /* the thread is in the allocator below or in the recorder, whose calls are not recorded */
     bool ended;      /* the destructor of the thread's key has run */
 };
 
 extern struct rec_shared *rec_shared;
 extern _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
-/* A bit is set for each address at which a large block was allocated. Addresses share bits, so a set bit only means "maybe large". */
+/* A bit is set for each address at which a large block was allocated. Several addresses share a bit, so a set bit means that a block may be large. */
 extern uint64_t rec_large_seen[1024];
 
 /* Makes room for an event in a chunk of this process and thread. Returns false if nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
-/* Gives the chunk of a thread that has ended to other threads. It is called after each event of such a thread. */
+/* Gives the chunk of a thread that has ended to other threads. Called after each event of an ended thread, because such events need a chunk again. */
 void rec_release(struct rec_self *self);
 /* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);

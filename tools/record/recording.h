@@ -23,20 +23,20 @@
 #define REC_LARGE_BLOCK ((size_t)128 << 10) /* the touched pages of blocks of this size or more are counted */
 #define REC_ALWAYS_FROM ((size_t)64 << 10)  /* a sample takes all blocks of this size or more */
 #define REC_SAMPLE_MOST 65536u
-#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* a larger size is recorded as this; no allocator can serve it */
+#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* larger sizes, which no allocator serves, are recorded as this */
 #define REC_PROGRAM_BYTES 256
 
 /* The order is part of the format. */
 enum rec_kind {
-    REC_END,    /* is no event, but the end of the chunk */
-    REC_THREAD, /* the next events are of the thread `size`, and their order continues from `address` */
+    REC_END,    /* is not an event, but marks the end of the chunk */
+    REC_THREAD, /* the next events belong to the thread `size`, and their order continues from `address` */
     REC_MALLOC,
     REC_CALLOC,
     REC_ALIGNED, /* memalign and similar functions; extra is the logarithm of the alignment, as in REC_NEW_ALIGNED */
     REC_NEW,
     REC_NEW_ALIGNED,
-    REC_FREE,   /* extra is the number of touched pages + 1 if the block is large, as in the next two and REC_REALLOC */
-    REC_DELETE, /* operator delete without a size */
+    REC_FREE, /* extra is the number of touched pages + 1 if the block is large, also for the next two kinds and REC_REALLOC */
+    REC_DELETE,       /* operator delete without a size */
     REC_DELETE_SIZED, /* operator delete with a size */
     REC_REALLOC,      /* is noted before the call, which resizes the block `address` to `size` bytes */
     REC_MOVED,        /* is noted after a realloc; `address` is the new address, or 0 if realloc returned NULL */
@@ -62,8 +62,8 @@ struct rec_head {
 struct rec_chunk {
     uint32_t magic;
     uint32_t closed; /* is 1 if `sum` is valid */
-    uint64_t sum;    /* checksum of all bytes behind this structure */
-    uint64_t at_ns;  /* when the chunk was begun, by the monotonic clock */
+    uint64_t sum;    /* checksum of all bytes after this structure */
+    uint64_t at_ns;  /* time of the monotonic clock when the chunk was begun */
     uint64_t used;   /* bytes that ended threads have used; readers do not need it */
 };
 
@@ -79,10 +79,10 @@ struct rec_event {
 /* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4,   /* 2 bits, for 0, 1, 4 or 8 bytes; the value is the distance to the thread's last event - 1 */
-    REC_ADDRESS_AT = 6, /* 3 bits, the number of bytes; the value is the zigzag difference to the last address */
-    REC_SIZE_AT = 9,    /* 3 bits, the number of bytes */
-    REC_EXTRA_AT = 12,  /* 2 bits, for 0, 1, 2 or 4 bytes */
+    REC_ORDER_AT = 4, /* 2 bits; the order has 0, 1, 4 or 8 bytes, and is the distance to the thread's last event - 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits; the number of bytes of the address, which is the zigzag difference to the last one */
+    REC_SIZE_AT = 9,    /* 3 bits; the number of bytes of the size */
+    REC_EXTRA_AT = 12,  /* 2 bits; extra has 0, 1, 2 or 4 bytes */
     REC_UNIT_AT = 14,   /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
     REC_WEIGHT_AT = 15  /* weight_one */
 };
@@ -147,7 +147,7 @@ static inline unsigned rec_field_bytes(unsigned head)
     return rec_order_bytes(head) + rec_address_bytes(head) + rec_size_bytes(head) + rec_extra_bytes(head);
 }
 
-/* Returns the checksum of the bytes behind the chunk's structure. */
+/* Returns the checksum of the bytes after the chunk's structure. */
 static inline uint64_t rec_sum(const void *chunk)
 {
     const uint8_t *bytes = (const uint8_t *)chunk + sizeof(struct rec_chunk);

@@ -1,4 +1,4 @@
-/* Touched: counts the pages of a large block that the program touched, which are those that are resident when it frees the block. */
+/* Touched: counts the pages of a large block that the program has touched. These are the pages that are resident when the program frees the block. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -7,8 +7,8 @@
 
 enum { PAGES_AT_ONCE = 2048 };
 
-/* Returns the resident memory in units of REC_PAGE, or UINT32_MAX if the kernel refuses. Counts pages that only an earlier block touched. Does
- * not count anonymous pages that were never touched. */
+/* Returns the resident memory in units of REC_PAGE, or UINT32_MAX if the kernel refuses. Anonymous pages that were never touched do not count. Pages
+ * count even if the program touched them only in an earlier block. */
 static uint32_t resident_pages(uintptr_t from, uintptr_t to, size_t page)
 {
     unsigned char seen[PAGES_AT_ONCE];

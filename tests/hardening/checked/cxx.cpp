@@ -1,4 +1,4 @@
-/* Tests C++ on libhakmem-hardened.so: strings, vectors and streams work, and a copy beyond the end of a vector is refused. */
+/* Tests C++ on libhakmem-hardened.so. Strings, vectors and streams must work, and a copy beyond the end of a vector must end the program. */
 #include <algorithm>
 #include <csignal>
 #include <cstring>

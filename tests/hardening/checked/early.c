@@ -1,5 +1,5 @@
-/* Tests that copies before main are right, even before the library is relocated. It also tests that programs that bind to the memcpy from before
- * glibc 2.14, which copied overlapping ranges like memmove, are served and checked. */
+/* Tests that copies before main are right, even before the library is relocated. Also tests programs that bind to the memcpy before glibc 2.14, which
+ * copied overlapping ranges like memmove. HAKMEM must serve and check them too. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

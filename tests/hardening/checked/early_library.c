@@ -1,4 +1,4 @@
-/* An IFUNC resolver and a constructor that copy. The resolver runs while the loader relocates libraries, before HAKMEM is relocated. */
+/* Defines an IFUNC resolver and a constructor that copy text. The resolver runs while the loader relocates libraries, before it relocates HAKMEM. */
 #include <string.h>
 
 int early_number(void);

@@ -1,7 +1,7 @@
 /* Usage: test_first_call [LIBRARY]
  * The first call of a process starts HAKMEM, and the start decides whether the guard is on. This tests that the block of the first call is guarded
- * like all later blocks: its free is no fault, and a byte written behind it is a fault. It tests each function that allocates, with small and large
- * sizes, in main and before the constructors. The child is this program, called as test_first_call - WHEN FORM SIZE WRONG. It runs on
+ * like all later blocks. So its free is no fault, and a byte written after its end is a fault. It tests each function that allocates, with small and
+ * large sizes, in main and before the constructors. The child is this program, called as test_first_call - WHEN FORM SIZE WRONG. It runs on
  * libhakmem-hardened.so (LIBRARY), or with HAKMEM_HARDENED=1 on the archive that it is linked with. */
 #include "support/again.h"
 #include "support/check.h"

@@ -1,4 +1,4 @@
-/* functions: calls each of the copying functions in one form: "write (or read) this many bytes here". */
+/* functions: calls the different copying functions by one interface, which writes (or reads) a number of bytes at an address. */
 #ifndef TEST_CHECKED_FUNCTIONS_H
 #define TEST_CHECKED_FUNCTIONS_H
 
@@ -22,13 +22,13 @@ struct function {
 extern const struct function functions[];
 extern const size_t function_count;
 
-/* `source` has bytes that are not zero, for copies of up to SOURCE bytes. `target` receives the bytes that are read. */
+/* `source` contains no zero bytes, and serves copies of up to SOURCE bytes. `target` receives the bytes that a function reads. */
 extern char source[SOURCE + 1], target[SOURCE + 1];
 
 /* Calls one function, which writes n bytes to `to`. If it copies a text, `source` is cut to a text of this length until the next call. */
 void act(const struct function *function, char *to, size_t n);
 
-/* The functions that a compiler calls with _FORTIFY_SOURCE. The last argument is the size of the object as the compiler knows it. */
+/* A compiler calls these functions with _FORTIFY_SOURCE. The last argument is the size of the object that the compiler knows. */
 void *__memcpy_chk(void *to, const void *from, size_t n, size_t most);
 void *__memmove_chk(void *to, const void *from, size_t n, size_t most);
 void *__mempcpy_chk(void *to, const void *from, size_t n, size_t most);

@@ -1,4 +1,4 @@
-/* Makes mistakes with each function, in blocks of 8 bytes to 2 MiB: it writes and reads beyond the end, before the start, and in free memory. A child
+/* Makes mistakes with each function, in blocks of 8 bytes to 2 MiB. It writes and reads beyond the end, below the start, and in free memory. A child
  * makes each mistake. The program writes "case NAME", the child's line, and "end SIGNAL EXPECTED" to stderr, and check_mistakes.py compares them. */
 #include <malloc.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void overflow(const struct function *function, char *block, size_t distan
     try_beyond(&tail, "overflow from the last byte", "write", tail.n, block);
 }
 
-/* If two blocks are adjacent, the address before the second block lies in the first block. */
+/* Writes from an address below the start of a block. If two blocks are adjacent, this address lies in the first block. */
 static void underflow(const struct function *function, char *block, size_t distance)
 {
     struct mistake mistake = {function, block - distance, distance + 1, 0};
@@ -119,7 +119,7 @@ static void blocks_of(size_t size)
         free(blocks[i]);
 }
 
-/* The program maps a page right before a large block, so that the range begins at an address without a block. */
+/* Maps a page that ends at the start of a large block, so that the written range begins at an address without a block. */
 static void before_large_block(void)
 {
     for (int i = 0; i < 16; i++) {
@@ -137,7 +137,7 @@ static void before_large_block(void)
     dprintf(STDERR_FILENO, "no room before a large block\n");
 }
 
-/* The blocks become free in their slab, because the trim flushes the thread's bin and depot. */
+/* Frees blocks and trims, because the trim flushes the thread's bin and depot, so that the blocks become free in their slab. */
 static void free_block(void)
 {
     for (int i = 0; i < BLOCKS; i++)

@@ -1,6 +1,6 @@
-/* Tests that correct uses are never refused, and that the functions do the same as those of the C library: every function up to the last byte of
- * blocks of many sizes, zero bytes at any address, overlapping ranges, blocks that are resized in place, neighbors that other threads free, signal
- * handlers, and fork. */
+/* Tests that HAKMEM never refuses a correct use, and that the functions have the same results as those of the C library. The test uses every function
+ * up to the last byte of blocks of many sizes, zero bytes at any address, overlapping ranges, blocks that are resized in place, neighbors that other
+ * threads free, signal handlers, and fork. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -215,7 +215,7 @@ static void resized(void)
 
 static void *_Atomic exchange[HELD];
 
-/* Allocates blocks of all kinds, fills them completely, passes them to other threads and frees them, while other threads do the same. */
+/* Allocates blocks of random sizes, fills them completely, passes them to other threads and frees them, while other threads do the same. */
 static void *work(void *seed)
 {
     struct rng rng = rng_seeded((uint64_t)(uintptr_t)seed);
@@ -264,7 +264,7 @@ static void interrupt(int number)
         set_timer();
 }
 
-/* The handler looks at large blocks while the thread that it interrupts may hold the lock for large blocks. */
+/* The handler of the timer looks up large blocks while the interrupted thread may hold the lock of the large blocks. */
 static void *allocate(void *alarms)
 {
     pthread_sigmask(SIG_UNBLOCK, alarms, NULL);
@@ -321,7 +321,7 @@ int main(void)
 {
     for (size_t i = 0; i < SOURCE; i++)
         source[i] = (char)(1 + i % 100);
-    joined_block(); /* must be first, because free slabs would serve in its place later */
+    joined_block(); /* must be the first test, because later free slabs would serve the block */
     sizes();
     no_bytes();
     overlapping();

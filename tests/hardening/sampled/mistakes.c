@@ -1,6 +1,6 @@
 /* Usage: test_sampled_mistakes HOW
  * Makes one mistake with a sampled block of SIZE bytes, or faults in another way. Prints "bad ADDRESS", the address of the mistake. The stacks of the
- * report must show the names of the functions here. */
+ * report must show the names of this file's functions. */
 #include "support/core_page.h"
 
 #include <malloc.h>
@@ -26,7 +26,7 @@ enum { SIZE = 100, OWN_STATUS = 42, RACERS = 8, CROWD = 300, ROUNDS = 400, RECOV
 
 static char *volatile block;
 
-/* Returns whether the block is sampled. The usable size of a sampled block is the requested size. */
+/* Returns whether the block is sampled. Only a sampled block has a usable size equal to the requested size. */
 static int is_sampled(void *p) { return malloc_usable_size(p) == SIZE; }
 
 KEPT static char *make_block(void)
@@ -173,7 +173,6 @@ static void race(void)
     pthread_join(threads[0], NULL);
 }
 
-/* The handler of the program. */
 static void own_handler(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -188,7 +187,7 @@ static void handle(int flags)
     sigaction(SIGSEGV, &action, NULL);
 }
 
-/* Does the same as the Java machine: the program passes faults that it does not know to the handler that it found. */
+/* Like the Java machine, the program passes unknown faults to the handler that was installed before its own handler. */
 static struct sigaction found;
 static void chain(int number, siginfo_t *info, void *context)
 {
@@ -259,7 +258,7 @@ static void count_reset(int number)
 
 static void elsewhere(void) { touch((char *)(uintptr_t)64); }
 
-/* The program sends SIGSEGV to itself. Nothing is wrong with a block. */
+/* Sends SIGSEGV to the program itself. The report must not blame a block, because no block is used wrongly. */
 static void sent(void)
 {
     kill(getpid(), SIGSEGV);
@@ -279,7 +278,7 @@ static void in_child(void)
         after();
     int status = 0;
     waitpid(child, &status, 0);
-    block[0] = 1; /* the block of the parent is still valid */
+    block[0] = 1; /* the parent's block is still valid in the child */
     free(block);
     _exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV ? 0 : 1);
 }
@@ -351,7 +350,7 @@ static void stderr_elsewhere(void)
 struct way {
     const char *name;
     void (*end)(void);
-    int handler; /* whether the handler is installed before or after the first sample */
+    int handler; /* says if the handler is installed before or after the first sample */
 };
 enum { NO_HANDLER, OWN_BEFORE, OWN_BEHIND, CHAINS, RECOVERS, RESETS, IGNORES, LOCKS };
 

@@ -1,5 +1,5 @@
-/* Tests pointers whose top byte has a tag, as programs on aarch64 may make them (top byte ignore, memory tagging). Each function that takes a block
- * must accept them. Exits with 77 on other processors. */
+/* Tests pointers with a tag in the top byte, which programs on aarch64 may make (top byte ignore, memory tagging). Each function that takes a block
+ * must accept these pointers. Exits with 77 on other processors. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Tests the window of the heap, which depends on the size of the address space. The emulator makes the address space as small as on systems with
- * addresses of 39 bits. */
+/* Tests the window of the heap, which depends on the size of the address space. The emulator of the test provides a
+ * small address space, as systems with addresses of 39 bits have it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Usage: crowd THREADS ROUNDS
- * Threads allocate, keep and free blocks, and pass blocks to each other. A malloc with only one lock is slow at this. Prints the number of blocks. */
+ * Threads allocate, keep and free blocks, and pass blocks to each other. A malloc with only one lock would be slow. Prints the number of blocks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

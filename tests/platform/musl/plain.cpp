@@ -1,6 +1,6 @@
 // Usage: plain
-// A C++ program that does not use HAKMEM's header: threads pass containers and strings to each other, exceptions leave them, and a memory resource of
-// the standard library is used. Exits with 1 if a sum is wrong.
+// A C++ program that does not use HAKMEM's header. Its threads pass containers and strings to each other, throw exceptions, and use a memory resource
+// of the standard library. Exits with 1 if a sum is wrong.
 #include <condition_variable>
 #include <cstdio>
 #include <deque>

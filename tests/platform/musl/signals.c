@@ -1,6 +1,6 @@
-/* Usage: signals  (static, with HAKMEM's sources; for each processor)
- * Tests that sigaction() returns and does what the kernel does: the mask, the flags and the handler come back as they were given, a handler returns,
- * the mask blocks signals while the handler runs, and nothing is written beyond the caller's structures. */
+/* Usage: signals  (linked statically with HAKMEM's sources, for each processor)
+ * Tests that HAKMEM's sigaction() works like the kernel's. It returns the mask, the flags and the handler that were set. A handler returns. The mask
+ * blocks signals while the handler runs. Nothing is written beyond the end of the caller's structures. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* Simulates a system with larger pages on a system with pages of 4 KiB. The core's system calls come here (HakmemPages.cmake). For the core, the
- * system has pages of COARSE_PAGE bytes. The program ends if a larger page would not do what the core asked for:
+/* Simulates a system with larger pages on a system with pages of 4 KiB. HakmemPages.cmake makes the core call these functions, not system calls,
+ * and the core sees pages of COARSE_PAGE bytes. The program ends if the core makes one of these calls, which larger pages do not allow:
  *
  *   mmap, munmap, mremap, madvise, mprotect or mincore with an address or a length that is not a multiple of COARSE_PAGE
  *
- * A real kernel rounds many of these lengths up, so a purge would remove the memory behind the range. Calls of the program itself are not checked,
- * because only the core's memory is watched, by a bit for each page. Any thread may call these functions. */
+ * A real kernel rounds many of these lengths up, so a purge would remove memory after the end of the range. The functions check only memory of the
+ * core, which has a bit for each page, and not calls of the program itself. Any thread may call these functions. */
 #undef mmap
 #undef munmap
 #undef mremap
@@ -81,7 +81,7 @@ static void expect_whole(const char *call, const void *p, size_t size)
     abort();
 }
 
-/* A file is mapped over the part that stays, because its first page must lie at the start of that part. */
+/* A file is mapped in a second step at the aligned address, because its first page must lie at that address. */
 static void *map_anywhere(size_t size, int protection, int flags, int fd, off_t offset)
 {
     char *p = mmap(NULL, size + COARSE_PAGE, protection, fd < 0 ? flags : MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -190,7 +190,8 @@ static const char *call_of(long number)
     }
 }
 
-/* Files whose numbers depend on the size of a page: each becomes number * times / by. A huge page is what one page of page tables maps. */
+/* The numbers in these files depend on the size of a page, so each number becomes number * times / by. A huge page is as large as the memory that one
+ * page of page tables maps. */
 static const struct numbers {
     const char *path;
     size_t times, by;
@@ -200,7 +201,7 @@ static const struct numbers {
 };
 enum { FILES = sizeof files / sizeof files[0], LONGEST_NUMBER = 24 };
 
-/* Rewrites the text that was read into a buffer of `room` bytes, and returns its new length. No memcpy, because a test looks for calls of it. */
+/* Rewrites the numbers in the text, which is in a buffer of `room` bytes. Returns the new length. memcpy is not used, because a test looks for it. */
 static long rewrite(const struct numbers *file, char *text, long length, long room)
 {
     char numbers[1024], *at = text;
@@ -254,7 +255,7 @@ long coarse_syscall(long number, ...)
     return result;
 }
 
-/* Returns whether COARSE_SAYS_FINE is set, in a library that has the negative control. It reads /proc, because the C library's copy of the
+/* Returns whether COARSE_SAYS_FINE is set, if the library is built with this negative control. Reads /proc, because the C library's copy of the
  * environment may not exist yet. */
 static bool says_fine(void)
 {

@@ -3,8 +3,8 @@
  *   churn    "go N": each thread makes N rounds. In each round it keeps a block of 1000 bytes, allocates and frees nine blocks of 200 bytes, and
  *            sometimes one of 60000 bytes. Prints "kept BYTES churned BYTES large BYTES", the sums since the start
  *   hits     "go N": allocates N blocks and frees each at once, so that each call after the first is a hit
- *   longest  the same as churn; also prints the longest time that a thread spent in a call of malloc or free, in ns of its CPU time
- *   handler  the same as churn, with a handler of SIGTERM that exits with 3
+ *   longest  works as churn, and also prints the longest time that a thread spent in a call of malloc or free, in ns of its CPU time
+ *   handler  works as churn, and has a handler of SIGTERM that exits with 3
  *   grow     "go N": holds N MiB in blocks of 1000 bytes, in place of the blocks that it held before
  * "fork" creates a child that executes the lines that follow. The parent waits for the end of the child. */
 #include <pthread.h>

@@ -42,7 +42,7 @@ static void wait_for_signal(void)
 {
     char byte;
     (void)write(STDOUT_FILENO, "ready\n", 6);
-    (void)read(STDIN_FILENO, &byte, 1); /* waits for the end of standard input, which the signal does not cause */
+    (void)read(STDIN_FILENO, &byte, 1); /* returns at the end of standard input, which comes after the signal */
     (void)write(STDOUT_FILENO, "went on\n", 8);
 }
 
@@ -51,7 +51,7 @@ static void twice(void)
     free(last);
     free(last);
     for (int i = 0; i < 1000; i++)
-        free(malloc(SIZE)); /* an overflow of the bin finds the mistake */
+        free(malloc(SIZE)); /* fills the bin, because HAKMEM finds the mistake when a full bin overflows */
     malloc_trim(0);
 }
 

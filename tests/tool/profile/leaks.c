@@ -2,7 +2,7 @@
  * Allocates in functions whose names the profile must contain, and ends. Prints the live bytes as "live FUNCTION BYTES", and all allocated bytes as
  * "allocated FUNCTION BYTES". If FILE is given, hak_heap_profile() writes a profile to it. The modes are:
  *   plain    two functions leak, and one frees everything; errno must be kept
- *   kinds    calloc, realloc that moves, that grows in place and that shrinks, and aligned memory
+ *   kinds    uses calloc, aligned memory, and realloc that moves a block, grows it in place, or shrinks it
  *   threads  each thread leaks, another thread frees half of it, and the threads end
  *   fork     the child leaks too; both processes write their profile at exit
  *   many     enough small blocks to fill the tables of the profile */

@@ -110,7 +110,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Tests the stack depth of several runs. One or two runs may do other work too, depending on the time: they may purge or map memory. */
+/* Tests the stack depth of several runs. One or two runs may be deeper, because they may also purge or map memory. */
 static void test_depths(size_t deepest)
 {
     pthread_t thread;
@@ -283,11 +283,11 @@ int main(int argc, char **argv)
     sem_init(&released, 0, 0);
     painted = mmap(NULL, PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned long long added = modules_added();
-    if (argc > 2) { /* the first sample must be on a small stack */
+    if (argc > 2) { /* runs this test first, because the first sample must be on a small stack */
         test_coroutines(deepest);
         return check_report("small samples");
     }
-    test_loader_locked(); /* the first sample must be taken while the loader's lock is held */
+    test_loader_locked(); /* runs first, because the first sample must come while the loader's lock is held */
     test_depths(deepest);
     test_coroutines(deepest);
     test_handler(deepest);

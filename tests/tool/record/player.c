@@ -1,5 +1,5 @@
-/* Tests the player. Recordings of invented threads, which free each other's blocks, are planned and played. Every block must keep its bytes, and all
- * blocks must be freed. The sanitizers check the player. */
+/* Tests the player. It makes recordings of invented threads that free each other's blocks, and plays their plans. Every block must keep its bytes,
+ * and all blocks must be freed. The sanitizers check the player. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

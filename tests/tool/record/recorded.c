@@ -179,7 +179,7 @@ static void *work(void *seed)
     return NULL;
 }
 
-/* The thread that allocates a block also frees it. */
+/* Starts threads. Each thread frees its own blocks. */
 static void threads(void)
 {
     pthread_t thread[THREADS];

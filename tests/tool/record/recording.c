@@ -1,5 +1,5 @@
-/* Tests the format of recordings: events that are encoded are read back in the order of all threads, and damaged recordings are refused. Also tests
- * that the sums of the book equal those of a simple model, and that the overview gives the right lanes and touched pages. */
+/* Tests the format of recordings. Encoded events must be read back in the order of all threads, and damaged recordings must be refused. Also tests
+ * that the sums of the book are those of a simple model, and that the overview gives the right lanes and touched pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,7 +154,7 @@ static void enter(struct rec_book *book, unsigned kind, uint32_t thread, uint64_
     assert_true(rec_book_enter(book, &event, check_op, NULL));
 }
 
-/* Makes a random event in the book and in the model. An address is a number of the model. A block moves to a number that is free. */
+/* Makes a random event in the book and in the model. An address is the number of a slot of the model. A block moves to a slot without a block. */
 static void play_model(struct rec_book *book, struct rng *rng)
 {
     uint64_t i = rng_below(rng, LIVE), to = rng_below(rng, LIVE), size = 1 + rng_below(rng, 5000);
@@ -217,7 +217,7 @@ static void what_does_not_fit_is_counted(void **state)
     enter(book, REC_MOVED, 0, 64, 0); /* the block is older than the recording */
     assert_int_equal(totals->live_bytes, 25);
     enter(book, REC_REALLOC, 0, 16, 0);
-    enter(book, REC_MOVED, 0, 0, 0);    /* realloc(p, 0) has freed it */
+    enter(book, REC_MOVED, 0, 0, 0);    /* realloc(p, 0) has freed the block */
     enter(book, REC_MALLOC, 0, 0, 100); /* an event without an address */
     assert_int_equal(totals->live_bytes, 5);
     rec_book_close(book);
@@ -268,7 +268,7 @@ static void lanes_and_touched_pages(void **state)
     assert_false(overview_touched(overview, 1, &pages));
     assert_int_equal(overview_lane(overview, 0, 0), 0);
     assert_int_equal(overview_lane(overview, 1, 1), 1);
-    assert_int_equal(overview_lane(overview, 2, 4), 1); /* the second thread has ended, and the first starts this one */
+    assert_int_equal(overview_lane(overview, 2, 4), 1); /* the lane of the second thread, which has ended */
     assert_int_equal(overview_lanes(overview), 2);
     overview_close(overview);
     rec_reader_close(&reader);

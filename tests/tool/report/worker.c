@@ -1,14 +1,14 @@
 /* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | outside | handler | child | children COUNT | vforks | interrupted
- * The program that the tests of the report run with HAKMEM preloaded. The modes are:
+ * The tests of the report run this program with HAKMEM preloaded. The modes are:
  *   numbers  writes all figures about the heap, without a call of malloc between them
  *   churn    threads allocate and free until stdin ends
  *   idle     calls malloc once, and then nothing until stdin ends
  *   outside  maps memory around the heap, so that the heap grows elsewhere
- *   handler  does the same as idle, but handles SIGUSR1 itself and prints "handled"
- *   child    does the same in a fork child, whose number it prints
+ *   handler  works as idle, but handles SIGUSR1 itself and prints "handled"
+ *   child    works as idle, but in a fork child, and prints the child's process id
  *   children     starts children that allocate and end by _exit, as those of Python's multiprocessing do
  *   vforks       starts a vfork child that ends by _exit
- *   interrupted  a signal handler ends the process by _exit, at any moment of a thread that allocates; prints nothing */
+ *   interrupted  a signal handler ends the process by _exit while another thread may be in a call of malloc; prints nothing */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -189,7 +189,7 @@ static int child(void)
     pid_t pid = fork();
     if (pid == 0) {
         char number[32];
-        free(malloc(5000)); /* a class that was not used before makes a slow call */
+        free(malloc(5000)); /* the first call for a size class is always a miss */
         snprintf(number, sizeof number, "%d", (int)getpid());
         say(number);
         wait_for_end_of_input();

@@ -1,4 +1,4 @@
-/* Exits with 0 if malloc is HAKMEM's: hak_ functions and malloc serve the same block, and the version is that of the package. */
+/* Exits with 0 if hak_ functions accept a block of malloc, and hak_version() is equal to the argument, which is the version of the package. */
 #include <hakmem.h>
 #include <stdio.h>
 #include <stdlib.h>
