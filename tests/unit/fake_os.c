@@ -10,8 +10,8 @@ struct fake_os fake_os;
 
 static struct hk_os real;
 static char *no_environment[] = {NULL};
-/* With this variable, HAKMEM starts when the process begins, and this start fails. Without it, the process that runs all tests would get HAKMEM's
- * fork handlers. */
+/* With HAKMEM_LIBRARY in the environment, HAKMEM's start runs when the process begins, and this start fails. Otherwise the process that runs all
+ * tests would get HAKMEM's fork handlers. */
 static char *begins_at_once[] = {"HAKMEM_LIBRARY=", NULL};
 
 static bool refused(enum fake_call call)
@@ -37,7 +37,7 @@ static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && re
 static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_UNSEAL) && real.unseal(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
 
-/* Aborts if a lock is held over two system calls of these kinds. */
+/* Aborts if the thread still holds a lock that it held during an earlier purge or change of protection. */
 static void expect_a_hold_of_its_own(void)
 {
     uint32_t still_held = hk_locks_still_held();
@@ -142,7 +142,7 @@ static size_t fake_read_file(const char *path, char *bytes, size_t size)
         return read_fake_file(path, bytes, size);
     bool of_huge_pages = strncmp(path, "/sys/kernel/mm/", strlen("/sys/kernel/mm/")) == 0;
     if (of_huge_pages) {
-        bytes[0] = 0; /* The text is empty, because tests must not depend on the machine's mode of huge pages. */
+        bytes[0] = 0; /* The file reads as empty because tests must not depend on the machine's mode of huge pages. */
         return 0;
     }
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)
