@@ -1,4 +1,4 @@
-/* Tests that misses lead to a tick of the learner every 150 ms, that decisions take effect and are logged, and that the limit holds. */
+/* Tests that misses make the learner tick every 150 ms, that its decisions take effect and are logged, and that the heap keeps its ceiling. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { BLOCKS = 4096 };
 
-/* Makes enough misses for a tick. */
+/* Makes enough slow calls for a tick of the learner. */
 static void make_slow_calls(void)
 {
     static void *blocks[BLOCKS];
@@ -79,7 +79,7 @@ UNIT_TEST(a_tick_each_150_ms)
     assert_int_equal(lines_in(fake_os.captured, "tick "), 7);
 }
 
-/* Returns the last number of the trace's first line. It says which rules are on (enum hk_rule). */
+/* Returns the last number of the trace's first line, which says which rules are on (enum hk_rule). */
 static unsigned long rules_in(const char *trace)
 {
     return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10);

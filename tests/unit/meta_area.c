@@ -43,7 +43,7 @@ static void *take(unsigned lines)
     return take_soiling(lines, &soiled);
 }
 
-/* A request gets as many lines as are free, between its minimum and its maximum. */
+/* A request gets as many lines as are free in a row, from its minimum up to its maximum. */
 UNIT_TEST(least_and_most)
 {
     start();
@@ -95,7 +95,7 @@ UNIT_TEST(random_load)
     assert_true(refused > 0);
 }
 
-/* All lines can be allocated, one by one and as one block, but no more. */
+/* All lines of an area can be allocated, one by one or as one block. */
 UNIT_TEST(all_of_it)
 {
     start();

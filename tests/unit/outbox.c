@@ -33,7 +33,7 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     return slab;
 }
 
-/* Puts a block into the outbox, as free does. Returns true if the fast path did it. */
+/* Puts a block into the outbox, as free does. Returns true if the fast path accepted the block. */
 static bool put(void *block)
 {
     struct hk_outbox_entry *entry = hk_outbox_entry_of(&outbox, block);
@@ -75,7 +75,8 @@ UNIT_TEST(neighbours_wait)
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 130);
 }
 
-/* All blocks arrive, in whatever order they are freed. The owner is told only when the outbox changes to another slab. */
+/* All blocks reach their slab, in whatever order they are freed. The slab is pushed to the owner's inbox only when the outbox changes to another
+ * slab. */
 UNIT_TEST(all_arrive)
 {
     struct hk_slab *slab = start(CLASS, 1000);
@@ -110,7 +111,8 @@ UNIT_TEST(bounded)
     assert_int_equal(hk_remote_blocks(medium[0]), 1);
 }
 
-/* There are more owners than entries, and each owner has one block freed in turn. The table does not grow, and each owner is told once. */
+/* The outbox gets one block of each owner in turn, and there are more owners than entries. The table does not grow, and one slab is pushed to
+ * each owner's inbox. */
 UNIT_TEST(many_owners)
 {
     enum { MANY = 200 };
@@ -148,7 +150,7 @@ UNIT_TEST(grows_and_goes)
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
     outbox.evicted = HK_OUTBOX_LEAST;
-    hk_outbox_tune(&outbox, HK_KIB); /* The heap is too small for a larger table. */
+    hk_outbox_tune(&outbox, HK_KIB); /* A heap of 1 KiB is too small for a larger table. */
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
         size_t size = outbox.size;
@@ -156,10 +158,10 @@ UNIT_TEST(grows_and_goes)
         outbox.evicted = size;
         hk_outbox_tune(&outbox, 64 * HK_MIB);
         assert_true(outbox.size > size);
-        assert_int_equal(waiting(), 0); /* All blocks were sent before the table changed. */
+        assert_int_equal(waiting(), 0); /* Before the table changed, all blocks were sent. */
     }
     assert_int_equal(outbox.size, HK_OUTBOX_MOST);
-    hk_outbox_drop_idle(&outbox); /* The table was used since the previous call. */
+    hk_outbox_drop_idle(&outbox); /* The table stays because it was used since the previous call. */
     assert_non_null(outbox.table);
     hk_outbox_drop_idle(&outbox);
     assert_null(outbox.table);
@@ -224,8 +226,8 @@ UNIT_TEST(forget)
     assert_int_equal(hk_load(slab->xremote[15]), 0);
 }
 
-/* A fork child counts the free blocks of each slab from its bits. Blocks that this thread has marked but not counted must not be counted twice.
- * The slab would otherwise keep a count above 0, and would never be released. */
+/* A fork child counts the free blocks of each slab from its bits. Blocks that the forking thread has marked but not counted must not be counted
+ * twice, because the slab would then never be released. */
 UNIT_TEST(counted_by_the_child)
 {
     struct hk_slab *slab = start(CLASS, 200);
@@ -265,7 +267,7 @@ UNIT_TEST(what_is_no_block)
 {
     struct hk_slab *slab = start(CLASS, 100);
     unit_dies(put_it, (char *)blocks[5] + 16, "free(), found at a flush: pointer inside a block: address 0x");
-    put(blocks[5]); /* The next block is its neighbor, so it takes the fast path. */
+    put(blocks[5]); /* After blocks[5], the fast path takes its neighbor. */
     unit_dies(put_it, (char *)blocks[6] + 16, "free(), found at a flush: pointer inside a block: address 0x");
     unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
@@ -283,7 +285,7 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* A large block now lies where the slab was. No inbox may be used, and nothing may be written there. */
+/* If a large block lies at the address of a released slab, the outbox must not use an inbox or write to the block. */
 UNIT_TEST(a_large_block_in_its_place)
 {
     start(CLASS, 0);
@@ -294,7 +296,7 @@ UNIT_TEST(a_large_block_in_its_place)
     unit_dies(deliver, large, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* All outboxes share one budget. Each outbox with a table gets its share. An outbox without a table gets none. */
+/* All outboxes share one budget of waiting bytes. Each outbox with a table gets a share. An outbox without a table gets no share. */
 UNIT_TEST(shares)
 {
     start(CLASS, 64);

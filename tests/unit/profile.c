@@ -140,7 +140,7 @@ UNIT_TEST(names_that_are_none)
     hk_profile_apply(name, sizeof name);
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
     fake_os_capture();
-    hk_profile_apply("through", strlen("through")); /* A part of a name is not accepted either. */
+    hk_profile_apply("through", strlen("through")); /* The beginning of a profile's name is not accepted. */
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
 }
 

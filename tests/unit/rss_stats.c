@@ -56,7 +56,7 @@ static void look(struct hk_rss_stats *rss_stats)
     assert_rows_sum_up(rss_stats);
 }
 
-static bool elsewhere; /* No address can be chosen, so the heap lies among the program's own mappings. */
+static bool elsewhere; /* true: the system refuses chosen addresses, so the heap lies among the program's mappings */
 
 static void start(void)
 {
@@ -81,7 +81,7 @@ UNIT_TEST(large)
     assert_int_equal(more(HK_PART_large_cached), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_live), 0);
     assert_ptr_equal(hak_malloc(3 * HK_MIB), block);
-    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* An earlier use of the block may leave these pages resident. */
+    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* These five pages of slack count as cached. */
     assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_cached), 5 * HK_PAGE);
 }
@@ -164,7 +164,7 @@ UNIT_TEST(idle_on_a_huge_page)
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 0);
     uint32_t free = chunk->free;
     hk_store(chunk->xhuge, true);
-    /* Another slice of the chunk is in use. */
+    /* One slice of the chunk is marked as used because a free chunk would not count as split. */
     chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES));
     hk_rss_stats_take(&now, &heap_stats);
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 5 * HK_PAGE);
