@@ -272,7 +272,7 @@ UNIT_TEST(budget)
         hk_large_free(blocks[i]);
     assert_int_equal(totals().cached, 8 * MB);
     assert_int_equal(fake_os_calls(FAKE_UNMAP), before + 2);
-    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* To keep the budget, the oldest blocks were unmapped. */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* The two oldest blocks were unmapped. */
     assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[1]), 0);
     assert_ptr_equal(get(4 * MB, true), blocks[3]);
     char *huge = get(11 * MB, false);

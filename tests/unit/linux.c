@@ -64,7 +64,7 @@ UNIT_TEST(purged_pages_are_zero_locked_ones_too)
     if (mlock(p + hk_system_page(), hk_system_page()) != 0)
         return; /* The system does not let this process lock memory. */
     if (madvise(p + hk_system_page(), hk_system_page(), 24 /* MADV_DONTNEED_LOCKED */) != 0) {
-        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* Linux before 5.18 refuses to purge a locked page. */
+        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* older than Linux 5.18 */
         return;
     }
     memset(p + hk_system_page(), 7, hk_system_page());

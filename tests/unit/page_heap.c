@@ -84,7 +84,7 @@ UNIT_TEST(hollow_slices)
     assert_int_equal(hk_page_heap_dirty(), dirty - HK_SLICE);
     assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
     assert_int_equal(hk_page_heap_dirty(), dirty);
-    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* The argument says that all pages were purged, so the slices count as clean. */
+    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as clean. */
     assert_int_equal(totals().free_dirty, 0);
     assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
@@ -626,7 +626,7 @@ UNIT_TEST(dirty_within_the_limit)
     for (unsigned i = 0; i < HK_CHUNK_SLICES / 4; i++)
         assert_int_equal(get(4) / HK_CHUNK, loose / HK_CHUNK);
     assert_int_equal(get(1), dirty);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* The request is refused because only clean slices remain. */
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* The limit allows no clean slices. */
 }
 
 /* A hole is filled in parts, and each part only once. */

@@ -63,9 +63,9 @@ UNIT_TEST(waits)
         waits[left[i] - i]++;
     }
     assert_int_equal(held, HELD);
-    assert_true(soon > BLOCKS / 2); /* More than half of the blocks leave soon because a random slot is chosen again after 16 other blocks on average. */
+    assert_true(soon > BLOCKS / 2); /* On average, a slot is chosen again after 16 other blocks. */
     for (unsigned wait = 0; wait < BLOCKS; wait++)
-        assert_true(waits[wait] < BLOCKS / 8); /* No length of a wait is so frequent that an attacker could rely on it. */
+        assert_true(waits[wait] < BLOCKS / 8); /* No wait is so frequent that an attacker could rely on it. */
     forget_numbers(cache);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* libFuzzer uses counters in this section like its own. */
+/* libFuzzer reads the counters in this section in addition to its own. */
 static uint8_t counters[COVERAGE_PLACES] __attribute__((section("__libfuzzer_extra_counters"), aligned(4096)));
 static uint8_t seen[COVERAGE_PLACES]; /* one bit for each order of magnitude of a count */
 

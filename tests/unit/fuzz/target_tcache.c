@@ -116,7 +116,7 @@ void fuzz_bins(struct fuzz_input *in)
     }
 }
 
-/* Magazines are taken as a whole, the newest first. Their bytes stay within the limit. */
+/* Models the depot. Magazines are taken as a whole, the newest first. Their bytes stay within the limit. */
 static struct magazine_model {
     void *blocks[HK_MAGAZINE_BLOCKS];
     size_t count;
