@@ -17,7 +17,7 @@
 
 enum { THREADS = 2, SHARED = 100, CHILD_BLOCKS = 200, CHILD_SECONDS = 30, BAD_CHILD = 3 };
 
-/* The parent's threads allocate these blocks. Every child frees them in its own copy of the memory. */
+/* The parent allocates these blocks. Every child frees them in its own copy of the memory. */
 static void *shared[SHARED];
 static size_t shared_size[SHARED];
 static atomic_bool x_stop;

@@ -2,7 +2,7 @@
  * Tests programs that have one thread again, because their other threads have ended and were joined. The system allows some calls only to a
  * process of one thread. So no thread of HAKMEM's may remain, however much memory the threads freed.
  *   unshare  creates a user namespace of its own
- *   setns    enters the mount namespace that it is in
+ *   setns    enters the process's own mount namespace again
  *   fork     creates a user namespace in a child
  *   daemon   creates a user namespace after daemon() */
 #include "support/check.h"
