@@ -99,8 +99,7 @@ static void test_vfork(void)
     chain_drop(list);
 }
 
-/* Ends the main thread. The process must then end with status 0 because no other thread of the program runs. If it does not end, the watchdog
- * ends it. */
+/* Ends the main thread, which is the program's last. The process must then end with status 0. If it does not, the watchdog ends it. */
 static void test_last(void)
 {
     chain_drop(chain_grow(WORTH, BLOCK));

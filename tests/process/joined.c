@@ -3,7 +3,7 @@
  * allocator.
  *   handed  every second thread frees the blocks that another thread allocated
  *   known   the same as handed, but each thread first calls the allocator; if HAKMEM does not count threads, it knows only threads that called it,
- * and may take the end of one such thread for the end of the last
+ *           and may take the end of one such thread for the end of the last
  *   inbox   the threads free blocks that the main thread allocated
  *   large   the blocks have mappings of their own
  *   pinned  each thread leaves one block in 64 in use */

@@ -32,9 +32,8 @@ UNIT_TEST(rules)
         {0, 4, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {20, 8, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {0, 6, 3, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
-        {0, 4, 4, HK_SITE_NO_RULE,
-         HK_SITE_PURGE_AT_ONCE}, /* Half of the memory would be kept for nothing. */
-        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* PURGE_AT_ONCE is not clearly better. */
+        {0, 4, 4, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE}, /* Half of the memory would be kept for nothing. */
+        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM},   /* PURGE_AT_ONCE is not clearly better. */
         {0, 4, 5, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE},
         {8, 4, 4, HK_SITE_NO_RULE, HK_SITE_NO_RULE},
         {8, 4, 4, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM},

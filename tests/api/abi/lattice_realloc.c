@@ -26,7 +26,7 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
         api->free(p);
         return;
     }
-    /* lattice_block_is_good has written the first byte and the last usable one. */
+    /* lattice_block_is_good has overwritten the first byte and the last usable byte. */
     size_t kept = smaller(from, to);
     if (kept > 0) {
         pattern_fill_range(q, 0, 1, seed);
@@ -135,7 +135,7 @@ static void calloc_after_dirt(const struct entry_points *api, size_t size, size_
         for (size_t i = 0; i < blocks; i++) {
             api->free(block[i]);
         }
-        /* This makes the same memory dirty by malloc and realloc too. */
+        /* malloc and realloc also write to the memory that calloc gets next. */
         void *p = api->malloc(size);
         if (p) {
             memset(p, 0xEE, size);

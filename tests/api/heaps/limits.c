@@ -1,6 +1,6 @@
 /* Usage: test_limits [threads]
- * Tests that a program can use the whole limit of a heap. Free blocks in caches of other threads must not prevent this, whether these threads
- * sleep, run, end or are about to fork. A block that HAKMEM recalls from a cache must never be given to two threads. */
+ * Tests that a program can use the whole limit of a heap. Free blocks in caches of other threads must not reduce it, whether these threads sleep,
+ * run, end or are about to fork. A block that HAKMEM recalls from a cache must never be given to two threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,7 +46,7 @@ static void *fill_and_sleep(void *number)
 {
     unsigned char *mine[LIVE];
     fill_cache();
-    pthread_barrier_wait(&turn); /* Now the main thread uses the heap. */
+    pthread_barrier_wait(&turn); /* The barrier lets the main thread use the heap. */
     pthread_barrier_wait(&turn);
     for (unsigned i = 0; i < LIVE; i++) {
         mine[i] = hak_heap_malloc(heap, 100);
@@ -74,7 +74,7 @@ static void join_threads(unsigned count)
         pthread_join(threads[i], NULL);
 }
 
-/* Returns how many bytes the heap gives in blocks of this size before it refuses. */
+/* Allocates blocks of this size until the heap refuses. Returns the sum of their bytes. */
 static size_t usable(size_t size)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static size_t usable(size_t size)
     return n * size;
 }
 
-/* Tests sizes that can fill the limit to 90 % alone: slabs of small and medium blocks, and mappings. */
+/* Tests sizes of small, medium and large blocks that can each fill 90 % of the limit. */
 static void all_is_usable(unsigned count, size_t limit)
 {
     static const size_t sizes[] = {2000, 1000, 64 * KIB, 2 * MIB, 8 * KIB, 128 * KIB, 512};

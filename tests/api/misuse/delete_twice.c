@@ -1,4 +1,4 @@
-/* operator delete of one block of 64 bytes twice. HAKMEM finds it when the block goes back to its slab. */
+/* operator delete of one block of 64 bytes twice. HAKMEM finds the mistake when the block returns to its slab. */
 #include "misuse.h"
 
 int main(void)

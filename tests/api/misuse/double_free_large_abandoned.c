@@ -4,7 +4,7 @@
 static void *make(void *unused)
 {
     (void)unused;
-    /* The second block keeps the slab alive. */
+    /* The second block keeps the slab from being released. */
     void *p = malloc(40 * KIB), *stays = malloc(40 * KIB);
     return stays != NULL ? p : NULL;
 }

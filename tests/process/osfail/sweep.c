@@ -122,7 +122,7 @@ struct sweep {
     uint64_t most_n, seeds; /* the largest n of every_nth, and the number of seeds of at_random */
 };
 
-/* Calls `each` for every plan until it returns false. The plans of the table by_ordinal run for k = 1, 2, ... until a run has fewer than k calls. */
+/* Calls `each` for every plan until it returns false. Each plan of the table by_ordinal runs for k = 1, 2, ... until a run refuses no call. */
 static bool for_each_plan(const struct scenario *scenario, const struct sweep *sweep,
                           bool (*each)(const struct scenario *scenario))
 {

@@ -88,7 +88,7 @@ static void some_threads(size_t from)
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_create(&thread[t], NULL, work, (void *)(uintptr_t)(from + t)) == 0, "thread %zu", from + t);
     }
-    usleep((useconds_t)(from % 11 * 100)); /* The wait varies, so that some threads have allocated much at their cancellation, and others nothing. */
+    usleep((useconds_t)(from % 11 * 100)); /* varies the threads' progress at their cancellation */
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_cancel(thread[t]) == 0, "thread %zu", from + t);
     }

@@ -1,5 +1,5 @@
 /* Usage: test_thread_churn [threads]
- * Tests threads that run one after the other. Each allocates, frees, and leaves a few blocks that others free. RSS must not grow. */
+ * Tests threads that run one after the other. Each thread allocates, frees, and leaves a few blocks that later threads free. RSS must not grow. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
