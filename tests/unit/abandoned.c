@@ -126,7 +126,6 @@ static bool refuse_all(enum fake_call call, uint64_t ordinal)
     return true;
 }
 
-/* If there is no memory for a new commons slab, hk_abandoned_take_common() takes no block. */
 UNIT_TEST(commons_refused)
 {
     void *block[2000];
@@ -143,7 +142,6 @@ UNIT_TEST(commons_refused)
     fake_os_refuse(NULL);
 }
 
-/* A sweep also purges the pages of commons slabs that hold no live block. */
 UNIT_TEST(commons_are_swept)
 {
     void *blocks[32];

@@ -18,7 +18,6 @@ static _Atomic uint8_t *mark_of(const void *block)
 
 static bool is_marked(const void *block) { return hk_load(*mark_of(block)) == HK_MARK_LIVE; }
 
-/* Tests every call by which the program gets or frees a medium block. */
 UNIT_TEST(marked_while_with_the_program)
 {
     if (UNIT_UNDER_TSAN)

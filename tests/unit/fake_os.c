@@ -55,8 +55,8 @@ static bool fake_purge(void *p, size_t size)
 
 static bool fake_bar(void *p, size_t size)
 {
-    /* The guard page behind a slab or a region is not memory that was in use, so it does not count. The growth of the heap does not count either,
-     * because it may come twice in one hold of the lock. */
+    /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
+     * while the lock of the page heap is held. */
     if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);

@@ -23,7 +23,7 @@ static void start(const char *words)
     unit_start();
 }
 
-/* Returns true if the byte can be read. A system call reads it because a system call returns an error if the address would fault. */
+/* Returns true if the byte can be read. Uses a system call, which returns an error if the address would fault. */
 static bool accessible(const void *at)
 {
     char byte;

@@ -254,7 +254,6 @@ UNIT_TEST(free_blocks_written_to)
             unit_dies(write_freed, &(struct stale){size, at}, "hakmem: malloc(): free block was written to");
 }
 
-/* Tests a write to a freed block while hooks see each call. */
 UNIT_TEST(free_blocks_written_to_beside_hooks)
 {
     hk_options.heap_sample = 1 << 20;

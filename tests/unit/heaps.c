@@ -139,7 +139,6 @@ UNIT_TEST(an_end_leaves_no_mark)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* A heap may use its whole limit, but not a byte more. */
 UNIT_TEST(a_limit_is_exact)
 {
     struct hak_heap *heap = begin_heap(3 * HK_SLICE);

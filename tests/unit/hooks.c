@@ -109,7 +109,6 @@ UNIT_TEST(across_threads)
     free_all(slots);
 }
 
-/* Tests a thread whose cache has ended. */
 UNIT_TEST(without_a_cache)
 {
     start_watching();

@@ -83,7 +83,6 @@ static void trim(void *unused)
     hak_trim(0);
 }
 
-/* A trim by any thread purges all pages whose blocks other threads have freed. */
 UNIT_TEST(trimmed_by_anybody)
 {
     get(SIZE);

@@ -420,8 +420,7 @@ static void steal_what_waits(void *unused)
     assert_int_equal(hk_bin_items(&cache->hot.bins[CLASS_OF_64]), 0);
 }
 
-/* A thread that needs blocks does not steal the remote frees of a slab with joined blocks, because a joined block is larger than the slab's
- * class. */
+/* A thread that needs blocks does not steal the remote frees of a slab with joined blocks, because a joined block is larger than the slab's class. */
 UNIT_TEST(not_stolen)
 {
     unit_in_thread(free_it, held_here());

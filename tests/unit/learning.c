@@ -17,7 +17,6 @@
 
 enum { BLOCKS = 4096 };
 
-/* Makes enough slow calls for a tick of the learner. */
 static void make_slow_calls(void)
 {
     static void *blocks[BLOCKS];

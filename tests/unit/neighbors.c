@@ -116,7 +116,6 @@ UNIT_TEST(farther_bytes)
     write_and_free(&(struct writing){row[-1], row[-1] + 512 - HK_NEIGHBORHOOD - 1, row[0]});
 }
 
-/* The program may write to its live blocks beside the freed block. */
 UNIT_TEST(live_neighbors)
 {
     hk_options.hardened = "neighbors,zero";

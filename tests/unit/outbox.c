@@ -56,7 +56,7 @@ static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remot
 
 static void deliver(void *block) { hk_remote_free(block, hk_page_map_lookup((uintptr_t)block)); }
 
-/* Only the first block of each bitmap word is looked up. The others are marked word by word, and counted all at once. */
+/* The outbox looks up only the first block of each bitmap word. The other blocks are marked word by word, and all are counted at once. */
 UNIT_TEST(neighbours_wait)
 {
     struct hk_slab *slab = start(CLASS, 200);

@@ -572,7 +572,6 @@ UNIT_TEST(slices)
     assert_int_equal(hk_page_heap_slice((uintptr_t)&at), HK_SLICE_FOREIGN);
 }
 
-/* A span does not grow beyond its chunk, although a slice with the next number is free elsewhere. */
 UNIT_TEST(extends_to_the_end)
 {
     start();

@@ -109,7 +109,6 @@ UNIT_TEST(passes)
     assert_int_equal(resting(), THREADS);
 }
 
-/* The sums include the counts of ended threads. */
 UNIT_TEST(counts_stay)
 {
     unit_start();

@@ -42,7 +42,6 @@ UNIT_TEST(what_is_set_by_itself_goes_before)
     assert_int_equal(hk_options.thread_cache, 1 << 20);
 }
 
-/* The name of the variable or option may be in lower or upper case too. */
 UNIT_TEST(in_any_case)
 {
     read_with("HAKMEM_profile=compact", NULL, NULL);

@@ -95,7 +95,6 @@ UNIT_TEST(emptied)
     unit_heap_holds(0);
 }
 
-/* If there is no memory for the quarantine, blocks do not wait. */
 UNIT_TEST(refused)
 {
     start();

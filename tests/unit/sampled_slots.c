@@ -35,7 +35,7 @@ static char *taken(size_t size, size_t align)
     return block_of(slot);
 }
 
-/* Returns true if the byte can be read. A system call reads it because a system call returns an error if the address would fault. */
+/* Returns true if the byte can be read. Uses a system call, which returns an error if the address would fault. */
 static bool accessible(const char *at)
 {
     int ends[2];

@@ -23,7 +23,6 @@
 struct mallinfo2 hk_mallinfo2(void);
 int hk_malloc_info(int options, FILE *file);
 
-/* Takes all metadata, down to the smallest piece. */
 static void exhaust(void)
 {
     fake_os_refuse(fake_refuse_all);

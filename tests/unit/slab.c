@@ -216,7 +216,6 @@ UNIT_TEST(refused)
     assert_non_null(unit_slab(HK_CLASSES - 1, OWNER));
 }
 
-/* The release of a slab also frees its bitmaps. */
 UNIT_TEST(leaves_no_metadata)
 {
     unit_start();

@@ -25,7 +25,7 @@ static void become_child(void)
 }
 
 /* Returns true if the variable TEST_MUST_FAIL lists the test. The lists are in tests/platform/everywhere. They name tests that depend on pages of
- * 4 KiB or on features that an emulator lacks. A listed test must fail, so that a row that is no longer needed is reported. */
+ * 4 KiB or on features that an emulator lacks. A listed test must fail, so that a name that is no longer needed in the list is reported. */
 static bool must_fail(const char *name)
 {
     const char *cases = getenv("TEST_MUST_FAIL");

@@ -101,8 +101,7 @@ static void test_mallopt(void)
     }
 }
 
-/* Tests that mallopt returns what glibc 2.36 returns. That is 1 for each parameter, even an unknown one, except for fast bins that are too
- * large. */
+/* Tests that mallopt returns what glibc 2.36 returns. That is 1 for each parameter, even an unknown one, except for fast bins that are too large. */
 static void test_what_mallopt_says(void)
 {
     static const int values[] = {INT_MIN, -1, 0, 1, 80, 159, 160, 161, MIB, 64 * MIB, INT_MAX};

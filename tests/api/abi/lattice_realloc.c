@@ -40,14 +40,12 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
 
 void lattice_realloc_pairs(const struct entry_points *api)
 {
-    /* Tests every pair of small sizes. */
     size_t limit = lattice_full ? 600 : 200;
     for (size_t from = 0; from <= limit; from++) {
         for (size_t to = 1; to <= limit; to++) {
             one_pair(api, from, to, (from + to) % 2);
         }
     }
-    /* Tests each pair of edge sizes, across all tiers. */
     size_t size[256];
     size_t sizes = lattice_edge_sizes(size, sizeof size / sizeof size[0], (size_t)4 * MIB);
     size_t step = lattice_full ? 1 : 7;

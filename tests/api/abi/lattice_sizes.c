@@ -39,7 +39,6 @@ void lattice_block_is_good(const struct entry_points *api, void *p, size_t size,
     }
 }
 
-/* Calls every entry point with one size. */
 static void all_entry_points(const struct entry_points *api, size_t size)
 {
     void *p = api->malloc(size);

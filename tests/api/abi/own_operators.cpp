@@ -1,5 +1,5 @@
-/* Tests programs that replace some of the operators, most often only plain new and delete. All other forms must call these, as the standard
- * requires. The build makes one program for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
+/* Tests programs that replace some of the operators, most often only plain new and delete. All other forms must call the replaced ones, as the
+ * standard requires. The build makes one program for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
 #include "support/check.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 /* Usage: test_public
  * Tests all of include/hakmem.h as a program uses it. Each function is called before main, in a thread, in a fork child, or in a signal handler.
- * Programs
- * that were compiled with an older or a newer header must be able to read the statistics. This file is compiled as C and, in public.cpp, as C++. */
+ * Programs that were compiled with an older or a newer header must be able to read the statistics. This file is compiled as C and, in public.cpp,
+ * as C++. */
 #include "hakmem.h"
 
 #include <errno.h>

@@ -23,7 +23,6 @@ namespace
 
 constexpr std::size_t KIB = 1024, MOST = 5 * 1024 * KIB;
 
-/* Calls `action` for sizes around every size class and every page. */
 template <typename Action> void each_size(Action action)
 {
     for (std::size_t size = 1; size < MOST; size += size / 7 + 1) {

@@ -234,7 +234,6 @@ void test_default_resource()
 
 #endif
 
-/* One thread allocates the blocks, and another frees them. */
 void test_threads()
 {
     vector<map<int, string>> maps(4);

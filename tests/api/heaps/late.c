@@ -1,7 +1,6 @@
 /* Usage: test_late
  * Tests HAKMEM's messages about blocks of heaps. The blocks are freed, resized or measured too late, twice, or by a pointer into them, with and
- * without checks of each free. If the heap has ended, HAKMEM must print one line and change nothing. Otherwise it must name the mistake. A
- * refusal
+ * without checks of each free. If the heap has ended, HAKMEM must print one line and change nothing. Otherwise it must name the mistake. A refusal
  * by a limit must print nothing. Each case runs in a process of its own. */
 #include <errno.h>
 #include <pthread.h>

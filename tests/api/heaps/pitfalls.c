@@ -217,7 +217,7 @@ static void late_frees(void)
 /* Case 4: after the end of a thread, no memory of its caches may remain, however many heaps it has used. */
 enum { HEAPS_OF_FOUR = 60 };
 static hak_heap_t *heaps_of_four[HEAPS_OF_FOUR];
-/* All threads of a round have their caches at the same time, so that the peak of each round is the same on a busy machine. */
+/* All threads of a round have their caches at the same time, so that all rounds have equal peaks, even on a busy machine. */
 static pthread_barrier_t all_there;
 static bool they_meet;
 

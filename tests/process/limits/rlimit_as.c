@@ -1,7 +1,6 @@
 /* Usage: test_rlimit_as MIB...
- * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space
- * that the limit leaves, in whole pages, and then return NULL with ENOMEM. After all blocks are freed, malloc must serve as much again, many
- * times. */
+ * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space that
+ * the limit leaves, in whole pages, and then return NULL with ENOMEM. After all blocks are freed, malloc must serve as much again, many times. */
 #include "rlimit.h"
 
 #include "support/check.h"

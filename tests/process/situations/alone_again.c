@@ -1,6 +1,6 @@
 /* Usage: test_alone_again unshare|setns|fork|daemon
  * Tests programs that have one thread again, because their other threads have ended and were joined. The system allows some calls only to a
- * process of one thread. So no thread of HAKMEM's may remain, however much memory the threads freed.
+ * process of one thread. No thread of HAKMEM may therefore remain, however much memory the threads freed.
  *   unshare  creates a user namespace of its own
  *   setns    enters the process's own mount namespace again
  *   fork     creates a user namespace in a child

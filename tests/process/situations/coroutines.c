@@ -120,7 +120,6 @@ static void resume(struct coroutine *self)
     }
 }
 
-/* Resumes, in the calling thread, each coroutine that has not ended. */
 static void *resume_all(void *unused)
 {
     for (size_t i = 0; i < COROUTINES; i++) {

@@ -117,7 +117,6 @@ static bool forbid(void)
 
 static void forbidden(void) { behind(forbid); }
 
-/* Installs a filter in this thread alone, by prctl. */
 static bool forbid_by_prctl(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -88,7 +88,6 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* Runs a thread that calls malloc only from its destructors. */
 static void *live_quietly(void *argument)
 {
     pthread_setspecific(keys[0], argument);

@@ -33,7 +33,6 @@ struct cell {
 static struct cell exchange[CELLS];
 static struct block tables[ENGINE_THREADS][SLOTS];
 
-/* Returns a random size. Draws the magnitude first, so that most sizes are small and all tiers occur. */
 static size_t draw_size(struct worker *w)
 {
     static const uint32_t bound[] = {64, 128, 128, 512, 1024, 1024, 4096, 16384};

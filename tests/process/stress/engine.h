@@ -4,10 +4,10 @@
  *        │                                                                           │ each block is filled with
  *        └── swaps a slot with a cell of the exchange ── any other worker takes it ──┘ its own seed's pattern
  *
- * A run has generations. All workers of one generation end before those of the next start. Each new worker takes over the table of
- * another one, so that it checks and frees blocks that an ended thread left. Every block's bytes are checked when it is freed or resized.
- * The checks find blocks that overlap, lost bytes, and calloc memory that is not zero.
- * The engine counts steps and does not measure time. The seed decides what each worker does, but not which workers meet at the exchange. */
+ * A run has generations. All workers of one generation end before those of the next start. Each new worker takes over the table of another one, so
+ * that it checks and frees blocks that an ended thread left. Every block's bytes are checked when it is freed or resized. The checks find blocks
+ * that overlap, lost bytes, and calloc memory that is not zero. The engine counts steps and does not measure time. The seed decides what each
+ * worker does, but not which workers meet at the exchange. */
 #ifndef TEST_STRESS_ENGINE_H
 #define TEST_STRESS_ENGINE_H
 

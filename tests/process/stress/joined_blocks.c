@@ -174,7 +174,6 @@ static struct held exchange(size_t place, struct held given)
     return found;
 }
 
-/* Frees blocks that another thread passes on. */
 static void *be_receiver(void *given)
 {
     struct rng rng = rng_seeded(4);

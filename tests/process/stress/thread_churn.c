@@ -43,7 +43,7 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* Frees the blocks that an ended thread left, KEPT threads later. The main thread or another thread runs it. */
+/* Frees the blocks that an ended thread left, after KEPT more threads have run. Runs in the main thread or in another thread. */
 static void bury(struct life *life)
 {
     for (size_t i = 0; i < LEFT_BEHIND && life->left[i]; i++) {

@@ -10,7 +10,6 @@
 enum { COVERAGE_PLACES = 1 << 16 };
 
 void coverage_begin(void);
-/* Clears the record before an input. */
 void coverage_clear(void);
 /* Returns true if the input reached a place that no input before it reached. If `counts` is true, reaching a known place with a new order of
  * magnitude of calls is enough too. */

@@ -14,7 +14,6 @@
 
 enum { OWN_HEAPS = 4, OWN_SLOTS = 128, KIB = 1024, BATCH = 48 };
 
-/* Holds the model of a heap. */
 static struct own_heap {
     hak_heap_t *handle; /* NULL: the heap has ended */
     size_t limit;
@@ -67,7 +66,6 @@ static void enter_block(struct own_block *block, struct own_heap *heap, void *p,
     heap->blocks++;
 }
 
-/* Checks the contents of a block that is about to be freed. */
 static void leave_block(struct own_block *block)
 {
     FUZZ_CHECK(pattern_holds(block->p, block->size, block->seed) && shadow_leave(block->p, block->usable));

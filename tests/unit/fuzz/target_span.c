@@ -12,7 +12,6 @@
 
 enum { KNOWN = 1 << 13 };
 
-/* The table holds the expected entries of slices by address. */
 static struct known_slice {
     uintptr_t address; /* 0: unused */
     uint32_t entry;

@@ -17,7 +17,6 @@ void world_refuse(uint8_t plan);
 void world_heal(void);
 /* Checks that the heap is consistent, and that it counts as many live blocks as the model. No other thread may be in a call. */
 void world_check(void);
-/* Writes a report in one of its forms. */
 void world_report(uint8_t form);
 /* A forked child calls world_in_child(). Blocks of `gone` threads may be lost in the child. */
 void world_in_child(unsigned gone);

@@ -14,7 +14,6 @@ static __attribute__((unused)) unsigned next_number(unsigned *state)
     return *state = *state * 1664525u + 1013904223u, *state >> 8;
 }
 
-/* Allocates blocks, and frees them at once. */
 static __attribute__((noinline, unused)) void work(unsigned blocks, size_t size)
 {
     void *all[64];
