@@ -126,7 +126,7 @@ _Noreturn static void child(unsigned number)
     good = good && (number % 4 || threads_work(number + 1));
     good = good && (number % 16 || grandchild_works(&rng));
     if (number % 8 == 5 && good) {
-        exit(0); /* exit runs atexit handlers and destructors. */
+        exit(0); /* exit() is tested too because it runs atexit handlers and destructors. */
     }
     _exit(good ? 0 : BAD_CHILD);
 }

@@ -244,7 +244,7 @@ UNIT_TEST(abandoned_rest)
     start();
     struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
     struct hk_slab *mine = unit_slab(CLASS, other->id);
-    half_gone->free = 3; /* Simulates a change that the fork interrupted. */
+    half_gone->free = 3; /* Simulates a wrong count, because the fork came in the middle of a change. */
     hk_abandoned_add_rest(other);
     assert_int_equal(owner_of(gone), HK_ABANDONED);
     assert_int_equal(owner_of(half_gone), HK_ABANDONED);

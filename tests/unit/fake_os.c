@@ -135,7 +135,7 @@ static size_t read_fake_file(const char *path, char *bytes, size_t size)
 static uint64_t fake_memory_total(void) { return fake_os.memory_total; }
 static uint64_t fake_cpus(void) { return fake_os.cpus; }
 
-/* Field 47 of /proc/self/stat is the start of the break heap. The fields before it have arbitrary values. */
+/* Returns the text of a fake file. In /proc/self/stat, field 47 is the start of the break heap, and the fields before it have arbitrary values. */
 static size_t fake_read_file(const char *path, char *bytes, size_t size)
 {
     if (fake_os.files != NULL)

@@ -149,7 +149,7 @@ UNIT_TEST(idle_pages)
     assert_int_equal(hk_meta_area_idle(area, true), 0x1f);
 
     hk_meta_area_withdraw(area, 0x0c);
-    char *other = take_soiling(100, &soiled); /* The block does not use the withdrawn pages. */
+    char *other = take_soiling(100, &soiled); /* While pages are withdrawn, no block uses them. */
     assert_int_equal(soiled, 0);
     assert_true(other < (char *)area + 2 * PAGE);
     assert_true(all_zero(other, 100 * HK_META_LINE));

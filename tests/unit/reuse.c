@@ -1,4 +1,4 @@
-/* Tests that each byte that is used again is counted under the time that it was idle. */
+/* Tests that memory that is used again is counted by the time for which it was idle. */
 #include "unit/unit.h"
 
 #include "base/bits.h"

@@ -211,7 +211,7 @@ UNIT_TEST(sweep_by_shares)
     assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT - 1);
     struct hk_sweep more = share(1000);
     assert_true(hk_slab_heap_sweep(owner, &more));
-    assert_int_equal(more.work, 1000); /* After its end, a sweep does no work. */
+    assert_int_equal(more.work, 1000); /* After the end of a sweep, a further share does no work. */
 }
 
 /* After a sweep, blocks are allocated first from slabs that were not purged, because these cause no page faults. */

@@ -21,7 +21,7 @@ static void become_child(void)
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     alarm(SECONDS_A_TEST);
     fake_os_reset();
-    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* Only tests of the remote track need it. */
+    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* Only tests of the remote track turn this option on. */
 }
 
 /* Returns true if the variable TEST_MUST_FAIL lists the test. The lists are in tests/platform/everywhere. They name tests that depend on pages of

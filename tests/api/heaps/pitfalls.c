@@ -261,7 +261,7 @@ static void threads_that_end(void)
         }
     }
     they_meet = false;
-    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. After that nothing may grow. */
+    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. After this round, the metadata may not grow. */
     CHECK(after[ROUNDS - 1] <= after[0] + 128 * KIB, "metadata grows: %zu, %zu", (size_t)after[0],
           (size_t)after[ROUNDS - 1]);
     for (size_t i = 0; i < HEAPS_OF_FOUR; i++)

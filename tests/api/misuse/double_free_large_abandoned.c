@@ -1,4 +1,4 @@
-/* A block of 40 KiB that is freed twice after its thread has ended. */
+/* Frees a block of 40 KiB twice after its thread has ended. */
 #include "misuse.h"
 
 static void *make(void *unused)

@@ -16,7 +16,7 @@
 namespace {
 
 std::mutex                                left_lock;
-std::vector<std::unique_ptr<std::string>> left_behind; /* the main thread frees them */
+std::vector<std::unique_ptr<std::string>> left_behind; /* strings of ended threads, which the main thread frees */
 
 struct logger {
     std::vector<std::string>   lines;

@@ -23,7 +23,7 @@ enum {
     OF_THREAD = 2000,
     PASSED_ON = 512,
     PASSES = 60000,
-    OF_C_LIBRARY = 16 /* blocks that the C library keeps for threads */
+    OF_C_LIBRARY = 16 /* number of blocks that the C library keeps for threads */
 };
 
 /* Under the thread sanitizer, a process that has several threads cannot fork. */

@@ -20,7 +20,8 @@ void coverage_begin(void)
 #define COVERAGE_HOOK __sanitizer_cov_trace_pc
 #endif
 
-/* The compiler inserts calls of this function at each place of the code. Counts may get lost between threads. */
+/* Counts a call. The compiler inserts a call of this function at each place of the code. If several threads call it at once, some counts may get
+ * lost. */
 void COVERAGE_HOOK(void);
 void COVERAGE_HOOK(void)
 {

@@ -1,5 +1,5 @@
-/* Coverage: records which places of the core an input has reached. The compiler inserts the calls (-fsanitize-coverage=trace-pc of gcc and clang).
- * In a build without these calls, no input is new. Forked children share the record. */
+/* Coverage: records which places of the core an input has reached. The compiler inserts the calls that record places
+ * (-fsanitize-coverage=trace-pc of gcc and clang). In a build without these calls, no input is new. Forked children share the record. */
 #ifndef TEST_FUZZ_COVERAGE_H
 #define TEST_FUZZ_COVERAGE_H
 
