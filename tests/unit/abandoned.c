@@ -254,7 +254,7 @@ UNIT_TEST(abandoned_rest)
     assert_null(hk_abandoned_adopt(CLASS, other));
 }
 
-/* Sweeps also purge the pages of abandoned slabs, one share of the work at a time. hk_abandoned_purge() purges all of them at once. */
+/* Sweeps also purge the pages of abandoned slabs, one share of the work at a time. hk_abandoned_purge() purges all these pages at once. */
 UNIT_TEST(sweep)
 {
     enum { COUNT = 6 };

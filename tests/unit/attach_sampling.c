@@ -65,7 +65,7 @@ static void step(struct slot *slot, struct rng *rng)
     memset(slot->block, (int)(size & 255), size);
 }
 
-/* Tests a mean of one byte, with a new window before each call, so that each block is sampled. */
+/* Samples each block by a mean of one byte and a new window before each call. */
 UNIT_TEST(each_call_in_a_window)
 {
     static struct slot slots[SLOTS];

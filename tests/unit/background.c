@@ -28,7 +28,7 @@ static void *start(uint64_t background)
     bool zeroed;
     hk_options.background = background;
     unit_start();
-    void *block = hk_large_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* malloc would create the thread. */
+    void *block = hk_large_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* not malloc, which would create the thread */
     assert_non_null(block);
     fake_os_capture();
     return block;

@@ -289,7 +289,7 @@ UNIT_TEST(a_recall_reaches_others)
     assert_null(hak_heap_malloc(heap, 64));
     assert_int_equal(hak_heap_set_limit(heap, 0), 0);
     end_sleeper(thread);
-    assert_int_equal(hk_heap_cached(heap).caches, 1); /* The main thread's cache is left. */
+    assert_int_equal(hk_heap_cached(heap).caches, 1); /* Only the main thread's cache remains. */
 }
 
 /* A thread may be in the middle of a hit, for example if a signal stopped it. A recall leaves the blocks in this thread's cache alone, and a

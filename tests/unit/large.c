@@ -614,7 +614,7 @@ UNIT_TEST(has_no_table_for_a_moved_block)
     char *block = get(2 * MB, false);
     hk_os.remap = remap_nothing;
     hk_os.move = move_into_window;
-    maps_served = 2; /* the range beside the block, and the table, which cannot serve as chunks */
+    maps_served = 2; /* one range beside the block, and one table, which cannot serve as chunks */
     fake_os_refuse(refuse_later_maps);
     unit_dies(grow, block, "no memory for the table of a block that has moved");
 }

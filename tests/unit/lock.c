@@ -10,7 +10,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_LARGE);
 static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
-static uint64_t counter; /* Access is not atomic, because the lock protects the counter. */
+static uint64_t counter; /* The counter is not atomic because the lock protects it. */
 
 static void *count_up(void *unused)
 {

@@ -1,5 +1,5 @@
-/* Tests that the outbox collects neighbors together, that the number of waiting bytes is bounded, and that all blocks reach the current holder of
- * their slab. */
+/* Tests that the outbox collects neighboring blocks together, that the number of waiting bytes is bounded, and that all blocks reach the current
+ * holder of their slab. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -62,7 +62,7 @@ UNIT_TEST(neighbours_wait)
     struct hk_slab *slab = start(CLASS, 200);
     outbox.allowed = HK_MIB;
     hk_outbox_send_all(&outbox);
-    for (unsigned i = 0; i < 130; i++) /* The block with the lowest address comes last. */
+    for (unsigned i = 0; i < 130; i++) /* The last put gets the block with the lowest address. */
         assert_int_equal(put(blocks[199 - i]), i % 64 != 0);
     assert_int_equal(waiting(), 130 * 64);
     assert_true(hk_load(slab->xremote[0]) == UINT64_MAX && hk_load(slab->xremote[1]) == UINT64_MAX);
@@ -240,7 +240,7 @@ UNIT_TEST(counted_by_the_child)
     assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0);
     hk_outboxes_recount(&outbox);
     hk_abandoned_add_rest(NULL);
-    assert_true(waiting() <= 64 * 64); /* The blocks of one word still wait. */
+    assert_true(waiting() <= 64 * 64); /* Only blocks of one bitmap word wait. */
     hk_outbox_send_all(&outbox);
     assert_int_equal(hk_load(slab->xstate), 0);
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 100);

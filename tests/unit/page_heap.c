@@ -499,7 +499,7 @@ UNIT_TEST(huge_pages_for_purged_chunks)
     assert_false(hk_page_map_chunk(at)->xhuge);
     SET_KNOB(huge_pages_from, 1);
     hk_span_alloc(1, HK_USE_DENSE);
-    assert_false(hk_page_map_chunk(at)->xhuge); /* A slice of the chunk is still in use. */
+    assert_false(hk_page_map_chunk(at)->xhuge); /* A used slice keeps the chunk from a huge page. */
     hk_span_free(at, 2);
     hk_page_heap_purge(0, 0);
     hk_add(hk_footprint.xbig, 1);

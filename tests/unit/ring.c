@@ -1,4 +1,4 @@
-/* Tests that a ring returns its last events, oldest first, and only complete ones. Without a ring there are no events. */
+/* Tests that a reader gets the last events of a ring, oldest first, and no incomplete event. A thread without a ring records no events. */
 #include "unit/unit.h"
 
 #include <pthread.h>

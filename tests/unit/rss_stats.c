@@ -1,4 +1,4 @@
-/* Tests that each page that the test touches is attributed to the right part. */
+/* Tests that each page that the test touches is attributed to the right part of the report. */
 #include "unit/unit.h"
 
 #include <fcntl.h>

@@ -47,7 +47,7 @@ static void expect_nothing_outside(void)
 
 UNIT_TEST(nothing_outside) { expect_nothing_outside(); }
 
-/* A window around an address that the system chose has page map entries for addresses that have no leaf. */
+/* If the system chose the heap's address, the window has page map entries for addresses that have no leaf. These addresses must have no states. */
 UNIT_TEST(nothing_outside_elsewhere)
 {
     fake_os.places_taken = true;

@@ -67,7 +67,7 @@ static void freed_after_reset(void)
     look_for_damage();
 }
 
-/* The trim has unmapped the large block. */
+/* Frees a large block of a heap after a trim has unmapped the block. */
 static void freed_after_trim(void)
 {
     end_heap(false);

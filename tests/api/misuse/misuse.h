@@ -1,4 +1,4 @@
-/* Common parts of the programs in this folder. Each program makes one mistake, and would end with status 0 if HAKMEM did not report it. */
+/* Declares what the programs in this folder share. Each program makes one mistake, and would end with status 0 if HAKMEM did not report it. */
 #ifndef TEST_MISUSE_H
 #define TEST_MISUSE_H
 

@@ -21,7 +21,7 @@ void corpus_read(struct corpus *corpus, const char *folder, const char *target);
 /* Runs all cases of the target. Returns false if a case fails, or if the target has no case. */
 bool corpus_run(const char *folder, const struct fuzz_target *target);
 bool corpus_run_file(const char *path, const struct fuzz_target *target);
-/* Writes the cases that reach places that no shorter case reaches to TARGET.txt, shortest first, in at most `most` bytes. */
+/* Writes cases to TARGET.txt, shortest first, in at most `most` bytes. Each of them reaches a place that no shorter case reaches. */
 bool corpus_merge(const char *from, const char *to, size_t most, const struct fuzz_target *target);
 /* Removes as many bytes from an input as possible while the input still fails. */
 bool corpus_reduce(const char *path, const struct fuzz_target *target);

@@ -59,7 +59,7 @@ static size_t make_heap(struct fuzz_input *in, void *held[HELD])
     return live;
 }
 
-/* Checks a line of the form name{label="value",...} number */
+/* Checks a line that has the form name{label="value",...} number. */
 static void check_metric(const char *line)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";

@@ -12,7 +12,7 @@ void world_reset(void);
 /* Only the target `heap` calls world_begin() and the functions below. world_begin() reads the options with which the input begins. */
 void world_begin(struct fuzz_input *in);
 void world_pass_ms(uint64_t ms);
-/* From world_refuse() on, the system refuses memory by a plan. From world_heal() on, it refuses nothing. */
+/* After world_refuse(), the system refuses memory by a plan. After world_heal(), it refuses nothing. */
 void world_refuse(uint8_t plan);
 void world_heal(void);
 /* Checks that the heap is consistent, and that it counts as many live blocks as the model. No other thread may be in a call. */
