@@ -24,7 +24,7 @@
 
 enum { SKIPPED = 77, BLOCK = 1000, SMALL = 2 << 20, GROWN = 16 << 20, MARK = 4711 };
 
-/* These constants of Linux 5.3 are defined here because some headers lack them. */
+/* These are constants of Linux 5.3 that some headers lack. */
 enum { GET_SYSCALL_INFO = 0x420e, ENTRY = 1 };
 struct stop {
     uint8_t kind, pad[3];

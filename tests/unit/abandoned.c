@@ -58,7 +58,7 @@ UNIT_TEST(commons)
     assert_false(hk_abandoned_has(CLASS));
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_null(hk_abandoned_claim(blocks[3], CLASS, other));
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* The slab has only 22 blocks left. */
+    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* Only 22 blocks of the slab are free. */
     assert_int_equal(slab->free, 0);
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_int_equal(slab->free, 1);

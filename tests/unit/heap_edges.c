@@ -22,7 +22,7 @@ static hak_heap_t *begin_heap(size_t limit)
     return heap;
 }
 
-/* Uses up all metadata. From here on the system refuses memory too. */
+/* Makes the system refuse memory, and uses up all metadata. */
 static void use_up_metadata(void)
 {
     fake_os_refuse(fake_refuse_mappings);

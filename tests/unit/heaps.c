@@ -242,7 +242,7 @@ UNIT_TEST(a_shelf_grows)
     }
 }
 
-/* Another thread sleeps with free blocks in its cache. */
+/* Both threads wait at this barrier, so that another thread sleeps with free blocks in its cache. */
 static pthread_barrier_t sleeps;
 static struct hk_heap_shelf *its_shelf;
 

@@ -21,7 +21,7 @@ static void begin(uint64_t mode) { begin_with(mode, HK_RULES_ALL); }
 
 static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
 
-/* Makes so many ticks with these signals. Returns the number of decisions of the given kind. */
+/* Makes `ticks` ticks with the signals `saw`. Returns the number of decisions of the given kind. */
 static unsigned pass(const struct hk_signals *saw, unsigned ticks, enum hk_decision_kind kind)
 {
     unsigned decisions = 0;

@@ -52,7 +52,7 @@ static size_t lines_in(const char *text, const char *what)
     return lines;
 }
 
-/* Starts the heap. The options are already set, and they take effect here. */
+/* Starts the heap with the options that the test has set. */
 static void start(void)
 {
     static char statm[64];

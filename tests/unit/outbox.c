@@ -202,7 +202,7 @@ UNIT_TEST(owner_is_gone)
     assert_int_equal(slab->d.start, 0);
 }
 
-/* Another thread has adopted the slab, so the blocks go to this thread. */
+/* If another thread has adopted the slab, the sent blocks reach the inbox of this new owner. */
 UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);

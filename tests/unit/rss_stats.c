@@ -221,7 +221,7 @@ UNIT_TEST(within_a_slab)
     assert_int_equal(more(HK_PART_live), (BLOCKS - FREED) * HK_PAGE);
 }
 
-/* The slab has 51 blocks of 1280 bytes, so 256 bytes are left over at the end of the last page. */
+/* The slab has 51 blocks of 1280 bytes, so the last 256 bytes of its last page belong to no block. */
 UNIT_TEST(tail)
 {
     start();

@@ -52,7 +52,7 @@ static void caches_of_each_heap(void)
         if (i % 2 == 0)
             hak_free(block);
         else if (heap != NULL)
-            hak_heap_free(heaps[(i + 1) % 2], block); /* HAKMEM must accept a wrong heap here. */
+            hak_heap_free(heaps[(i + 1) % 2], block); /* hak_heap_free() must accept a wrong heap. */
         else
             hak_heap_free(heaps[0], block);
     }

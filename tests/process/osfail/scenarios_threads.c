@@ -1,5 +1,5 @@
-/* In these scenarios threads begin, end, free each other's blocks, and leave blocks behind. If the order of calls matters, one thread runs
- * at a time. */
+/* In these scenarios threads begin, free each other's blocks, and end while some of their blocks are live. If the order of calls matters, one
+ * thread runs at a time. */
 #include "process/osfail/scenarios.h"
 
 #include <pthread.h>

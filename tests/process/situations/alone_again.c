@@ -101,7 +101,7 @@ static int by_daemon(void)
 
 static int by_fork(void) { return of_child(new_user); }
 
-/* Runs one round in a child. The call changes the namespaces of the process, and so a process can be tested only once. */
+/* Runs one round in a child, because a process that has changed its namespaces cannot be tested again. */
 static int in_child(int (*act)(void))
 {
     int status = -1;

@@ -51,7 +51,7 @@ static void replace(struct held *held, size_t at, size_t size)
     pthread_setcancelstate(before, NULL);
 }
 
-/* Reads the blocks repeatedly. Asynchronous cancellation happens here. */
+/* Reads the blocks repeatedly. Asynchronous cancellation may end the thread during these reads. */
 static void compute(const struct held *held)
 {
     for (size_t i = 0; i < HELD; i++) {

@@ -69,7 +69,7 @@ static size_t all_live_and_end(void)
         pthread_attr_setstack(&attributes, stacks + i * STACK_BYTES, STACK_BYTES);
         int error = pthread_create(&thread[i], &attributes, live, NULL);
         if (error != 0) {
-            /* The threads that wait at the barrier cannot be joined, and so the test must end here. */
+            /* The test must end at once because the threads that wait at the barrier cannot be joined. */
             fprintf(stderr, "thread spike: thread %zu: pthread_create: error %d\n", i, error);
             _Exit(1);
         }

@@ -1,4 +1,4 @@
-/* The project's own fuzz engine. It is used if there is no libFuzzer, or if a number of operations is requested.
+/* This is the project's own fuzz engine. It is used without libFuzzer, or if a number of operations is requested.
  *
  *   test_fuzz --corpus=DIR                          runs each case of DIR/TARGET.txt and DIR/TARGET/ once
  *   test_fuzz --operations=N --seconds=S            makes inputs for each target, until either limit is reached

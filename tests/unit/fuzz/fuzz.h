@@ -52,7 +52,7 @@ void fuzz_count(uint64_t operations);
 
 static inline size_t fuzz_left(const struct fuzz_input *in) { return (size_t)(in->end - in->at); }
 
-/* Returns true while there are bytes left. A target's loop calls it before each operation. */
+/* Returns true while the input has unread bytes. A target's loop calls fuzz_next() before each operation. */
 static inline bool fuzz_next(struct fuzz_input *in)
 {
     in->operations++;
