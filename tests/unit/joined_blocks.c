@@ -232,7 +232,6 @@ UNIT_TEST(freed_by_a_thread)
     assert_gone();
 }
 
-/* The statistics count a joined block like an ordinary block of its class. */
 UNIT_TEST(in_the_heap_stats)
 {
     static struct hk_heap_stats heap_stats;

@@ -168,7 +168,6 @@ UNIT_TEST(grows_and_goes)
     assert_null(hk_outbox_entry_of(&outbox, blocks[60]));
 }
 
-/* If there is no memory for a table, remote frees are sent at once. */
 UNIT_TEST(no_table)
 {
     struct hk_slab *slab = start(CLASS, 10);

@@ -628,7 +628,6 @@ UNIT_TEST(dirty_within_the_limit)
     assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* The limit allows no clean slices. */
 }
 
-/* A hole is filled in parts, and each part only once. */
 UNIT_TEST(hole_filled_in_parts)
 {
     if (UNIT_UNDER_TSAN)

@@ -164,7 +164,7 @@ UNIT_TEST(what_went_to_the_system)
     assert_int_equal(hk_remote_clean(), 0);
 }
 
-/* Threads free their own blocks while the holder collects. Each block must arrive exactly once, and the last thread that counts must report it. */
+/* Threads free different blocks while the holder collects them. Each block must be collected exactly once. */
 static _Atomic int queued; /* The thread that must queue the slab sets this. The holder clears it. */
 static _Atomic int freers_done;
 

@@ -82,7 +82,6 @@ static bool never_purges(void *p, size_t size)
     return false;
 }
 
-/* If the purge is refused, the slab can still be used. */
 UNIT_TEST(purge_refused)
 {
     begin();

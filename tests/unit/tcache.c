@@ -62,7 +62,6 @@ UNIT_TEST(hits)
     assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
 }
 
-/* The capacity of a bin grows with its use, up to the limit of the class. */
 UNIT_TEST(bins_grow)
 {
     struct hk_tcache *cache = start();
@@ -483,8 +482,8 @@ UNIT_TEST(foreign)
 
 static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
 
-/* When a slab is made for another class, blocks that another thread freed are drained. The drained bytes are at least those of the new slab if so
- * many wait. They are at most those of the new slab and one drained slab. */
+/* When a slab is made for another class, blocks that another thread freed are drained. The drained bytes are at least those of the new slab,
+ * unless fewer bytes wait. They are at most those of the new slab and one drained slab. */
 static void drained_for_slabs(size_t size, size_t count, size_t other_size)
 {
     struct hk_tcache *cache = start();

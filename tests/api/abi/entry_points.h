@@ -25,7 +25,7 @@ struct entry_points {
     void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
 };
 
-/* Finds prefix + name of each function. Returns false if there is no malloc with that prefix. */
+/* Looks up each function by its name with this prefix. Returns false if the process has no malloc with this prefix. */
 bool entry_points_find(struct entry_points *table, const char *prefix);
 
 #endif

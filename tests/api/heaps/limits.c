@@ -30,7 +30,6 @@ static struct hak_heap_stats stats(void)
     return now;
 }
 
-/* Leaves blocks of many sizes in the thread's cache. */
 static void fill_cache(void)
 {
     for (size_t size = 16; size <= 32 * KIB; size += size < KIB ? 16 : size / 4) {
@@ -108,7 +107,6 @@ static void all_is_usable(unsigned count, size_t limit)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Tests a limit that is set when the caches are already full. */
 static void limit_comes_later(unsigned count)
 {
     heap = hak_heap_create("limited later", 0);

@@ -3,8 +3,8 @@
  *
  *   bytes -> fuzz_below() ... -> operation on the core, and on the model -> FUZZ_CHECK
  *
- * targets.def lists the targets. A FORK target runs in a forked child for each input. In the child the core has not started, and an input cannot affect
- * other inputs. A PURE target leaves no state in the core. */
+ * targets.def lists the targets. A FORK target runs in a forked child for each input. In the child the core has not started, and an input cannot
+ * affect other inputs. A PURE target leaves no state in the core. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
