@@ -1,6 +1,6 @@
 /* Usage: test_abort_handler
- * Tests that a handler of SIGABRT can allocate, as crash reporters do. The handler must get memory although HAKMEM aborts the program
- * while it holds its own locks. */
+ * Tests that a handler of SIGABRT can allocate, as crash reporters do. The handler must get memory although HAKMEM holds some of its own locks
+ * when it aborts the program. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -30,7 +30,7 @@ static void on_abort(int number)
     _exit(SAID);
 }
 
-/* HAKMEM finds this double free under the lock of large blocks. */
+/* Frees a large block twice. HAKMEM finds this mistake while it holds the lock of large blocks. */
 static void free_large_twice(void)
 {
     again = malloc(3 << 20);
@@ -38,7 +38,7 @@ static void free_large_twice(void)
     free(again);
 }
 
-/* HAKMEM finds this double free at a flush, under the lock of the class's abandoned slabs or of the thread's slabs. */
+/* Frees a small block twice. HAKMEM finds this mistake at a flush, while it holds a lock of slabs. */
 static void free_small_twice(void)
 {
     void *block[3000];

@@ -1,9 +1,9 @@
 /* Usage: test_background thread|forks|vfork|last
  * Tests the background thread, which purges memory while the program is idle (HAKMEM_BACKGROUND=1).
- *   thread  it exists once the heap is large enough; it has a name and blocks all signals
- *   forks   a child has none until it allocates; 1,000 forks from a busy process must not hang
- *   vfork   a vfork child does not create one
- *   last    it does not keep the process alive after all other threads have ended */
+ *   thread  the background thread exists once the heap is large enough, has a name, and blocks all signals
+ *   forks   a fork child has no background thread until the child allocates; 1,000 forks from a busy process must not hang
+ *   vfork   a vfork child does not create a background thread
+ *   last    the background thread does not keep the process alive after all other threads have ended */
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/tasks.h"
@@ -99,7 +99,7 @@ static void test_vfork(void)
     chain_drop(list);
 }
 
-/* The process must end with status 0, because its last thread returned. If it does not end, the watchdog ends it. */
+/* Ends the main thread, which is the program's last. The process must then end with status 0. If it does not, the watchdog ends it. */
 static void test_last(void)
 {
     chain_drop(chain_grow(WORTH, BLOCK));

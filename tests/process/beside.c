@@ -1,13 +1,13 @@
 /* Usage: test_beside one|small|beside|idle|forks|limit|users|exec
  * Tests HAKMEM's background thread with default options, in programs that have threads of their own.
  *   one     a program of one thread gets no background thread, however large its heap is
- *   small   a program with threads and a small heap gets none either
- *   beside  a program with threads and a large heap gets it; it ends when the program's last other thread has been joined
- *   idle    it purges freed memory while all other threads sleep; then it sleeps too, without a timeout
- *   forks   a child has none until the child creates threads itself
- *   limit   it ends if a thread of the program would otherwise be refused; its own refusal causes no message
- *   users   it changes its user together with all other threads
- *   exec    after exec the process has one thread, and belongs to another program */
+ *   small   a program with threads and a small heap gets no background thread either
+ *   beside  a program with threads and a large heap gets a background thread, which ends when the program's last other thread has been joined
+ *   idle    the background thread purges freed memory while all other threads sleep; then it sleeps too, without a timeout
+ *   forks   a fork child has no background thread until the child creates threads itself
+ *   limit   the background thread ends if the system would otherwise refuse the program a thread; if it is itself refused, no message appears
+ *   users   the background thread changes its user together with all other threads
+ *   exec    after exec the process runs another program, and has one thread */
 #include "support/again.h"
 #include "support/chain.h"
 #include "support/check.h"
@@ -105,7 +105,7 @@ static void test_beside(void)
         CHECK(tasks_alone(), "round %d: %u threads at the end", round, tasks_count());
         chain_drop(early);
         chain_drop(late);
-        usleep(100000); /* HAKMEM does not create the thread more often than that. */
+        usleep(100000); /* HAKMEM waits as long before it creates a thread again. */
     }
 }
 
@@ -183,7 +183,8 @@ static void *sleep_on(void *unused)
     return unused;
 }
 
-/* Becomes a user that may have at most `most` threads. The user has no other process, because other tests run at the same time. */
+/* Becomes a user that may have at most `most` threads. This user has no other process, so other tests that run at the same time do not count
+ * against the limit. */
 static void be_limited(unsigned most)
 {
     struct rlimit few = {most, most};

@@ -1,6 +1,6 @@
 /* Usage: test_blank_calloc
- * Tests that calloc of 33 KiB to 1 MiB does not write to memory that no block has used yet. So a program that allocates much and uses
- * little of it needs little memory. If a block of this or another size was there before, calloc still returns zeros. */
+ * Tests that calloc of 33 KiB to 1 MiB does not write to memory that no block has used yet. A program that allocates much and uses little of it
+ * therefore needs little memory. If another block was at this address before, calloc must still return zeros. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool is_zero(const unsigned char *block, size_t size)
     return block[0] == 0 && memcmp(block, block + 1, size - 1) == 0;
 }
 
-/* 24 blocks of 300 KiB have 1,800 pages. Only HAKMEM's own tables and the pages of the first bytes may fault. */
+/* Allocates 24 blocks of 300 KiB, which have 1,800 pages. Only HAKMEM's own tables and the first page of each block may fault. */
 static void blank_blocks_cost_nothing(void)
 {
     unsigned char *blocks[BLOCKS];
@@ -37,7 +37,7 @@ static void blank_blocks_cost_nothing(void)
     }
 }
 
-/* The sizes take turns, so that slabs of one class lie where slabs of another class were. */
+/* The test uses several sizes in turn, so that slabs of one class lie where slabs of another class were. */
 static void used_blocks_are_zero(void)
 {
     static const size_t sizes[] = {33 * KIB, 48 * KIB, 100 * KIB, 200 * KIB, 520 * KIB, 1000 * KIB, 57 * KIB};

@@ -51,7 +51,7 @@ static bool is_hakmem(const char *file)
 
 static size_t size_of(size_t i) { return i % 500 == 499 ? 3000000 : i % 50 == 49 ? 70000 : i % 1000 + 1; }
 
-/* Half of the blocks are allocated by the plugin, half by the program. The other side frees each block. */
+/* The plugin allocates half of the blocks, and the program allocates the other half. Each of the two frees the blocks of the other. */
 static void exchange(const struct plugin *plugin)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -112,7 +112,7 @@ static void opened_and_closed(void)
     CHECK(dlopen(path_of("plugin.so"), RTLD_NOLOAD | RTLD_LAZY) == NULL, "dlclose has unloaded it");
 }
 
-/* dlmopen into the program's namespace works like dlopen. In a namespace of its own, the plugin has its own C library and its own heap. */
+/* Tests dlmopen. In the program's namespace it must work like dlopen. In a new namespace, the plugin has its own C library and its own heap. */
 static void other_ways_to_open(void)
 {
     void *(*found)(const char *, int) = NULL;
@@ -161,7 +161,7 @@ static void loader_sees_its_caller(void)
     CHECK(dlclose(outer) == 0, "%s", dlerror());
 }
 
-/* The plugin lies in a namespace of its own. Its dlopen must open libraries in that namespace. */
+/* Opens the plugin in a new namespace. The plugin's dlopen must open libraries in that namespace. */
 static void namespaces_stay_apart(void)
 {
     void *outer = dlmopen(LM_ID_NEWLM, path_of("plugin.so"), RTLD_NOW);
@@ -195,7 +195,7 @@ static void bound_deeply(void)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* The plugin is opened before main, and before all later constructors of the program. */
+/* the plugin's handle; opened before main by the constructor that follows */
 static void *from_constructor;
 
 __attribute__((constructor)) static void early(int argc, char **argv)
@@ -204,7 +204,7 @@ __attribute__((constructor)) static void early(int argc, char **argv)
     from_constructor = argc == 3 ? dlopen(path_of("plugin.so"), MODE) : NULL;
 }
 
-/* Returns the number of dropped flags in a new report, or -1 if there is no report. */
+/* Writes a report. Returns the number of RTLD_DEEPBIND flags that HAKMEM has dropped, or -1 if there is no report. */
 static long counted(void)
 {
     static char text[100000];
@@ -216,7 +216,7 @@ static long counted(void)
     memcpy(&report, &address, sizeof report);
     CHECK(fd >= 0 && report != NULL && report(path) == 0, "a report in %s", path);
     close(fd);
-    fd = open(path, O_RDONLY); /* The report replaced the file of mkstemps. */
+    fd = open(path, O_RDONLY); /* The report is a new file. */
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     unlink(path);

@@ -1,5 +1,5 @@
 /* Usage: test_deepbind_own FOLDER
- * Tests libraries that have an allocator of their own and that are opened with RTLD_DEEPBIND, together with plugins that have none.
+ * Tests libraries that have their own allocator, and plugins that have no allocator, if both are opened with RTLD_DEEPBIND.
  * FOLDER holds operators.so, malloc.so, needs.so (which needs deep/core.so), and plugin.so. The test also runs on the C library alone. */
 #include "own_heap.h"
 #include "plugin.h"
@@ -66,7 +66,7 @@ static void at_once(void)
         pthread_join(thread[t], NULL);
 }
 
-/* needs.so finds deep/core.so by its RUNPATH, or uses the copy that is loaded already. */
+/* Tests needs.so, which finds deep/core.so by its RUNPATH, or uses a copy of core.so that is already loaded. */
 static void needed(void)
 {
     void *needs = open_it("needs.so");
@@ -86,7 +86,7 @@ static void own_malloc(void)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* A library without an allocator of its own still shares the program's heap. */
+/* A library that has no allocator must share the program's heap. */
 static void plain(void)
 {
     void *handle = open_it("plugin.so");
@@ -111,7 +111,7 @@ static ssize_t read_plugin(void)
     return size;
 }
 
-/* Opens a file with the first `length` bytes of `bytes`. Each call makes a new file, because the loader reuses a file that it knows. */
+/* Opens a library file that has the first `length` bytes of `bytes`. Each call makes a new file, because the loader reuses a file that it knows. */
 static void *open_bytes(ssize_t length)
 {
     char path[PATH_MAX];
@@ -131,7 +131,7 @@ static void loads(ssize_t size)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* The loader does not read the section headers. So they may hold anything, or be missing. */
+/* Tests damaged library files. Section headers may hold anything or be missing because the loader does not read them. */
 static void wrong_files(void)
 {
     static const uint64_t places[] = {1, sizeof bytes, UINT64_MAX - 100};

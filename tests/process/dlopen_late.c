@@ -1,6 +1,7 @@
 /* Usage: test_dlopen_late LIBRARY
- * Tests HAKMEM as a library that dlopen loads late, into a process with another malloc. Its hak_ functions must work, also in threads that
- * are older than the library, and malloc must stay the process's. After dlclose the blocks must stay valid, because the library stays. */
+ * Tests HAKMEM as a library that dlopen loads late, into a process with another malloc. The library's hak_ functions must work, also in threads
+ * that are older than the library. malloc must stay that of the process. After dlclose the blocks must stay valid because HAKMEM keeps itself
+ * loaded. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -43,7 +44,7 @@ static void allocate_all(void **block)
         block[i] = hak.malloc(size_of(i));
         CHECK(block[i] && hak.usable_size(block[i]) >= size_of(i), "%zu bytes", size_of(i));
         pattern_fill(block[i], size_of(i), i);
-        char *own = malloc(100); /* This calls the process's malloc, which must be the same as before. */
+        char *own = malloc(100); /* malloc must still be the process's own. */
         CHECK(own != NULL, "the process's own malloc");
         free(own);
     }
@@ -100,7 +101,7 @@ static int with_flags(const char *path, int flags, const char *name)
     pthread_barrier_wait(&closed);
     free_all(block);
     for (size_t t = 0; t < THREADS; t++) {
-        pthread_join(thread[t], NULL); /* The end of a thread runs the library's code once more. */
+        pthread_join(thread[t], NULL); /* The end of a thread runs HAKMEM's code although the library was closed. */
     }
     hak.trim(0);
     /* dlopen must return the same library again. */

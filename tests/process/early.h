@@ -13,8 +13,8 @@ struct early_blocks {
     bool used;
 };
 
-/* These functions have a file of their own, so that they are not inlined. Some callers run so early that only plain calls work. */
-void early_allocate(struct early_blocks *blocks); /* allocates in all ways, and fills each block */
+/* These functions are in early.c, so that the compiler does not inline them. Some callers run so early that only plain calls work. */
+void early_allocate(struct early_blocks *blocks); /* allocates with each function, and fills each block */
 bool early_check_and_free(struct early_blocks *blocks);
 
 #endif

@@ -1,6 +1,6 @@
 /* Usage: test_fork_first [rounds]
  * Tests fork during the first malloc of a thread, and of a process. Neither the parent nor the child may hang or lose its heap.
- * Each round is a new process. Its first thread starts to allocate at a moment that the main thread cannot know. */
+ * Each round is a new process. One of its threads makes the first malloc at a moment that the main thread cannot know. */
 #include "support/again.h"
 #include "support/check.h"
 #include "support/watchdog.h"
@@ -37,7 +37,7 @@ static void *first_malloc(void *argument)
     return allocate_some() ? argument : NULL;
 }
 
-/* Runs in the new process. Threads allocate while it forks. Before the first fork it waits a different time in each round. */
+/* Runs in the new process, and forks while threads allocate. Before the first fork it waits for a time that differs in each round. */
 static int one_round(unsigned round)
 {
     pthread_t thread[THREADS];
@@ -47,7 +47,7 @@ static int one_round(unsigned round)
         good = good && pthread_create(&thread[t], NULL, first_malloc, &x_started) == 0;
     }
     while (atomic_load(&x_started) < round % (THREADS + 1)) {
-        /* This wait is short, so that the thread is just about to allocate. */
+        /* The loop does not sleep, so that it ends when a thread is about to allocate. */
     }
     for (volatile unsigned turn = 0; turn < round * 37 % 5000; turn++) {}
     for (unsigned n = 0; n < FORKS; n++) {

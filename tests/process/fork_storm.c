@@ -17,7 +17,7 @@
 
 enum { THREADS = 2, SHARED = 100, CHILD_BLOCKS = 200, CHILD_SECONDS = 30, BAD_CHILD = 3 };
 
-/* The parent's threads allocate these blocks. Every child frees them in its own copy of the memory. */
+/* The parent allocates these blocks. Every child frees them in its own copy of the memory. */
 static void *shared[SHARED];
 static size_t shared_size[SHARED];
 static atomic_bool x_stop;
@@ -126,7 +126,7 @@ _Noreturn static void child(unsigned number)
     good = good && (number % 4 || threads_work(number + 1));
     good = good && (number % 16 || grandchild_works(&rng));
     if (number % 8 == 5 && good) {
-        exit(0); /* exit runs atexit handlers and destructors. */
+        exit(0); /* exit() is tested too because it runs atexit handlers and destructors. */
     }
     _exit(good ? 0 : BAD_CHILD);
 }

@@ -1,6 +1,6 @@
-/* Tests a heap on huge pages of which most is freed (S17). After malloc_trim, RSS must be at most 1.3 times the live bytes.
- * MADV_COLLAPSE does at once what the kernel does over time: it puts the heap on huge pages, before and after the free. After the
- * trim it must not make purged pages resident again. */
+/* Tests a heap on huge pages after most of its blocks were freed (S17). After malloc_trim, RSS must be at most 1.3 times the live bytes.
+ * MADV_COLLAPSE does at once what the kernel does over time: it puts the heap on huge pages, before and after the free. After the trim it must
+ * not make purged pages resident again. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/rng.h"
@@ -24,7 +24,7 @@ enum { BLOCK = 512, COUNT = 393216, STRETCH = 32, FREED_PERCENT = 90, CANNOT_RUN
 static char **blocks;
 static size_t base_kib, live;
 
-/* Collapses each huge page that a block lies in, once. Returns how many huge pages the kernel made. */
+/* Asks the kernel once for a huge page at each place that a block lies in. Returns the number of huge pages that the kernel made. */
 static size_t collapse(void)
 {
     static uintptr_t tried[1024];

@@ -15,7 +15,7 @@ __attribute__((used)) static int (*resolve(void))(void)
     char *q = calloc(1, 5000);
     char *r = malloc(300000);
     free(malloc(64));
-    if (malloc(SIZE_MAX / 2) != NULL) { /* HAKMEM must refuse this although errno cannot be used yet. */
+    if (malloc(SIZE_MAX / 2) != NULL) { /* HAKMEM must refuse this size although errno cannot be set yet. */
         return chosen;
     }
     if (p && q && r) {

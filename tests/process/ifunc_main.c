@@ -1,5 +1,5 @@
 /* Usage: test_ifunc
- * Tests blocks that IFUNC resolvers allocated, in the program and in a library. They must be valid in main and in threads. */
+ * Tests blocks that IFUNC resolvers allocated, in the program and in a library. The blocks must be valid in main and in threads. */
 #include "early.h"
 
 #include "support/check.h"

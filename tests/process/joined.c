@@ -1,9 +1,9 @@
 /* Usage: test_joined handed|known|inbox|large|pinned THREADS
- * Tests that threads' free memory goes back to the system after they ended and were joined. The last thread then sleeps and does not call
- * the allocator.
- *   handed  each second thread frees the blocks that the thread before it allocated
- *   known   the same, but each thread calls the allocator first; if HAKMEM does not count threads, it knows only threads that called it,
- *           and may take the end of one of them for the end of the last one
+ * Tests that the free memory of threads returns to the system after they ended and were joined. The main thread then sleeps and does not call the
+ * allocator.
+ *   handed  every second thread frees the blocks that another thread allocated
+ *   known   the same as handed, but each thread first calls the allocator; if HAKMEM does not count threads, it knows only threads that called it,
+ *           and may take the end of one such thread for the end of the last
  *   inbox   the threads free blocks that the main thread allocated
  *   large   the blocks have mappings of their own
  *   pinned  each thread leaves one block in 64 in use */
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     watchdog_start(120, "joined");
     each = strcmp(name, "large") == 0 ? LARGE : pinned ? core_page() : BLOCK;
     live_kept = pinned ? KEPT : 0;
-    memset(block, 0, sizeof block); /* so that `before` counts its pages */
+    memset(block, 0, sizeof block); /* counts the table's pages in `before` */
     size_t before = procinfo_rss_kib();
     if (inbox) {
         allocate(part(0, 1));

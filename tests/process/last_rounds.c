@@ -1,7 +1,7 @@
 /* Usage: test_last_rounds [LIBRARY]
- * Tests threads whose first malloc comes from a key's destructor, in any of the four rounds, and threads that end by a bare system call.
- * Their memory must grow with the number of threads alive at once, not with the number of all threads.
- * With LIBRARY, dlopen loads HAKMEM after the program created its key, so that HAKMEM's own destructor runs last. */
+ * Tests threads that first call malloc in a key's destructor, in any of the four rounds, and threads that end by a bare system call. The heap must
+ * grow with the number of threads that are alive at one time, not with the number of all threads. With LIBRARY, dlopen loads HAKMEM after the
+ * program created its key, so that HAKMEM's own destructor runs last. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

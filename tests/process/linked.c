@@ -37,7 +37,7 @@ static void *use_heap(void *argument)
         for (size_t i = 0; i < BLOCKS; i++) {
             size_t size = i * (i % 50 == 49 ? 400 : 20) + 1;
             good = good && pattern_holds(block[i], size, i);
-            /* malloc and hak_free use one heap. With another malloc, hak_free would abort here. */
+            /* hak_free must accept a block of malloc. If malloc were another allocator's, this hak_free would abort. */
             if (i % 4 == 0) {
                 hak_free(block[i]);
             } else {

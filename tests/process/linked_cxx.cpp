@@ -53,7 +53,7 @@ int main()
     bool  good = work(1) && before_main.at(2).size() == 50000;
     void *p = ::operator new(100);
     good = good && hak_usable_size(p) >= 100;
-    hak_free(p); /* The block of operator new must be HAKMEM's. */
+    hak_free(p); /* If operator new is not HAKMEM's, this free reports a foreign block. */
     std::vector<std::thread> threads;
     std::vector<int>         results(4, 0);
     for (int t = 0; t < 4; t++) {

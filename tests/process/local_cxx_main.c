@@ -1,6 +1,6 @@
 /* Usage: test_local_cxx PLUGIN
- * Tests HAKMEM's operator new in a C program of which only a plugin has the C++ library. HAKMEM must find that library through its caller,
- * call the new handler and throw std::bad_alloc. */
+ * Tests HAKMEM's operator new in a C program. Only a plugin of this program has the C++ library. HAKMEM must find this library by the caller of
+ * operator new, call the new handler, and throw std::bad_alloc. */
 #include "support/check.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* Tests programs that change the mapping of a large block and free it. The next block at these addresses must have ordinary memory: the
- * program and a forked child can read and write it, none of it is locked, and smaps shows only the flags of malloc's memory.
- * If a change has no lasting effect, the next malloc must reuse the block at the same address while it is resident. */
+/* Tests programs that change the mapping of a large block and free it. The next block at these addresses must have ordinary memory. The program
+ * and a forked child must be able to read and write it, no page may be locked, and smaps must show only the flags of malloc's memory. If a change
+ * has no lasting effect, the next malloc must reuse the block at the same address while it is resident. */
 #include "support/check.h"
 #include "support/core_page.h"
 #include "support/watchdog.h"
@@ -59,7 +59,7 @@ static int bound(char *part, size_t size)
     return (int)mbind(part, size, MPOL_PREFERRED, &nodes, sizeof nodes * 8, 0);
 }
 
-/* An access to a missing page waits until somebody reads the descriptor, and nobody reads it. */
+/* Registers the range with userfaultfd. An access to a missing page then waits forever because nobody reads the descriptor. */
 static int watched(char *part, size_t size)
 {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);

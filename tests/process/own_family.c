@@ -1,5 +1,5 @@
-/* A program defines these functions, malloc, calloc, realloc and free, itself. So a preloaded library cannot replace them. They never reuse
- * memory. */
+/* This file is linked into a program, which then has its own malloc, calloc, realloc and free. A preloaded library cannot replace these
+ * functions. They never reuse memory. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ void *malloc(size_t size)
 void *calloc(size_t count, size_t size)
 {
     size_t bytes;
-    /* The memory is new, and so it is zero. */
+    /* New memory is zero. */
     return __builtin_mul_overflow(count, size, &bytes) ? NULL : malloc(bytes);
 }
 

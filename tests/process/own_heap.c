@@ -1,8 +1,8 @@
-/* This library has an allocator of its own. It exports some of its functions, so that the loader may bind them elsewhere, and hides the
- * others.
+/* This library has an allocator of its own. It exports some of its functions, which the loader may bind to those of another library, and hides
+ * the others.
  *   OWN=1  defines operator new and delete, and uses its program's malloc
  *   OWN=2  defines malloc too
- *   OWN=0  defines none; it needs a library that does, and shares objects with it */
+ *   OWN=0  defines no allocator, needs a library that has one, and shares objects with this library */
 #include "own_heap.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ HIDDEN void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
     return take_own(size);
 }
 HIDDEN void _ZdaPv(void *p) { end_own(p); }
-/* The library that needs this one calls these two. */
+/* Another library, which needs this one, calls these two functions. */
 void *own_new_nothrow(size_t size) { return _ZnwmRKSt9nothrow_t(size, ""); }
 void own_delete_array(void *p) { _ZdaPv(p); }
 #endif

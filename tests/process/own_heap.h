@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 struct own_heap {
-    int (*forms_agree)(void);    /* checks its own allocating and freeing functions */
-    int (*library_agrees)(void); /* frees blocks of the C library */
-    void *(*give)(size_t size);  /* from the heap that it shares with its program */
+    int (*forms_agree)(void);    /* checks that the library's own functions allocate and free in one heap */
+    int (*library_agrees)(void); /* checks that the library can free blocks of the C library */
+    void *(*give)(size_t size);  /* allocates in the heap that the library shares with its program */
     void (*take)(void *p);
     const char *(*file_of_give)(void);
 };

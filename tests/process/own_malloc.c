@@ -51,7 +51,7 @@ void free(void *p)
 
 void *calloc(size_t count, size_t size)
 {
-    /* The arena is never reused, and so it is zero. */
+    /* The arena is zero because its memory is never reused. */
     return size && count > ARENA / size ? NULL : malloc(count * size);
 }
 
@@ -82,7 +82,7 @@ static void test_reallocarray(const char *name)
     free(p);
 }
 
-/* Looks the functions up by name, because the C library may not declare them. */
+/* Tests functions that free. They are looked up by name because the C library may not declare them. */
 static void test_frees(void)
 {
     void (*plain)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "cfree");

@@ -12,7 +12,8 @@ extern const struct plugin plugin;
 
 static unsigned char *from_birth;
 
-/* The program defines this name too. RTLD_DEEPBIND decides which one is called. It is weak, because otherwise the compiler would decide. */
+/* The program has a function with this name too, and RTLD_DEEPBIND decides which of the two is called. The plugin's function is weak because the
+ * compiler would otherwise call it directly. */
 __attribute__((weak)) int plugin_test_name(void) { return NAME_OF_PLUGIN; }
 
 __attribute__((constructor)) static void begin(void)
@@ -51,14 +52,15 @@ static int constructed(void)
     return from_birth && from_birth[0] == BORN && memcmp(from_birth, from_birth + 1, BORN - 1) == 0;
 }
 
-/* The C library allocates with the malloc that the program uses. */
+/* Frees a block of the C library, which calls the program's malloc. */
 static void take_from_library(void) { free(strdup("allocated by the C library")); }
 
 /* Calls dlopen from this file. The loader looks for a name without a slash in this file's RUNPATH, and $ORIGIN is this file's folder. */
 static void *open_from_here(const char *name, int mode)
 {
     void *handle = dlopen(name, mode);
-    /* This keeps the compiler from making the call a jump. After a jump, dlopen would see the caller of this function as its caller. */
+    /* This statement keeps the compiler from making the call a jump. After a jump, dlopen would take the caller of open_from_here() for its own
+     * caller. */
     __asm__ volatile("" : "+r"(handle));
     return handle;
 }

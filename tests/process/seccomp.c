@@ -1,7 +1,7 @@
 /* Usage: test_seccomp refuse|kill [steps]
  * Tests the heap in a program that installs a filter of system calls after its start.
- *   refuse  allows only mmap, munmap, madvise and futex (and write and exit_group for the test itself); others return ENOSYS
- *   kill    allows some more calls, as real sandboxes do; any other call ends the process */
+ *   refuse  allows only mmap, munmap, madvise and futex (and write and exit_group for the test itself); all other calls return ENOSYS
+ *   kill    also allows the other calls that real sandboxes allow; any call that is not allowed ends the process */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 {
     bool kill = argc > 1 && strcmp(argv[1], "kill") == 0;
     unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : STEPS;
-    free(malloc(1)); /* This starts the heap before the filter, as in a real program. */
+    free(malloc(1)); /* The heap starts before the filter is installed, as in a real program. */
     if (!install(kill)) {
         return errno == EINVAL || errno == ENOSYS || errno == EPERM ? SKIPPED : 1;
     }

@@ -19,7 +19,7 @@ enum { INTERVAL_NS = 50000, THREADS = 3, BLOCKS = 1000, STEPS = 60000 };
 
 static atomic_uint x_signals;
 static volatile int trampled;
-static unsigned long steps = STEPS; /* of each thread; set before threads start */
+static unsigned long steps = STEPS; /* number of steps of each thread; set before the threads start */
 
 static void on_signal(int number)
 {
@@ -64,7 +64,7 @@ static void *use_heap(void *argument)
 int main(int argc, char **argv)
 {
     timer_t timer;
-    struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART, calls fail with EINTR */
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART, so that calls can fail with EINTR */
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
     struct itimerspec interval = {{0, INTERVAL_NS}, {0, INTERVAL_NS}};
     pthread_t thread[THREADS];

@@ -1,6 +1,7 @@
 /* Usage: test_small_stack
- * Tests that all reports can run in a thread with the smallest stack (16 KiB; on aarch64, glibc refuses less than 128 KiB), of which the C library
- * takes a part. A stack filled with a known byte shows how deep each report goes. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
+ * Tests that all reports can run in a thread with the smallest stack, of which the C library uses a part. This stack has 16 KiB, but on aarch64
+ * glibc refuses less than 128 KiB. A stack that is filled with a known byte shows how much of it each report uses. HAKMEM_HEAP_PROFILE and
+ * HAKMEM_TRACE_RING must be set. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -51,7 +52,7 @@ static void events(void) { raise(SIGUSR2); }
 static const struct call {
     const char *name;
     void (*run)(void);
-    bool c_library_too; /* The depth includes frames of the C library. */
+    bool c_library_too; /* true: the call also runs functions of the C library, so its depth is not checked */
 } calls[] = {
     {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},
     {"json", json, false},       {"metrics", metrics, false},           {"heap profile", profile, false},
@@ -100,7 +101,7 @@ static void look_up(const char *name, void *slot)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) { /* HAKMEM reports only the first refusal of a process, and so it needs a process of its own. */
+    if (argc > 1) { /* This report appears only once in a process. */
         for (int i = 0; i < CALLS; i++) {
             if (strcmp(calls[i].name, argv[1]) == 0) {
                 run_on(&calls[i], NULL, SMALL);
@@ -118,7 +119,7 @@ int main(int argc, char **argv)
     size_t idle = 0;
     for (int i = 0; i < CALLS; i++) {
         size_t depth = depth_of(&calls[i], stack);
-        idle = i == 0 || depth < idle ? depth : idle; /* the first thread has the loader look up names too */
+        idle = i == 0 || depth < idle ? depth : idle; /* the first thread also looks up names */
         printf("%-14s %5zu bytes deeper than a thread that does nothing\n", calls[i].name, depth - idle);
         CHECK(calls[i].c_library_too || depth - idle <= DEEPEST, "%s: %zu bytes", calls[i].name, depth - idle);
         fflush(stdout);

@@ -56,7 +56,7 @@ static void one_round(unsigned round)
 
     pid = vfork();
     if (pid == 0) {
-        _exit(CHILD_STATUS); /* Without exec, the parent continues in its own heap. */
+        _exit(CHILD_STATUS); /* The child ends without exec. */
     }
     expect(pid, "vfork without exec");
 
@@ -64,7 +64,8 @@ static void one_round(unsigned round)
     CHECK(error == 0, "posix_spawn: %d", error);
     expect(pid, "posix_spawn");
 
-    /* The shell is one of this system also under an emulator: its loader cannot preload the library, and says so. */
+    /* Under an emulator the shell is still a native program. Its loader cannot preload the library, and would write a message about this to
+     * stderr. */
     fcntl(STDERR_FILENO, F_SETFD, FD_CLOEXEC);
     int status = system("exit 7");
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == CHILD_STATUS, "system: 0x%x", (unsigned)status);

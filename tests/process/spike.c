@@ -1,6 +1,6 @@
 /* Usage: test_spike MiB trim|calls|idle|beside
  * Tests memory after a spike (M5). The program allocates MiB of blocks of many sizes, and frees 95 % of them at random. Small blocks are
- * freed in stretches of four pages. Then RSS must fall to 1.3 times the live bytes. With pages of 64 KiB, four times as many MiB are
+ * freed in stretches of four pages. RSS must then fall to 1.3 times the live bytes. With pages of 64 KiB, four times as many MiB are
  * allocated, because one page of each class stays.
  *   trim    after malloc_trim
  *   calls   within a million further operations, after a pause
@@ -25,7 +25,7 @@ enum { STRETCH_PAGES = 4, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 2
 
 struct block {
     void *at;
-    bool first; /* the first block of a stretch, which is kept or freed as a whole */
+    bool first; /* true: this block is the first of a stretch, which is kept or freed as a whole */
 };
 
 static struct block *blocks;

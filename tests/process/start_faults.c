@@ -14,7 +14,8 @@
 
 enum { SKIPPED = 77, RUNS = 31 };
 
-/* Returns the page faults of the program, or -1 if it cannot run. It uses vfork, because a forked child's copied pages would count too. */
+/* Returns the page faults of the program, or -1 if it cannot run. The program is started with vfork because the copied pages of a forked child
+ * would count too. */
 static long faults_of(char **program, char *preload)
 {
     char *environment[] = {"PATH=/usr/bin:/bin", preload, NULL};

@@ -1,10 +1,10 @@
 /* Usage: test_start_files LIBRARY small|grown|option|shut_in
  * Tests which files of /sys and /proc HAKMEM opens in a process. The test sees them by ptrace, from outside.
- *   small    opens none while its heap is small, because most processes stay small and would each pay for the answers
- *   grown    opens them when its heap has grown
- *   option   opens them at the start if an option needs an answer
- *   shut_in  opens them before the program enters a sandbox, because the sandbox may end a program that opens a file later
- * The traced program is this file again, started as test_start_files - MODE. */
+ *   small    opens no file while the process's heap is small, because most heaps stay small and reading the files costs time
+ *   grown    opens the files when the heap has grown
+ *   option   opens the files at the start if an option needs their contents
+ *   shut_in  opens the files before the program enters a sandbox, because the sandbox may end a program that opens a file
+ * The traced program is this program, started as test_start_files - MODE. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum { SKIPPED = 77, BLOCK = 1000, SMALL = 2 << 20, GROWN = 16 << 20, MARK = 4711 };
 
-/* Some headers lack these definitions of Linux 5.3. */
+/* These are constants of Linux 5.3 that some headers lack. */
 enum { GET_SYSCALL_INFO = 0x420e, ENTRY = 1 };
 struct stop {
     uint8_t kind, pad[3];
@@ -56,7 +56,7 @@ static int program(const char *mode)
 }
 
 static struct {
-    unsigned before, after; /* before and after close(MARK) */
+    unsigned before, after; /* number of files opened before and after close(MARK) */
     bool marked;
 } opened;
 
@@ -115,7 +115,7 @@ static int watch(pid_t child, const char *mode)
     ptrace(PTRACE_SYSCALL, child, NULL, 0);
     status = follow(child);
     if (WIFEXITED(status) && !opened.marked) {
-        return SKIPPED; /* The system does not show the numbers of calls. */
+        return SKIPPED; /* Without numbers of calls, no call was recognized. */
     }
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
     CHECK((opened.before == 0) == is(mode, "small", "grown"), "%u files before the mark", opened.before);

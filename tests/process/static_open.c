@@ -1,6 +1,6 @@
 /* Usage: test_static_open PLUGIN
- * Tests a program that is linked fully statically, with libhakmem.a. It has the C library's dlopen, not HAKMEM's. A plugin brings its own
- * C library, and the two heaps must stay apart. */
+ * Tests a program that is linked fully statically, with libhakmem.a. The program calls the C library's dlopen, not HAKMEM's. A plugin loads its
+ * own C library with another heap, and the two heaps must stay apart. */
 #include "plugin.h"
 #include "hakmem.h"
 

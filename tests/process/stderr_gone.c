@@ -1,6 +1,7 @@
 /* Usage: test_stderr_gone
- * Tests that HAKMEM writes to descriptor 2 only while it is the same file as at the start. A program that closed it may have opened a
- * database with this number, and HAKMEM must write no byte to that. If descriptor 2 was left alone, HAKMEM's line must appear there. */
+ * Tests that HAKMEM writes to descriptor 2 only while it is the same file as at the start. A program that closed descriptor 2 may have opened a
+ * database that got this number, and HAKMEM must write no byte to the database. If the program has not changed descriptor 2, HAKMEM's line must
+ * appear in stderr. */
 #include "support/again.h"
 #include "support/check.h"
 #include "support/watchdog.h"
@@ -49,7 +50,7 @@ static const struct scenario {
     {"asked", "HAKMEM_LEARN=off", "HAKMEM ", malloc_stats, 0},
 };
 
-/* These are the things that the program may do to descriptor 2 before the scenario. */
+/* Says what the program does with descriptor 2 before the scenario. */
 enum way { KEPT, BACK, REPLACED, CLOSED, NEVER_OPEN, WAYS };
 static const char *const ways[WAYS] = {"kept", "back", "replaced", "closed", "never open"};
 
@@ -101,7 +102,7 @@ static size_t read_all(int fd, char *text)
     }
     text[used] = '\0';
     close(fd);
-    char *emulator = strstr(text, "qemu: uncaught target signal"); /* its own words about a signal */
+    char *emulator = strstr(text, "qemu: uncaught target signal"); /* the emulator's message about a signal */
     return emulator != NULL ? (size_t)(emulator - text) : used;
 }
 

@@ -1,5 +1,5 @@
-/* Tests HAKMEM's handler of SIGTERM. The program must see the default action although the handler is installed, also in many threads.
- * A process that SIGTERM ends must write its report, and end by the signal. */
+/* Tests HAKMEM's handler of SIGTERM. If the program asks for the action of SIGTERM, it must see the default action although HAKMEM's handler is
+ * installed, also in many threads. A process that SIGTERM ends must write its report, and must end by the signal. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

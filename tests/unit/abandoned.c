@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { CLASS = CLASS_OF_2048 }; /* 2 KiB, 32 blocks in each slab */
+enum { CLASS = CLASS_OF_2048 }; /* blocks of 2 KiB; a slab has 32 of them */
 
 /* Owners are embedded in caches because the heap statistics read the whole cache. */
 static struct hk_tcache owner_cache, other_cache;
@@ -58,7 +58,7 @@ UNIT_TEST(commons)
     assert_false(hk_abandoned_has(CLASS));
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_null(hk_abandoned_claim(blocks[3], CLASS, other));
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* The slab has only 22 blocks left. */
+    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* Only 22 blocks of the slab are free. */
     assert_int_equal(slab->free, 0);
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_int_equal(slab->free, 1);
@@ -71,7 +71,7 @@ UNIT_TEST(commons)
     assert_int_equal(hk_page_map_lookup((uintptr_t)more), 0);
 }
 
-/* A slab of a group serves only this group. No thread adopts or claims it, and it stays when all its blocks are free. */
+/* A slab of a group serves only this group. No thread adopts or claims the slab, and the slab stays when all its blocks are free. */
 UNIT_TEST(groups)
 {
     start();
@@ -91,7 +91,7 @@ UNIT_TEST(groups)
     assert_ptr_equal(hk_abandoned_take_of_group(CLASS, 1), first);
 }
 
-/* The first group needs memory for its lists. If this memory is refused, the group gets no block. */
+/* The first group needs memory for the lists of groups. If this memory is refused, the group gets no block. */
 UNIT_TEST(groups_refused)
 {
     start();
@@ -115,7 +115,7 @@ UNIT_TEST(commons_of_few)
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
     assert_false(hk_abandoned_list(blocks[0]) == HK_COMMONS);
     assert_int_equal(owner_of(slab), other->id);
-    hk_abandoned_add(slab); /* A slab that was added here can be adopted like any other abandoned slab. */
+    hk_abandoned_add(slab); /* After its time in the commons, a slab can be abandoned like any other. */
     assert_true(hk_abandoned_has(CLASS));
     assert_ptr_equal(hk_abandoned_claim(blocks[0], CLASS, owner), slab);
 }
@@ -126,7 +126,6 @@ static bool refuse_all(enum fake_call call, uint64_t ordinal)
     return true;
 }
 
-/* If there is no memory for a new commons slab, the call takes nothing. */
 UNIT_TEST(commons_refused)
 {
     void *block[2000];
@@ -143,7 +142,6 @@ UNIT_TEST(commons_refused)
     fake_os_refuse(NULL);
 }
 
-/* A sweep also purges the pages of commons slabs that hold no live block. */
 UNIT_TEST(commons_are_swept)
 {
     void *blocks[32];
@@ -156,7 +154,7 @@ UNIT_TEST(commons_are_swept)
         assert_true(hk_abandoned_free(blocks[i], CLASS));
     struct hk_sweep sweep = {.now = 0, .work = 1000 * HK_WORK_OF_CALL};
     assert_true(hk_abandoned_sweep(&sweep));
-    assert_true(hk_abandoned_sweep(&sweep)); /* A second sweep must also end on both lists. */
+    assert_true(hk_abandoned_sweep(&sweep)); /* A second sweep must end too, on both lists of slabs. */
     assert_true(hk_abandoned_purge() >= 14 * HK_PAGE);
     assert_true(hk_abandoned_free(blocks[0], CLASS));
 }
@@ -171,7 +169,7 @@ UNIT_TEST(full_ones_wait_for_a_free)
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
-    assert_false(hk_abandoned_free(blocks[6], CLASS)); /* The slab is no longer abandoned. */
+    assert_false(hk_abandoned_free(blocks[6], CLASS)); /* The call refuses because the slab has an owner. */
 }
 
 UNIT_TEST(empty_ones_are_released)
@@ -199,14 +197,14 @@ UNIT_TEST(claim)
     void *blocks[32];
     start();
     struct hk_slab *slab = slab_with(32, blocks);
-    assert_null(hk_abandoned_claim(blocks[0], CLASS, other)); /* The slab still has an owner. */
+    assert_null(hk_abandoned_claim(blocks[0], CLASS, other)); /* A slab that has an owner cannot be claimed. */
     hk_abandoned_add(slab);
     assert_ptr_equal(hk_abandoned_claim(blocks[0], CLASS, other), slab);
     assert_int_equal(owner_of(slab), other->id);
     assert_null(hk_abandoned_claim(blocks[0], CLASS, owner));
 }
 
-/* A thread without a cache allocates single blocks. They come from abandoned slabs first. */
+/* A thread without a cache allocates single blocks. Abandoned slabs serve them before a new slab is made. */
 UNIT_TEST(alloc)
 {
     void *blocks[32], *mine[40];
@@ -239,14 +237,14 @@ UNIT_TEST(double_free)
               "hakmem: free(), found at a flush: pointer inside a block: address 0x");
 }
 
-/* After a fork, each slab of another thread becomes abandoned, regardless of the list that it was on. */
+/* After a fork, each slab of another thread becomes abandoned in the child, whichever list had the slab before. */
 UNIT_TEST(abandoned_rest)
 {
     void *blocks[3][32];
     start();
     struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
     struct hk_slab *mine = unit_slab(CLASS, other->id);
-    half_gone->free = 3; /* Simulates a change that the fork interrupted. */
+    half_gone->free = 3; /* Simulates a wrong count, because the fork came in the middle of a change. */
     hk_abandoned_add_rest(other);
     assert_int_equal(owner_of(gone), HK_ABANDONED);
     assert_int_equal(owner_of(half_gone), HK_ABANDONED);
@@ -256,7 +254,7 @@ UNIT_TEST(abandoned_rest)
     assert_null(hk_abandoned_adopt(CLASS, other));
 }
 
-/* Sweeps also purge the pages of abandoned slabs, one share of the work at a time. hk_abandoned_purge() purges all of them at once. */
+/* Sweeps also purge the pages of abandoned slabs, one share of the work at a time. hk_abandoned_purge() purges all these pages at once. */
 UNIT_TEST(sweep)
 {
     enum { COUNT = 6 };
@@ -274,7 +272,7 @@ UNIT_TEST(sweep)
         assert_int_equal(fake_os_calls(FAKE_PURGE), shares + 1);
     }
     assert_true(hk_abandoned_free(blocks[0][0], CLASS));
-    /* All blocks of the slab are free, so it leaves the list that the sweep walks. */
+    /* This free is the slab's last, so the slab leaves the list that the sweep walks. */
     assert_true(hk_abandoned_free(blocks[0][1], CLASS));
     for (int shares = 0; shares < 2 * COUNT && !over; shares++) {
         struct hk_sweep sweep = {.touched = now, .now = now, .work = 2};
@@ -288,8 +286,8 @@ UNIT_TEST(sweep)
     assert_true(hk_abandoned_purge() > 0);
 }
 
-/* Blocks of an abandoned slab were freed remotely before a fork. The child puts the slab on a list if it has free blocks now, and releases it if
- * all its blocks are free. */
+/* Blocks of an abandoned slab were freed remotely before a fork. The child puts the slab on a list if the slab has free blocks, and releases the
+ * slab if all its blocks are free. */
 UNIT_TEST(abandoned_rest_of_abandoned)
 {
     void *blocks[2][32];

@@ -1,5 +1,5 @@
-/* Tests sampling that starts while the process runs. Inside a window each allocation counts down; outside, no block of a fine size does. A sampled
- * block is known until it is freed. A tick answers a request from outside the process (attach.h). */
+/* Tests sampling that starts while the process runs. Inside a window of sampling each allocation counts down. Outside a window, allocations of
+ * fine sizes do not. A sampled block is known until it is freed. A tick answers a request from outside the process (attach.h). */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void step(struct slot *slot, struct rng *rng)
     memset(slot->block, (int)(size & 255), size);
 }
 
-/* Tests a mean of one byte, with a new window before each call, so that each block is sampled. */
+/* Samples each block by a mean of one byte and a new window before each call. */
 UNIT_TEST(each_call_in_a_window)
 {
     static struct slot slots[SLOTS];
@@ -105,7 +105,7 @@ UNIT_TEST(hits_outside)
         hak_free(blocks[i]);
 }
 
-/* Blocks whose sizes no hit serves count down at all times, also outside windows. */
+/* Allocations of sizes that no hit serves count down at all times, also outside windows. */
 UNIT_TEST(large_outside)
 {
     begin(1);
@@ -157,7 +157,7 @@ UNIT_TEST(a_window_ends_by_the_clock)
     assert_false(is_open());
 }
 
-/* Simulates another thread that closes the window after this one has found the gate shut. */
+/* Simulates another thread that closes the window after the calling thread has found the gate shut. */
 UNIT_TEST(a_window_ends_amid_a_call)
 {
     begin(1);
@@ -216,7 +216,7 @@ UNIT_TEST(no_memory)
     assert_false(is_open());
 }
 
-/* The process is already sampled from its start, so there is nothing to begin. Because hooks are on, hits were disabled at the start for good. */
+/* The process is sampled from its start, so a request to begin changes nothing. Hits were disabled at the start for good because hooks are on. */
 UNIT_TEST(with_hooks_already)
 {
     hk_options.heap_sample = 4096;
@@ -272,7 +272,7 @@ UNIT_TEST(threads)
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(all[i], NULL), 0);
     assert_int_equal(live_now().blocks, 0);
-    /* A tick of the learner opens a window too. */
+    /* No upper bound is checked because ticks of the learner open windows too. */
     assert_in_range(hk_load(hk_attach_sampling.xwindows), 200, UINT32_MAX);
 }
 

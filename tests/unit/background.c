@@ -1,5 +1,5 @@
-/* Tests a background thread that cannot be created: the failure is reported once, the creation is not retried at once, and the caller still does
- * its work. tests/process/background.c tests what the thread does. */
+/* Tests a background thread that cannot be created. The failure is reported once, the creation is not retried at once, and the caller's block is
+ * still allocated or freed. tests/process/background.c tests what the thread does. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static void *start(uint64_t background)
     bool zeroed;
     hk_options.background = background;
     unit_start();
-    void *block = hk_large_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* A malloc would create the thread. */
+    void *block = hk_large_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* not malloc, which would create the thread */
     assert_non_null(block);
     fake_os_capture();
     return block;
@@ -49,7 +49,7 @@ UNIT_TEST(refused)
     assert_int_equal(asked, 1);
     assert_int_equal(times_said(), 1);
     hk_background_begin_with_thread(refuses);
-    assert_int_equal(asked, 1); /* The second attempt comes too soon. */
+    assert_int_equal(asked, 1); /* The second call comes too soon to try again. */
     fake_os_pass_ms(MINUTE + 1);
     hk_background_begin_with_thread(refuses);
     assert_int_equal(asked, 2);
@@ -59,7 +59,8 @@ UNIT_TEST(refused)
     unit_heap_holds(0);
 }
 
-/* With the default options, nobody asked for a thread, so its failure is not reported. No thread is created while the process has only one thread. */
+/* With the default options, the user has not asked for a background thread, so a failure to create it is not reported. It is not created while
+ * the process has only one thread. */
 UNIT_TEST(refused_unasked)
 {
     void *block = start(HK_BACKGROUND_AUTO);
@@ -73,7 +74,7 @@ UNIT_TEST(refused_unasked)
     hak_free(block);
 }
 
-/* A malloc that is asked to create the thread keeps errno. It does not ask again while the heap is small. */
+/* A malloc that fails to create the background thread keeps errno. While the heap is small, malloc does not try to create the thread. */
 UNIT_TEST(in_malloc)
 {
     void *block = start(HK_BACKGROUND_ON);
@@ -90,7 +91,7 @@ UNIT_TEST(in_malloc)
     assert_int_equal(asked, 1);
 }
 
-/* A vfork child shares its parent's memory, but it has another process id. */
+/* Returns another process id than the parent's, as in a vfork child, which shares its parent's memory. */
 static int child_id(void) { return 1; }
 
 UNIT_TEST(in_a_vfork_child)

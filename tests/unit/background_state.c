@@ -50,7 +50,7 @@ UNIT_TEST(works)
     expect(HK_BACKGROUND_ABSENT);
 }
 
-/* A notification during a round needs no system call because the thread checks the state before it sleeps. */
+/* A notification during a round of the background thread needs no system call because the thread checks the state before it sleeps. */
 UNIT_TEST(notified_in_a_round)
 {
     hk_os.futex_wake = count_wake;
@@ -120,7 +120,7 @@ static void leave_while(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
     fake_os_pass_ms(100);
 }
 
-/* A notification does not end a rest. hk_background_leave() ends it, and the state does not change afterwards. */
+/* A notification does not wake a thread that rests for a fixed time. hk_background_leave() wakes it, and the state does not change afterwards. */
 UNIT_TEST(rests)
 {
     unit_start();
@@ -139,7 +139,8 @@ UNIT_TEST(rests)
     assert_int_equal(waits, 2);
 }
 
-/* A mailbox stands for the heap. Each letter sends a notification, and each must be found, although the thread sleeps whenever it finds no letter. */
+/* A mailbox stands for the heap. The sender of each letter notifies the thread, which sleeps whenever it finds no letter. Every letter must be
+ * found. */
 enum { LETTERS = 20000 };
 static _Atomic unsigned xletters;
 static unsigned found;

@@ -53,7 +53,7 @@ UNIT_TEST(bits_of_words)
         for (unsigned bit = 0; bit < 64; bit++) {
             ones += (x >> bit & 1) != 0;
             uint64_t word = x;
-            /* hk_bit_set() takes an index into an array of words, but uses only the index modulo 64 on the given word. */
+            /* The test adds multiples of 64 because hk_bit_set() uses only the index modulo 64. */
             assert_int_equal(hk_bit_set(&word, bit + 64 * (unsigned)(i % 5)), (x >> bit & 1) == 0);
             assert_true(word == (x | (uint64_t)1 << bit));
         }

@@ -1,5 +1,5 @@
-/* Tests the block checks in every mode of the guard. Correct calls work. A mistake of the program is reported in the call, or when the block is
- * used next. */
+/* Tests the block checks in every mode of the guard. Correct calls work. A mistake of the program is reported by the wrong call, or by the next
+ * call for the block. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "support/rng.h"
 #include "tcache/tcache.h"
 
-/* This build does not export the operators. */
+/* The operators are called by their internal names because the build of the unit tests does not export them. */
 void *hk_operator_new(size_t size);
 void *hk_operator_new_array(size_t size);
 void hk_operator_delete(void *block);
@@ -108,7 +108,8 @@ static void drop_all(struct slot *slots)
     }
 }
 
-/* Another thread fills the slots of `others` and ends. This thread frees its own blocks, and blocks in abandoned slabs. */
+/* A second thread fills the slots of `others` and ends. The first thread then frees its own blocks, and the blocks of `others`, which lie in
+ * abandoned slabs. */
 static void correct_use(enum mode how)
 {
     static struct slot slots[SLOTS], others[SLOTS];
@@ -247,7 +248,7 @@ static void before(void *block)
     for (unsigned i = 0; i < 20; i++)
         neighbors[i] = hak_malloc(hak_usable_size(block));
     for (unsigned i = 0; i < 20; i++) {
-        if ((uintptr_t)neighbors[i] % HK_SLICE != 0) /* The memory before a slab may fault. */
+        if ((uintptr_t)neighbors[i] % HK_SLICE != 0) /* A byte before a slice may fault. */
             ((volatile char *)neighbors[i])[-1] ^= 1;
         hak_free(neighbors[i]);
     }
@@ -303,7 +304,7 @@ UNIT_TEST(a_string_without_end_ends_behind_its_block)
         memset(text, 'x', size);
         HK_FORGET(text);
         assert_int_equal(strlen(text), size);
-        text[size] = 0; /* The byte behind the block is already 0. */
+        text[size] = 0; /* The guard keeps a 0 in the byte after the block's end, so strlen() stops. */
         hak_free(text);
     }
 }
@@ -354,8 +355,7 @@ UNIT_TEST(kinds_and_sizes_are_compared)
     unit_dies(new_by_free, NULL, "hakmem: free(): block of operator new:");
 }
 
-/* Without canaries, a size is accepted if the block's class fits it. Each class also holds eight bytes more than the request. The loop covers
- * blocks of all tiers. */
+/* Without canaries, a free with the requested size must be accepted, for blocks of all tiers. */
 UNIT_TEST(sizes_fit_without_canaries)
 {
     hk_options.hardened = "kinds,zero,pages";
@@ -389,7 +389,7 @@ UNIT_TEST(empty_blocks_have_addresses_of_their_own)
     assert_false(hk_is_empty(grown));
     hak_free(grown);
     hak_free(other);
-    hak_trim(0); /* This also empties the quarantine. */
+    hak_trim(0); /* The trim also empties the quarantine. */
     unit_heap_holds(0);
 }
 

@@ -7,7 +7,7 @@
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-enum { SIZE = 40 * HK_KIB }; /* three blocks in each slab */
+enum { SIZE = 40 * HK_KIB }; /* a slab has three blocks of this size */
 
 static _Atomic uint8_t *mark_of(const void *block)
 {
@@ -18,7 +18,6 @@ static _Atomic uint8_t *mark_of(const void *block)
 
 static bool is_marked(const void *block) { return hk_load(*mark_of(block)) == HK_MARK_LIVE; }
 
-/* Tests every call by which the program gets or frees a medium block. */
 UNIT_TEST(marked_while_with_the_program)
 {
     if (UNIT_UNDER_TSAN)
@@ -39,7 +38,7 @@ UNIT_TEST(marked_while_with_the_program)
     char *moved = hak_realloc(block, 10 * SIZE);
     assert_true(is_marked(moved));
     assert_false(is_marked(block));
-    moved = hak_realloc(moved, 9 * SIZE); /* The block stays in place. */
+    moved = hak_realloc(moved, 9 * SIZE); /* This realloc does not move the block. */
     assert_true(is_marked(moved));
     hak_free(moved);
     assert_int_equal(hak_posix_memalign(&aligned, HK_SLICE, 100), 0);
@@ -74,7 +73,7 @@ static void make(void *unused)
 {
     (void)unused;
     kept = hak_malloc(SIZE);
-    assert_non_null(hak_malloc(SIZE)); /* This block stays allocated so that the slab is not released. */
+    assert_non_null(hak_malloc(SIZE)); /* This block stays allocated, so that its slab is not released. */
 }
 
 UNIT_TEST(unmarked)
@@ -89,7 +88,7 @@ UNIT_TEST(unmarked)
     if (!UNIT_UNDER_TSAN)
         dies_in_every_call(block, "block already free"); /* The block is in the bin. */
     hk_tcache_trim(hk_tcache_self());
-    dies_in_every_call(block, "block already free"); /* The block is in the slab. */
+    dies_in_every_call(block, "block already free"); /* After the trim, the bin has returned the block to the slab. */
     hak_free(other);
     unit_in_thread(make, NULL);
     dies_in_every_call(kept + 16, "pointer inside a block");
@@ -151,7 +150,7 @@ UNIT_TEST(assumed)
     hk_store(*mark_of(block), 0);
     hk_tcache_trim(hk_tcache_self());
     hk_marks_assume(slab);
-    assert_false(is_marked(block)); /* The block is free in the slab. */
+    assert_false(is_marked(block)); /* hk_marks_assume() marks no block that is free in its slab. */
     hak_free(other);
 }
 

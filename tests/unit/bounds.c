@@ -1,5 +1,5 @@
-/* Tests that hk_block_bounds() finds the block of an address, for every kind of block and at every edge. The inline fast check must agree with the
- * full search. No call may wait for a lock. */
+/* Tests that hk_block_bounds() finds the block that contains an address, in slabs and mappings, and at every edge. The inline fast check must
+ * agree with the full search. No call may wait for a lock. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -35,13 +35,13 @@ static void expect(uintptr_t address, enum hk_bounds_kind kind, uintptr_t start,
     assert_int_equal(bounds.size, size);
 }
 
-/* The inline check never returns more bytes than the block has behind the address. */
+/* Checks that the inline check returns the number of bytes from the address to the end of its block. */
 static void expect_room(uintptr_t address, size_t room) { assert_int_equal(hk_bounds_room(address), room); }
 
 UNIT_TEST(every_byte_of_a_slab)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The heap lies outside the window. */
+        return; /* The inline check finds no block because the heap lies outside the window. */
     unit_start();
     struct hk_slab *slab = full_slab();
     for (size_t offset = 0; offset < slab->extent; offset++) {
@@ -54,7 +54,7 @@ UNIT_TEST(every_byte_of_a_slab)
 UNIT_TEST(free_blocks)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The heap lies outside the window. */
+        return; /* The inline check finds no block because the heap lies outside the window. */
     unit_start();
     struct hk_slab *slab = full_slab();
     for (unsigned i = 0; i < BLOCKS; i += 3)
@@ -66,11 +66,11 @@ UNIT_TEST(free_blocks)
     }
 }
 
-/* Tests addresses behind the last block of a class whose blocks do not fill the span. */
+/* Tests addresses after the end of a slab's last block. The blocks of this class do not fill the span. */
 UNIT_TEST(tail)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The heap lies outside the window. */
+        return; /* The inline check finds no block because the heap lies outside the window. */
     void *block;
     unit_start();
     struct hk_slab *slab = unit_slab(CLASS_OF_48, OWNER);
@@ -120,7 +120,7 @@ static void expect_large(const char *block, size_t at, size_t size)
 UNIT_TEST(large_blocks)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The heap lies outside the window. */
+        return; /* The inline check finds no block because the heap lies outside the window. */
     unit_start();
     char *block = large(8 * HK_MIB), *other = large(3 * HK_MIB);
     assert_int_equal(hk_bounds_remembered((uintptr_t)block), 0);
@@ -160,8 +160,8 @@ static bool lies_in(const struct hk_bounds *gap, const char *block)
     return (uintptr_t)block - gap->start < gap->size;
 }
 
-/* Tests addresses in the gap between two large blocks, where for example a thread's stack may lie. The second look-up needs no lock. The gap is
- * forgotten when a block is mapped there. */
+/* Tests addresses in the gap between two large blocks. A thread's stack, for example, may lie in the gap. The second look-up of a gap needs no
+ * lock. The gap is forgotten when a block is mapped into it. */
 UNIT_TEST(gaps)
 {
     unit_start();
@@ -201,7 +201,7 @@ UNIT_TEST(without_the_lock)
 UNIT_TEST(free_slices_and_foreign_memory)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The heap lies outside the window. */
+        return; /* The inline check finds no block because the heap lies outside the window. */
     char here[16];
     unit_start();
     struct hk_slab *slab = full_slab();
@@ -227,7 +227,8 @@ UNIT_TEST(free_slices_and_foreign_memory)
     expect_room(UINTPTR_MAX, SIZE_MAX);
 }
 
-/* While the guard is on, the bounds of a block end at its requested size. A freed block counts as free, although it is not yet free in its slab. */
+/* While the guard is on, the bounds of a block end at its requested size. A freed block counts as free even while the quarantine or a bin holds
+ * it. */
 static void guarded(const char *words, size_t usable)
 {
     hk_options.hardened = words;
@@ -249,7 +250,8 @@ UNIT_TEST(without_canaries) { guarded("zero", 112); }
 UNIT_TEST(with_canaries) { guarded("canary", 100); }
 UNIT_TEST(in_quarantine) { guarded("canary,quarantine,pages", 100); }
 
-/* An overwritten canary does not give the requested size. The guard reports the damage when the block is freed, not here. */
+/* The requested size cannot be read from an overwritten canary, so the bounds end at the usable size. The guard reports the damage when the block
+ * is freed. */
 UNIT_TEST(broken_canary)
 {
     hk_options.hardened = "canary";

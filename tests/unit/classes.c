@@ -35,7 +35,7 @@ UNIT_TEST(every_alignment)
     assert_int_equal(hk_class_of_aligned(HK_MEDIUM_MAX, 65536), HK_CLASSES - 1);
 }
 
-/* Tests what the comment in classes.def promises. */
+/* Tests the promises of the comment in classes.def about the rows. */
 UNIT_TEST(rows)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {

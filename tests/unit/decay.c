@@ -1,5 +1,5 @@
-/* Tests the times of purges. Each interval has at most one epoch, which purges only memory that is due. A request purges everything. Idle memory
- * is reclaimed before the heap grows beyond its watermark. */
+/* Tests the times of purges. Each interval has at most one epoch. An epoch purges only memory that was free for the delay. A trim of the program
+ * purges all free memory. Idle memory is reclaimed before the heap grows beyond its watermark. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void leave_free_memory(void)
     hk_large_free(block);
 }
 
-/* Simulates the tick of a new thread. */
+/* Simulates the first tick of a new thread. */
 static void tick(void)
 {
     struct hk_ticker ticker = {0};
@@ -124,7 +124,7 @@ UNIT_TEST(no_delay)
     assert_int_equal(idle_bytes(), 0);
 }
 
-/* If no thread ran for a long time, all free memory has been free for that time, so the next tick purges it. */
+/* If no thread ran for longer than the delay, all free memory was idle for that time, so the next tick purges it. */
 UNIT_TEST(rested)
 {
     SET_KNOB(purge_delay, 500);
@@ -172,7 +172,7 @@ static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
 
 static size_t footprint(void) { return hk_page_heap_dirty() + hk_large_mapped(); }
 
-enum { MOST_CHUNKS = 128, WATERMARK_CHUNKS = 32 }; /* 64 MiB: the lowest watermark */
+enum { MOST_CHUNKS = 128, WATERMARK_CHUNKS = 32 }; /* 32 chunks have 64 MiB, the lowest watermark */
 static uintptr_t chunks[MOST_CHUNKS];
 static unsigned held;
 
@@ -219,7 +219,7 @@ UNIT_TEST(reclaims_idle_memory)
     void *one = hk_large_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_large_alloc(6 * HK_MIB, 16, &zeroed);
     hk_large_free(one);
     hk_large_free(other);
-    hk_large_purge(hk_os.clock_ms(), 1000); /* This purges nothing, but notes that the blocks are idle. */
+    hk_large_purge(hk_os.clock_ms(), 1000); /* The call purges nothing, but it marks both blocks as idle. */
     assert_false(growth_seen(&ticker, 100));
     assert_int_equal(idle_bytes(), 4 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(5);
@@ -229,7 +229,7 @@ UNIT_TEST(reclaims_idle_memory)
     assert_int_equal(before - footprint(), 2 * HK_CHUNK);
     assert_int_equal(idle_bytes(), 2 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(9);
-    hold_no_more_than(19); /* These slices were free for 0 ms, so they stay. */
+    hold_no_more_than(19); /* The slices that this call frees were idle for 0 ms, so the growth does not purge them. */
     assert_false(growth_seen(&ticker, 0));
     assert_int_equal(idle_bytes(), HK_CHUNK);
     before = footprint();
@@ -238,7 +238,7 @@ UNIT_TEST(reclaims_idle_memory)
     assert_int_equal(footprint(), before);
 }
 
-/* If there is no idle memory, the watermark rises above the footprint. Each thread is told once. */
+/* If there is no idle memory, the watermark rises above the footprint. hk_decay_growth() then returns true once for each thread. */
 UNIT_TEST(watermark_rises)
 {
     struct hk_ticker one = {0}, other = {0};
@@ -248,7 +248,7 @@ UNIT_TEST(watermark_rises)
     assert_false(growth_seen(&one, 0));
     assert_true(growth_seen(&other, 0));
     assert_false(growth_seen(&other, 1000));
-    hold(WATERMARK_CHUNKS + 9); /* The footprint stays below the raised watermark. */
+    hold(WATERMARK_CHUNKS + 9); /* Even with this chunk, the footprint is below the raised watermark. */
     assert_false(growth_seen(&one, 0));
     hold(WATERMARK_CHUNKS + 12);
     assert_true(growth_seen(&other, 0));
@@ -273,12 +273,12 @@ UNIT_TEST(watermark_falls)
     hold_no_more_than(WATERMARK_CHUNKS);
     hk_decay_all(0);
     fake_os_pass_ms(1000);
-    tick(); /* The watermark stays because half of it is in use. */
+    tick(); /* The tick does not lower the watermark because half of it is in use. */
     hold(WATERMARK_CHUNKS + 4);
     assert_false(growth_seen(&ticker, 0));
 }
 
-/* Simulates a sweep over slabs that purges so many bytes, and a program that touches these bytes again. */
+/* Simulates a sweep over slabs that purges `bytes` bytes, and a program that touches these bytes again. */
 static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
 {
     struct hk_slab swept = {.d = {.bytes = bytes}};
@@ -301,7 +301,7 @@ UNIT_TEST(watermark_follows_sweeps)
     assert_false(growth_seen(&ticker, 1000));
 }
 
-/* Maps enough memory that no round maps more, and resets the watermark. */
+/* Maps so much memory that the rounds of rounds_reclaimed() map no more, and resets the watermark. */
 static void start_with_room(void)
 {
     unit_start();
@@ -326,7 +326,7 @@ static unsigned rounds_reclaimed(struct hk_ticker *ticker)
     return ROUNDS;
 }
 
-/* Reclaiming may purge 256 KiB per ms. It may also use up the unused share of the last quarter of a second. */
+/* Growth may reclaim 256 KiB per ms. It may also use the share that was not used in the last quarter of a second. */
 UNIT_TEST(reclaims_within_its_time)
 {
     struct hk_ticker ticker = {0};
@@ -382,7 +382,7 @@ static void leave_abandoned(void *unused)
     leave_ranges(unused);
 }
 
-/* The fake OS checks that no lock is held over two system calls. These tests make many purges, which this check observes. */
+/* The fake OS checks that no lock is held over two purges. The following tests make many purges, so that this check sees many. */
 UNIT_TEST(one_call_a_hold)
 {
     const size_t expected = (size_t)MANY * RANGES;
@@ -413,7 +413,8 @@ UNIT_TEST(one_call_a_hold_in_background)
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
 }
 
-/* Above the ceiling, idle memory is purged at once. If this is not enough, threads purge their slabs, at most once in 50 ms. */
+/* If the heap is larger than the ceiling, idle memory is purged at once. If the heap is still too large then, threads purge their slabs, at most
+ * once in 50 ms. */
 UNIT_TEST(ceiling)
 {
     bool zeroed;
@@ -448,7 +449,7 @@ UNIT_TEST(one_epoch_for_all)
     *(char *)span = 1;
     hk_span_free(span, 4);
     fake_os_pass_ms(1000);
-    tick(); /* This epoch sees the span for the first time. */
+    tick(); /* The delay begins at this epoch because it is the first after the span was freed. */
     fake_os_pass_ms(999);
     tick();
     fake_os_pass_ms(1);
@@ -469,13 +470,14 @@ static void leave_much(void)
     }
 }
 
-/* The memory that ended threads left is purged at once, unless it is little. The next purge waits until the cost of the page faults is paid off. */
+/* The free memory of ended threads is purged at once if there is enough of it. The next such purge waits for a time in proportion to the page
+ * faults that the first one may cause. */
 UNIT_TEST(left_by_threads)
 {
     unit_start();
     hk_decay_all(0);
     assert_false(hk_decay_left_is_due(0));
-    assert_true(hk_decay_left_is_due(3 * HK_MIB)); /* The caches of the ending thread count too. */
+    assert_true(hk_decay_left_is_due(3 * HK_MIB)); /* The 3 MiB of the thread's cache make the purge due. */
     leave_much();
     size_t idle = idle_bytes();
     assert_true(idle >= 4 * HK_MIB);
@@ -488,11 +490,11 @@ UNIT_TEST(left_by_threads)
     assert_false(hk_decay_left_is_due(0));
     fake_os_pass_ms(2);
     assert_true(hk_decay_left_is_due(0));
-    SET_KNOB(purge_delay, 2000); /* The program wants free memory to stay. */
+    SET_KNOB(purge_delay, 2000); /* With a longer purge delay, the user wants free memory to stay resident. */
     assert_false(hk_decay_left_is_due(0));
 }
 
-/* The end of a thread must not search the heap again if only the remaining thread uses the heap. */
+/* If no ended thread has left free memory, the end of another thread must not search the heap again. */
 UNIT_TEST(left_by_none)
 {
     bool zeroed;
@@ -505,7 +507,7 @@ UNIT_TEST(left_by_none)
     hk_large_free(block);
     hk_decay_all(0);
     assert_false(hk_decay_left_is_due(0));
-    leave_much(); /* The heap was larger at the first purge, but it has been empty since. */
+    leave_much(); /* The heap was empty since the purge, so all free memory counts as new. */
     assert_true(hk_decay_left_is_due(0));
 }
 

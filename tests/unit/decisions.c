@@ -1,4 +1,4 @@
-/* Tests that decisions are read as they were written, whole and in order, and that decisions for which there is no room are counted. */
+/* Tests that the log returns decisions complete and in the order of their writing. Decisions for which the log has no room are counted. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -70,7 +70,7 @@ UNIT_TEST(many_writers)
         for (; hk_decision_take(&got); taken++, more = true) {
             struct hk_decision expected = made(got.thread, got.ms);
             assert_memory_equal(&got, &expected, sizeof got);
-            /* Decisions of each thread are in order, although some are lost. */
+            /* The decisions of each thread are in order, although some decisions are lost. */
             assert_true(got.ms >= next[got.thread]);
             next[got.thread] = got.ms + 1;
         }

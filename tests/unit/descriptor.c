@@ -1,5 +1,5 @@
-/* Tests that descriptors are reused and are empty behind their head. A stale pointer to a descriptor reads a start of 0. Page map entries and ages
- * return the values that were stored. */
+/* Tests that a reused descriptor is zero after its head. A stale pointer to a free descriptor reads a start of 0. Page map entries and ages
+ * return the stored values. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -96,7 +96,7 @@ UNIT_TEST(entries)
     assert_false(hk_entry_is_plain(0));
 }
 
-/* The loop also covers ages across an overflow of the 16 bits. */
+/* `now` passes 2^16 units of 64 ms, so that the 16-bit stamps of ages overflow. */
 UNIT_TEST(ages)
 {
     for (uint64_t now = 0; now < (uint64_t)3 << 22; now += 64 * 500)

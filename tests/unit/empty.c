@@ -1,4 +1,4 @@
-/* Tests that each block of 0 bytes has an address of its own. A touch of this address faults, and the block can be freed once. */
+/* Tests that each block of 0 bytes has an address of its own. An access to this address faults, and the block can be freed once. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Tests the end of a cache, in its own thread, by another thread that reaps it, and in a fork child. */
+/* Tests the end of a thread's cache. The thread itself, another thread that reaps the cache, or a fork child can end it. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -33,11 +33,11 @@ static void end_twice(void *unused)
     assert_null(hk_hit_malloc(64));
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         assert_int_equal(hk_bin_capacity(&hk_thread_ended.hot.bins[class]), 0);
-    hk_tcache_end(); /* The second call has no effect. */
+    hk_tcache_end(); /* A second hk_tcache_end() of the same thread has no effect. */
     assert_true(hk_tcache_ended());
 }
 
-/* The first thread that ends shuts the bins of hk_thread_ended. The second finds them shut and as empty as before. */
+/* The first thread that ends shuts the bins of hk_thread_ended. The second thread that ends must find the bins shut and empty. */
 UNIT_TEST(threads_end)
 {
     unit_start();
@@ -93,7 +93,7 @@ static void child_has_one_cache(void)
     assert_true(stranded >= BLOCKS / 2 && stranded < 2 * HK_MAGAZINE_BLOCKS);
     for (unsigned i = 0; i < BLOCKS / 2; i++)
         hak_free(blocks[i]);
-    allocate_and_free_half(); /* Some of these blocks come from the abandoned slab. */
+    allocate_and_free_half(); /* This call takes some of its blocks from the abandoned slab. */
 }
 
 UNIT_TEST(fork_child_has_one_cache)

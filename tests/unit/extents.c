@@ -1,5 +1,5 @@
-/* Tests that the extents find the mapping at or below an address after any sequence of changes. The tree must stay flat if the addresses come in
- * order. */
+/* Tests that the extents find the mapping at or below an address after any sequence of changes. The tree must stay balanced if the addresses come
+ * in order. */
 #include "unit/unit.h"
 
 #include "support/rng.h"

@@ -10,8 +10,8 @@ struct fake_os fake_os;
 
 static struct hk_os real;
 static char *no_environment[] = {NULL};
-/* With this variable, HAKMEM starts when the process begins, and this start fails. Without it, the process that runs all tests would get HAKMEM's
- * fork handlers. */
+/* With HAKMEM_LIBRARY in the environment, HAKMEM's start runs when the process begins, and this start fails. Otherwise the process that runs all
+ * tests would get HAKMEM's fork handlers. */
 static char *begins_at_once[] = {"HAKMEM_LIBRARY=", NULL};
 
 static bool refused(enum fake_call call)
@@ -37,7 +37,7 @@ static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && re
 static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_UNSEAL) && real.unseal(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
 
-/* Aborts if a lock is held over two system calls of these kinds. */
+/* Aborts if the thread still holds a lock that it held during an earlier purge or change of protection. */
 static void expect_a_hold_of_its_own(void)
 {
     uint32_t still_held = hk_locks_still_held();
@@ -55,8 +55,8 @@ static bool fake_purge(void *p, size_t size)
 
 static bool fake_bar(void *p, size_t size)
 {
-    /* The guard page behind a slab or a region is not memory that was in use, so it does not count. The growth of the heap does not count either,
-     * because it may come twice in one hold of the lock. */
+    /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
+     * while the lock of the page heap is held. */
     if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
@@ -135,14 +135,14 @@ static size_t read_fake_file(const char *path, char *bytes, size_t size)
 static uint64_t fake_memory_total(void) { return fake_os.memory_total; }
 static uint64_t fake_cpus(void) { return fake_os.cpus; }
 
-/* Field 47 of /proc/self/stat is the start of the break heap. The fields before it have arbitrary values. */
+/* Returns the text of a fake file. In /proc/self/stat, field 47 is the start of the break heap, and the fields before it have arbitrary values. */
 static size_t fake_read_file(const char *path, char *bytes, size_t size)
 {
     if (fake_os.files != NULL)
         return read_fake_file(path, bytes, size);
     bool of_huge_pages = strncmp(path, "/sys/kernel/mm/", strlen("/sys/kernel/mm/")) == 0;
     if (of_huge_pages) {
-        bytes[0] = 0; /* The text is empty, because tests must not depend on the machine's mode of huge pages. */
+        bytes[0] = 0; /* The file reads as empty because tests must not depend on the machine's mode of huge pages. */
         return 0;
     }
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)

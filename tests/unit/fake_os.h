@@ -31,21 +31,21 @@ enum fake_call {
 typedef bool fake_refuse(enum fake_call call, uint64_t ordinal);
 
 struct fake_os {
-    _Atomic uint64_t xcalls[FAKE_CALLS]; /* calls made, refused ones included */
-    _Atomic uint64_t xtotal;             /* calls of all kinds */
+    _Atomic uint64_t xcalls[FAKE_CALLS]; /* number of calls, including refused ones */
+    _Atomic uint64_t xtotal;             /* sum of xcalls */
     _Atomic uint64_t xrefused;
     _Atomic uint64_t xclock_ms;
-    fake_refuse *refuse;  /* NULL refuses nothing. The ordinals count calls of all kinds together, from 1. */
+    fake_refuse *refuse;  /* NULL refuses no call. The ordinal counts all system calls together, from 1. */
     size_t address_limit; /* SIZE_MAX: no limit */
-    bool places_taken;    /* No address can be chosen. */
+    bool places_taken;    /* true: the system reports each chosen address as in use */
     const char *conf;     /* HAKMEM_CONF */
     char **environment;
     const struct fake_file {
         const char *path, *text;
-    } * files; /* NULL: the real files. Otherwise only these files exist; a path of NULL ends the list. */
+    } * files; /* NULL for the real files; otherwise only these files exist, and a path of NULL ends the list */
     uint64_t memory_total, cpus;
-    uintptr_t break_start, break_end; /* the heap of another allocator; 0: the real one */
-    const char *file;                 /* The content of all files, read a few bytes at a time. NULL: the real files. */
+    uintptr_t break_start, break_end; /* the fake break heap, or 0 for the real one */
+    const char *file;                 /* content of all files, read in small pieces; NULL for the real files */
     bool capturing;                   /* Writes go to `captured`, which is always a string. */
     size_t captured_bytes;
     char captured[65536];
@@ -56,13 +56,13 @@ extern struct fake_os fake_os;
 /* Restores a healthy system, and resets the counters and the clock. */
 void fake_os_reset(void);
 
-/* Resets the counters. From here on, `refuse` decides which calls are refused. */
+/* Resets the counters. After this call, `refuse` decides which system calls are refused. */
 void fake_os_refuse(fake_refuse *refuse);
 
 uint64_t fake_os_calls(enum fake_call call);
 void fake_os_pass_ms(uint64_t ms);
 
-/* Empties `captured`, and captures all writes from here on. */
+/* Empties `captured`, and captures all later writes. */
 void fake_os_capture(void);
 
 /* These functions can be passed to fake_os_refuse(). */

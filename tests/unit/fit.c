@@ -1,4 +1,4 @@
-/* Tests that the fit finds the same nearest block as a search of all blocks, although it looks at only a few of thousands of blocks. */
+/* Tests that hk_fit finds the same nearest block as a search of all blocks, although it looks at only a few of thousands of blocks. */
 #include "unit/unit.h"
 
 #include "base/bits.h"
@@ -21,7 +21,7 @@ static void make(unsigned n, size_t bytes, uintptr_t start)
 static size_t size_of_all_kinds(struct rng *rng)
 {
     size_t bytes = (size_t)(16 + rng_below(rng, 8))
-                   << (12 + rng_below(rng, 9)); /* The size is 64 KiB to 24 MiB. Equal sizes are frequent. */
+                   << (12 + rng_below(rng, 9)); /* This size is from 64 KiB to 24 MiB, and equal sizes are frequent. */
     return rng_below(rng, 2) != 0 ? bytes : bytes + rng_below(rng, 64) * HK_PAGE;
 }
 
@@ -75,7 +75,7 @@ UNIT_TEST(newest_of_one_size)
     assert_int_equal(fit.count, 0);
 }
 
-/* The search gives up after LOOKS blocks that do not serve. */
+/* The search ends without a result after LOOKS blocks that cannot serve the request. */
 UNIT_TEST(few_looks)
 {
     struct hk_want want = hk_want_for(HK_MIB, 4 * HK_MIB, HK_CHUNK);

@@ -39,7 +39,7 @@ UNIT_TEST(the_option)
     fake_os_reset();
     struct hk_goal seen = seen_with("200m", files);
     assert_int_equal(seen.bytes, 200 << 20);
-    assert_int_equal(seen.used, 500 * hk_system_page()); /* The kernel counts in its own pages. */
+    assert_int_equal(seen.used, 500 * hk_system_page()); /* The file counts pages of the system. */
     assert_int_equal(seen.stalled_us, 77);
     assert_int_equal(seen_with("25%", files).bytes, 8 * GB / 100 * 25);
     assert_int_equal(seen_with("none", files).bytes, 0);
@@ -67,9 +67,9 @@ UNIT_TEST(version_2)
                                              {NULL, NULL}};
     fake_os_reset();
     struct hk_goal seen = seen_with(NULL, files);
-    assert_int_equal(seen.bytes, 3500000000); /* At the start, only the process's own group is read. */
+    assert_int_equal(seen.bytes, 3500000000); /* Without the option, no parent group is read. */
     assert_int_equal(seen.cpus, 2);
-    assert_int_equal(seen.used, 12345); /* This is not read because the option did not ask for it. */
+    assert_int_equal(seen.used, 12345); /* Without the option, the caller's value is used. */
     assert_int_equal(seen_with("50%", files).bytes, 3000000000 / 100 * 50);
     assert_int_equal(seen_with("none", files).bytes, 0);
 }
@@ -114,10 +114,10 @@ UNIT_TEST(limits_are_read_again_where_asked_for)
     assert_int_equal(seen_with(NULL, before).bytes, 2000000000);
     fake_os.files = after;
     hk_goal_look(&seen, 9000, 1);
-    assert_int_equal(seen.bytes, 2000000000); /* The limit is not read again because the option did not ask for it. */
+    assert_int_equal(seen.bytes, 2000000000); /* Without the option, later looks do not read the limit again. */
 }
 
-/* A group's name can be too long for a path. It then sets no limit. */
+/* A control group whose name is too long for a path sets no limit. */
 UNIT_TEST(a_name_that_is_too_long)
 {
     static char of_2[1000], of_1[1000];

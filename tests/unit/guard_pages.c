@@ -1,5 +1,5 @@
-/* Tests which ranges fault if the option asks for guard pages: the page behind a slab and behind a medium block, free spans, free medium and large
- * blocks, and both ends of metadata. Nothing else may fault. */
+/* Tests which ranges fault if the option asks for guard pages. These ranges are the page after a slab or a medium block, free spans, free medium
+ * and large blocks, and both ends of metadata. Nothing else may fault. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void start(const char *words)
     unit_start();
 }
 
-/* Returns true if the byte can be read. The kernel reads it, because it returns an error if the address would fault. */
+/* Returns true if the byte can be read. Uses a system call, which returns an error if the address would fault. */
 static bool accessible(const void *at)
 {
     char byte;
@@ -48,7 +48,7 @@ UNIT_TEST(behind_a_slab)
 
 static char *end_of(char *block, size_t size) { return block + (size + 8 + HK_PAGE - 1) / HK_PAGE * HK_PAGE; }
 
-/* Each block of a class of 128 KiB or more has a guard page behind it. Blocks beside it are in use. */
+/* Each block of a class of 128 KiB or more has a guard page after its end, also if its neighbors are in use. */
 UNIT_TEST(behind_a_large_block)
 {
     char *blocks[8];
@@ -83,7 +83,7 @@ UNIT_TEST(free_spans)
     start("pages");
     for (unsigned i = 0; i < BLOCKS; i++)
         memset(blocks[i] = hak_malloc(SIZE), 0x6b, SIZE);
-    for (unsigned i = 0; i < BLOCKS; i += 2) /* The other spans stay in use between them. */
+    for (unsigned i = 0; i < BLOCKS; i += 2) /* Every other span stays in use, so that free spans do not merge. */
         hak_free(blocks[i]);
     hk_tcache_trim(hk_tcache_self());
     for (unsigned i = 0; i < BLOCKS; i += 2)
@@ -102,14 +102,14 @@ UNIT_TEST(around_metadata)
     while (hk_meta.newest == first)
         assert_non_null(hk_meta_alloc(4096));
     const struct hk_meta_area *area = hk_meta.newest->first;
-    /* The areas of a region are aligned. Its mapping begins before the first area and ends behind the last. */
+    /* The areas of a region are aligned. The region's mapping begins before the first area and ends after the last. */
     const char *low = (const char *)area, *high = (const char *)area + hk_meta.newest->areas * HK_META_AREA_BYTES;
     assert_true(accessible(low) && accessible(high - 1));
     for (unsigned pages = 0; accessible(low - 1); low -= HK_PAGE, pages++)
         assert_true(pages < HK_META_AREA_BYTES / HK_PAGE);
     for (unsigned pages = 0; accessible(high); high += HK_PAGE, pages++)
         assert_true(pages < HK_META_AREA_BYTES / HK_PAGE);
-    assert_int_equal((size_t)(high - low) % HK_META_AREA_BYTES, 0); /* The mapping has no page more. */
+    assert_int_equal((size_t)(high - low) % HK_META_AREA_BYTES, 0); /* Only whole areas lie between the guard pages. */
 }
 
 UNIT_TEST(off)

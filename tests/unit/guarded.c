@@ -51,7 +51,7 @@ UNIT_TEST(no_block)
     assert_int_equal(faults(), 0);
 }
 
-/* The block lies in the break heap, in which the C library has its blocks. */
+/* The block lies in the break heap, where the C library's malloc has its blocks. */
 static void of_another_allocator(void)
 {
     static char heap[8 * SIZE] __attribute__((aligned(16)));
@@ -175,7 +175,7 @@ static void free_damaged(void *block)
     hak_free(block);
 }
 
-/* Tests a canary that was copied from another block with the same request, and a canary of zeros. */
+/* Tests a canary that was copied from another block of equal requested size, and a canary of zeros. */
 static char *swapped[2];
 static void swap_canaries(void *argument)
 {
@@ -235,7 +235,7 @@ struct stale {
     size_t size, at;
 };
 
-/* Writes to a freed block, and allocates until the block is given out again. */
+/* Writes to a freed block, and then allocates until malloc returns this block again. */
 static void write_freed(void *argument)
 {
     const struct stale *stale = argument;
@@ -254,7 +254,6 @@ UNIT_TEST(free_blocks_written_to)
             unit_dies(write_freed, &(struct stale){size, at}, "hakmem: malloc(): free block was written to");
 }
 
-/* Makes the same test while hooks see each call. */
 UNIT_TEST(free_blocks_written_to_beside_hooks)
 {
     hk_options.heap_sample = 1 << 20;
@@ -293,7 +292,7 @@ UNIT_TEST(groups_of_blocks)
     assert_int_equal(faults(), 0);
 }
 
-/* Blocks of the program's own heaps have no guard states. Calls for these blocks do what they do without a guard. */
+/* Blocks of the program's own heaps have no guard states. A guard does not change what calls do with these blocks. */
 UNIT_TEST(blocks_of_own_heaps)
 {
     harden("1");
@@ -309,7 +308,7 @@ UNIT_TEST(blocks_of_own_heaps)
     assert_int_equal(faults(), 0);
 }
 
-/* A sampled block that cannot be moved is unchanged. */
+/* If no memory is left to move a sampled block, realloc leaves the block unchanged. */
 UNIT_TEST(sampled_block_that_stays)
 {
     hk_options.guard_sample = 1;
@@ -329,7 +328,7 @@ UNIT_TEST(sampled_block_that_stays)
 
 static bool refuse_bars_at_times(enum fake_call call, uint64_t ordinal) { return call == FAKE_BAR && ordinal % 3 != 0; }
 
-/* The system refused to bar some pages when their block was freed. These pages must be zero too when they are given out again. */
+/* If the system refuses to bar the pages of a freed block, the pages must still be zero when the next block uses them. */
 UNIT_TEST(zeros_where_pages_stay)
 {
     harden("1");
@@ -368,7 +367,7 @@ UNIT_TEST(memory_that_a_heap_has_used)
     for (int round = 0; round < 6; round++)
         for (size_t size = 1000; size <= 900000; size *= 9) {
             write_blocks(NULL, size);
-            hak_trim(SIZE_MAX); /* This flushes the bins and purges nothing. */
+            hak_trim(SIZE_MAX); /* With SIZE_MAX, a trim flushes the bins and purges nothing. */
             struct hak_heap *heap = hak_heap_create("between", 0);
             write_blocks(heap, size);
             write_blocks(heap, size / 9);

@@ -22,7 +22,7 @@ static hak_heap_t *begin_heap(size_t limit)
     return heap;
 }
 
-/* Uses up all metadata. From here on the system refuses memory too. */
+/* Makes the system refuse memory, and uses up all metadata. */
 static void use_up_metadata(void)
 {
     fake_os_refuse(fake_refuse_mappings);
@@ -52,7 +52,7 @@ UNIT_TEST(no_metadata_for_another_heap)
     hak_heap_t *heap = begin_heap(0);
     use_up_metadata();
     expect_no_memory(hak_heap_create("second", 0));
-    expect_no_memory(hak_heap_malloc(heap, 100)); /* There is no memory for a shelf or a slab. */
+    expect_no_memory(hak_heap_malloc(heap, 100)); /* The call needs memory for a shelf and a slab. */
     expect_no_memory(hak_heap_malloc(heap, 3 * HK_MIB));
     expect_no_memory(hak_heap_calloc(heap, 10, 100));
     fake_os_refuse(NULL);
@@ -70,7 +70,7 @@ UNIT_TEST(no_metadata_for_caches)
     void *first = hak_heap_malloc(heap, 64), *near = hak_heap_aligned_alloc(others[0], 4096, 64);
     void *far = hak_heap_aligned_alloc(others[39], 4096, 64);
     hk_heap_shelf_end(&hk_tcache_self()->shelf);
-    hak_free(first); /* This makes a new shelf, which has a cache of this heap alone. */
+    hak_free(first); /* The free makes a new shelf, with a cache of `heap` alone. */
     use_up_metadata();
     for (unsigned i = 0; i < 300; i++) {
         blocks[i] = hak_heap_malloc(heap, 64);
@@ -108,7 +108,7 @@ UNIT_TEST(realloc_at_the_edges)
     hak_heap_t *heap = begin_heap(4 * HK_MIB), *other = hak_heap_create("small", HK_SLICE);
     char *block = hak_heap_realloc(heap, NULL, 2 * HK_MIB);
     pattern_fill((unsigned char *)block, 2 * HK_MIB, 1);
-    expect_no_memory(hak_heap_realloc(heap, block, 5 * HK_MIB)); /* The new size exceeds the limit. */
+    expect_no_memory(hak_heap_realloc(heap, block, 5 * HK_MIB)); /* 5 MiB exceed the heap's limit. */
     expect_no_memory(hak_heap_realloc(other, block, 3 * HK_MIB));
     assert_true(pattern_holds((unsigned char *)block, 2 * HK_MIB, 1));
     assert_int_equal(hak_usable_size(block), 2 * HK_MIB);
@@ -143,7 +143,7 @@ UNIT_TEST(blocks_that_are_none)
     hk_heap_unlock(heap);
     unit_dies(put_elsewhere, taken[0], "block of another heap");
     unit_dies(put_twice, taken[0], "block already free");
-    unit_dies(put_here, (char *)taken[0] + 15 * HK_PAGE, "block already free"); /* The page belongs to no slab. */
+    unit_dies(put_here, (char *)taken[0] + 15 * HK_PAGE, "block already free"); /* That page belongs to no slab. */
     assert_int_equal(hak_heap_destroy(heap), 0);
     unit_dies(size_of, taken[0], "block of a heap that was destroyed or reset");
 }

@@ -68,7 +68,7 @@ static void free_some(void *count)
 {
     for (size_t i = 0; i < *(size_t *)count; i++)
         hak_free(blocks[i]);
-    /* The check comes before the thread ends, because its end sends its outbox. */
+    /* The heap is checked before the thread ends because the end of the thread sends the blocks that wait in its outbox. */
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(heap_stats.threads, 2);
 }
@@ -80,7 +80,7 @@ UNIT_TEST(remote_pending)
     for (size_t i = 0; i < count; i++)
         blocks[i] = hak_malloc(64);
     unit_in_thread(free_some, &count);
-    assert_int_equal(part("remote_pending"), count * 64); /* The thread counted them when it ended. */
+    assert_int_equal(part("remote_pending"), count * 64); /* The thread sent its 100 frees when it ended. */
     unit_heap_holds(0);
     hak_trim(0);
     assert_null(heap_is_wrong(&heap_stats));
@@ -110,7 +110,7 @@ UNIT_TEST(each_part)
     assert_int_equal(heap_stats.idle_dirty, 0);
 }
 
-/* If the sizes of the misses are spread evenly over a class, the estimate of the rounding is exact. */
+/* If the requests that miss have evenly spread sizes of a class, the estimate of the bytes that rounding adds is exact. */
 UNIT_TEST(rounding)
 {
     unit_start();
@@ -118,7 +118,7 @@ UNIT_TEST(rounding)
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 1100);
     assert_int_equal(part("rounding"), 52);
-    hak_trim(0); /* The trim makes the next malloc a miss too. */
+    hak_trim(0); /* The trim empties the bins, so that the next malloc is a miss. */
     assert_non_null(hak_malloc(1152));
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 2252);
@@ -163,7 +163,7 @@ UNIT_TEST(large_tier)
     assert_int_equal(hk_hit_rate(row), HK_HIT_RATE_ONE / 2);
 }
 
-/* Lets Python read the report and check its sums. The report must have an entry of every kind. */
+/* Runs a Python script that reads the report and checks its sums. */
 static void assert_python_reads(const char *path)
 {
     static const char script[] =
@@ -235,7 +235,7 @@ UNIT_TEST(text)
     fake_os_capture();
     assert_int_equal(hak_report("-"), 0);
     assert_non_null(strstr(fake_os.captured, "HAKMEM "));
-    /* The report does not mention heaps in a process that has none of its own. */
+    /* A process that created no heap gets a report that does not mention heaps. */
     for (int part = 0; part < HK_PARTS; part++)
         assert_int_equal(strstr(fake_os.captured, hk_part_rows[part].meaning) != NULL, part != HK_PART_heaps);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
@@ -243,7 +243,7 @@ UNIT_TEST(text)
     assert_non_null(strstr(fake_os.captured, "large_fit"));
 }
 
-/* Returns true if a report was written. *wait_ms is the time after which the background thread has to ask again. */
+/* Returns true if a report was written. Sets *wait_ms to the time after which the background thread has to ask again. */
 static bool reported(uint64_t *wait_ms)
 {
     fake_os_capture();
@@ -273,7 +273,7 @@ UNIT_TEST(again_and_again)
     hk_exit_report();
     assert_non_null(strstr(fake_os.captured, "after 1000 ms"));
     fake_os_pass_ms(5000);
-    assert_false(reported(&wait_ms)); /* The report at exit was the last one. */
+    assert_false(reported(&wait_ms)); /* After the report at exit, no other is written. */
 }
 
 UNIT_TEST(on_a_signal)
@@ -284,7 +284,7 @@ UNIT_TEST(on_a_signal)
     hk_options.report_signal = SIGUSR1;
     assert_true(hk_reports_wanted());
     hk_reports_listen();
-    hk_reports_listen(); /* A fork child calls it again, although it already has the handler. */
+    hk_reports_listen(); /* A second call must do no harm because a fork child makes it. */
     assert_false(reported(&wait_ms));
     assert_true(wait_ms < 1000);
     raise(SIGUSR1);
@@ -353,7 +353,7 @@ UNIT_TEST(out_of_memory_is_said_once)
     assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
 }
 
-/* posix_memalign() keeps errno and the caller's pointer if memory is refused. In all else it behaves like malloc. */
+/* If memory is refused, posix_memalign() keeps errno and the caller's pointer, and the refusal is reported like malloc's. */
 UNIT_TEST(out_of_memory_of_posix_memalign)
 {
     void *block = &block;
@@ -373,7 +373,7 @@ UNIT_TEST(out_of_memory_of_posix_memalign)
     assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 3, 100);
 }
 
-/* A block that shrinks can stay in place, so the program is refused nothing. */
+/* If a block that shrinks stays in place because memory is refused, the call succeeds and is not counted as a refusal. */
 UNIT_TEST(a_shrink_is_no_refusal)
 {
     unit_start();
@@ -439,7 +439,7 @@ UNIT_TEST(out_of_memory_unsaid)
     assert_string_equal(fake_os.captured, "");
 }
 
-/* The rounding is the exact average over the blocks that missed. */
+/* The estimate of the rounding is the exact average over the requests that missed. */
 UNIT_TEST(rounding_of_unlike_blocks)
 {
     unit_start();

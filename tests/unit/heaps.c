@@ -102,7 +102,7 @@ UNIT_TEST(one_slab_at_a_time)
     assert_ptr_equal(more[63], blocks[63]);
 }
 
-/* A new slab does not use a hole of which only the first page is free. */
+/* A new slab needs several free pages, so it must not use a hole of one free page. */
 UNIT_TEST(holes_of_a_slice)
 {
     void *first[1], *hole[1], *last[1], *wide[8];
@@ -122,7 +122,7 @@ UNIT_TEST(holes_of_a_slice)
     assert_int_equal((uintptr_t)hole[0] / HK_PAGE, (uintptr_t)first[0] / HK_PAGE + 1);
 }
 
-/* After the end of a heap, its memory has no marks and no longer has the heap's number, because others may use it next. */
+/* After the end of a heap, its memory has no marks and no page map entry of the heap because other blocks may lie there next. */
 UNIT_TEST(an_end_leaves_no_mark)
 {
     void *small[4], *large[1];
@@ -139,7 +139,6 @@ UNIT_TEST(an_end_leaves_no_mark)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* A heap may use its whole limit, but not a byte more. */
 UNIT_TEST(a_limit_is_exact)
 {
     struct hak_heap *heap = begin_heap(3 * HK_SLICE);
@@ -166,7 +165,7 @@ UNIT_TEST(a_short_refill)
         assert_true(pattern_holds(blocks[i], 1536, i));
 }
 
-/* After a reset, blocks that a cache held are void. The cache neither hands them out nor returns them to the slabs. */
+/* After a reset, the blocks in a heap's caches no longer exist. A cache neither serves them nor returns them to slabs. */
 UNIT_TEST(a_reset_voids_caches)
 {
     bool by_limit;
@@ -180,7 +179,7 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(hk_heap_cached(heap).caches, 0);
     void *taken[8];
     assert_int_equal(take(heap, CLASS_OF_64, taken, 8), 8);
-    hk_heap_shelf_end(my_shelf()); /* This returns no block to the slabs. */
+    hk_heap_shelf_end(my_shelf()); /* The end of the shelf returns no block to the slabs. */
     assert_int_equal(heap->taken_blocks, 8);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
     assert_int_equal(hk_page_map_lookup((uintptr_t)block), heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES);
@@ -194,7 +193,7 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(heap->taken_blocks, 1 + 1 + hk_heap_cached(heap).blocks);
 }
 
-/* The program frees a block of a page whose slab was released. Mark 0 of this page must not lead to the bin of class 0. */
+/* The program frees a block of a released slab. The mark of the block's page is 0 then, and must not lead to the bin of class 0. */
 UNIT_TEST(no_bin_of_an_empty_page)
 {
     bool by_limit;
@@ -203,7 +202,7 @@ UNIT_TEST(no_bin_of_an_empty_page)
     assert_int_equal(take(heap, CLASS_OF_64, &blocks[0], 1), 1);
     assert_int_equal(take(heap, CLASS_OF_512, &blocks[1], 1), 1);
     assert_non_null(hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit));
-    assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* The bin of class 0 has room now. */
+    assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* Class 0 has a bin with room now. */
     hk_heap_lock(heap);
     hk_heap_put(heap, &blocks[1], 1);
     hk_heap_release_empty(heap);
@@ -216,7 +215,8 @@ UNIT_TEST(no_bin_of_an_empty_page)
     unit_dies(hak_free, blocks[1], "block already free");
 }
 
-/* A shelf that grows keeps its caches. It refuses page map entries of threads, of ended heaps, and of heaps beyond its size. */
+/* A shelf that grows keeps its caches. It finds no cache for page map entries of threads, of ended heaps, and of heaps with numbers beyond its
+ * size. */
 UNIT_TEST(a_shelf_grows)
 {
     bool by_limit;
@@ -242,7 +242,7 @@ UNIT_TEST(a_shelf_grows)
     }
 }
 
-/* Another thread sleeps with free blocks in its cache. */
+/* Both threads wait at this barrier, so that another thread sleeps with free blocks in its cache. */
 static pthread_barrier_t sleeps;
 static struct hk_heap_shelf *its_shelf;
 
@@ -278,7 +278,7 @@ static void end_sleeper(pthread_t thread)
     pthread_barrier_destroy(&sleeps);
 }
 
-/* The last free memory of the heap is in the cache of a sleeping thread. A recall takes it back. */
+/* The last free memory of the heap is in the cache of a sleeping thread. A recall returns it to the heap. */
 UNIT_TEST(a_recall_reaches_others)
 {
     struct hak_heap *heap = begin_heap(HK_SLICE);
@@ -289,11 +289,11 @@ UNIT_TEST(a_recall_reaches_others)
     assert_null(hak_heap_malloc(heap, 64));
     assert_int_equal(hak_heap_set_limit(heap, 0), 0);
     end_sleeper(thread);
-    assert_int_equal(hk_heap_cached(heap).caches, 1); /* This is the cache of this thread. */
+    assert_int_equal(hk_heap_cached(heap).caches, 1); /* Only the main thread's cache remains. */
 }
 
-/* A thread may be in the middle of a hit, for example if a signal stopped it there. A recall leaves its blocks alone, and a later recall takes
- * them. */
+/* A thread may be in the middle of a hit, for example if a signal stopped it. A recall leaves the blocks in this thread's cache alone, and a
+ * later recall takes them. */
 UNIT_TEST(a_recall_leaves_hits_alone)
 {
     struct hak_heap *heap = begin_heap(0);
@@ -308,7 +308,7 @@ UNIT_TEST(a_recall_leaves_hits_alone)
     end_sleeper(thread);
 }
 
-/* If the system cannot fence threads, a limited heap has no caches. An unlimited heap then cannot recall blocks from the caches of other threads. */
+/* If the system cannot fence threads, blocks cannot be recalled from the caches of other threads. A limited heap then has no caches. */
 UNIT_TEST(no_fences)
 {
     struct hak_heap *heap = begin_heap(0);
@@ -329,7 +329,7 @@ UNIT_TEST(no_fences)
     fake_os_refuse(NULL);
 }
 
-/* A limited heap can serve every size that fits into its limit, although slabs for this size may be longer elsewhere. */
+/* A limited heap can serve every size that fits into its limit. Its slabs are shorter if a usual slab would exceed the limit. */
 UNIT_TEST(slabs_within_a_limit)
 {
     struct hak_heap *heap = begin_heap(2 * HK_SLICE);
@@ -360,7 +360,7 @@ UNIT_TEST(empty_slabs_make_room)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* Idle caches return their blocks to the slabs. Caches in use keep theirs. */
+/* Caches that a thread has not used for some time return their blocks to the slabs. Caches in use keep their blocks. */
 UNIT_TEST(idle_caches_age)
 {
     bool by_limit;

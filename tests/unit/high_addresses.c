@@ -40,7 +40,7 @@ static void *high_map(size_t size)
     return (void *)one->start;
 }
 
-/* Unmaps a whole high mapping, or its beginning, or its end. */
+/* Simulates that a whole high mapping, its beginning, or its end is unmapped. */
 static bool high_unmap(void *p, size_t size)
 {
     uintptr_t start = (uintptr_t)p, end = start + size;
@@ -81,7 +81,7 @@ static void start_low(void)
     low = hk_os;
     hk_os.map = high_map;
     hk_os.unmap = high_unmap;
-    hk_os.map_at = taken; /* The system does not let addresses be chosen either. */
+    hk_os.map_at = taken; /* The system also refuses every address that HAKMEM chooses. */
 }
 
 /* Allocates small blocks until one is refused. Each must lie in low memory. */
@@ -121,7 +121,7 @@ UNIT_TEST(refused_and_given_back)
         assert_true(times_given > 0);
         assert_int_equal(still_given(), 0);
         next_high = 0;
-        char *block = hak_malloc(8 * HK_MIB); /* The system returns low addresses again. */
+        char *block = hak_malloc(8 * HK_MIB); /* From this call on, the system returns low addresses again. */
         assert_non_null(block);
         memset(block, 1, 8 * HK_MIB);
         hak_free(block);
@@ -129,7 +129,7 @@ UNIT_TEST(refused_and_given_back)
     assert_null(heap_is_wrong(&heap_stats));
 }
 
-/* A block that cannot grow, because only high addresses are left, keeps its contents. */
+/* A block that cannot grow because only high addresses are free keeps its contents. */
 UNIT_TEST(realloc_keeps_the_block)
 {
     start_low();
@@ -164,7 +164,8 @@ UNIT_TEST(pointers_of_the_program)
         refused_as_foreign((void *)(beyond[i] + 64));
 }
 
-/* Programs ask for high memory by an address hint. The kernel returns memory above TOP if it supports this, and lower memory otherwise. */
+/* Programs ask for high memory by an address hint. A kernel with more than 47 address bits then returns memory above TOP. Other kernels return
+ * lower memory. */
 UNIT_TEST(memory_by_a_hint)
 {
     enum { SIZE = 1 << 20 };

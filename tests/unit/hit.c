@@ -92,7 +92,7 @@ UNIT_TEST(thread_without_a_cache_misses)
 {
     unit_start();
     void *block = hak_malloc(64);
-    hak_free(hak_malloc(64)); /* This fills the bins of the starting thread. */
+    hak_free(hak_malloc(64)); /* This call fills the bins of the first thread. */
     unit_in_thread(miss_everything, block);
     assert_true(UNIT_UNDER_TSAN || hk_hit_entry(block) == hk_page_map_lookup((uintptr_t)block));
     assert_int_equal(hk_hit_entry(NULL), 0);

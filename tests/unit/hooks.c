@@ -25,7 +25,7 @@ static void assert_live(int64_t blocks, int64_t bytes)
     assert_int_equal(live.bytes, bytes);
 }
 
-/* Starts sampling with a mean of one byte. A block of 64 bytes or more is then left out only with a probability of e^-64. */
+/* Starts sampling with a mean of one byte. The probability that a block of 64 bytes or more is not sampled is then at most e^-64. */
 static void start_watching(void)
 {
     hk_options.heap_sample = 1;
@@ -109,7 +109,6 @@ UNIT_TEST(across_threads)
     free_all(slots);
 }
 
-/* Tests a thread whose cache has ended. */
 UNIT_TEST(without_a_cache)
 {
     start_watching();
@@ -140,7 +139,7 @@ UNIT_TEST(in_a_fork_child)
     hak_free(block);
 }
 
-/* A block that could not be resized still exists, and the statistics count it as before. */
+/* If a block cannot be resized, it still exists, and the statistics count it as before. */
 UNIT_TEST(refused_resize)
 {
     start_watching();
@@ -160,7 +159,7 @@ UNIT_TEST(no_memory)
     if (UNIT_UNDER_TSAN)
         return;
     hk_options.heap_sample = 1;
-    /* This path must cause no message at the end of the process, although no file can be written there. */
+    /* No file can be written at this path, but without sampling HAKMEM writes no file, so no message may appear. */
     hk_options.heap_profile = "/no/such/folder/profile";
     fake_os_capture();
     fake_os_refuse(fake_refuse_map);

@@ -17,7 +17,7 @@ static unsigned char *blocks[COUNT];
 static void get(size_t size)
 {
     unit_start();
-    unit_keep_what_threads_leave(); /* Only trims and sweeps shall purge remote frees here. */
+    unit_keep_what_threads_leave(); /* The end of a thread must not purge remote frees in this test. */
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = hak_malloc(size);
         assert_non_null(blocks[i]);
@@ -83,14 +83,13 @@ static void trim(void *unused)
     hak_trim(0);
 }
 
-/* A trim by any thread purges all pages of remote frees. */
 UNIT_TEST(trimmed_by_anybody)
 {
     get(SIZE);
     free_elsewhere(all);
     assert_int_equal(resident_pages(), COUNT);
     unit_in_thread(trim, NULL);
-    assert_true(resident_pages() <= 32); /* These are the blocks in this thread's bin. */
+    assert_true(resident_pages() <= 32); /* Up to 32 pages stay for the blocks in the owner's bin. */
     assert_true(purged() >= (COUNT - 64) * SIZE);
     assert_true(hk_remote_clean() >= (COUNT - 64) * SIZE);
     unit_heap_holds(0);
@@ -125,7 +124,8 @@ static void sweep(void *over)
     *(bool *)over = hk_idle_inboxes_sweep(&share);
 }
 
-/* A sweep purges remote frees that no owner collected within the purge delay. It waits for younger ones, and skips those that are already purged. */
+/* A sweep purges remote frees that no owner collected within the purge delay. It skips later remote frees, and those whose pages are already
+ * purged. */
 UNIT_TEST(swept_when_it_is_time)
 {
     bool over = false;
@@ -148,7 +148,7 @@ UNIT_TEST(swept_when_it_is_time)
     expect_all_home();
 }
 
-/* With a small work budget per call, the sweep still reaches all remote frees. */
+/* Even if each call of the sweep has a small work budget, the sweep reaches all remote frees. */
 UNIT_TEST(swept_in_steps)
 {
     get(SIZE);
@@ -224,7 +224,7 @@ static void *trims_until_over(void *unused)
     return unused;
 }
 
-/* The owner allocates and frees, a second thread frees, and a third one purges pages. No byte in use may be lost. */
+/* While the owner allocates and frees, a second thread frees the owner's blocks, and a third thread purges pages. No byte in use may be lost. */
 UNIT_TEST(while_all_work)
 {
     pthread_t trimmer;

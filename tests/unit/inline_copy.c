@@ -1,4 +1,5 @@
-/* Tests the inline copy and the inline zeroing for all lengths against memcpy and memset. They must touch no byte beyond the last quantum. */
+/* Tests the inline copy and the inline zeroing for all lengths against memcpy and memset. They must not write beyond the last 16-byte quantum of
+ * the length. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 
 struct walk {
     size_t bytes[HK_CLASSES];
-    bool joined_blocks; /* The slab holds joined blocks, which belong to another class. */
+    bool joined_blocks; /* A joined block's class differs from its slab's class. */
     const char *wrong;
 };
 

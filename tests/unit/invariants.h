@@ -4,8 +4,8 @@
 
 #include "report/heap_stats.h"
 
-/* Takes heap statistics, and checks them for consistency with themselves and with the rooms below. Returns NULL, or a text that says what is
- * wrong. */
+/* Takes heap statistics. Checks that their sums agree with each other, with the slabs, and with the page heap. Returns NULL, or a text that says
+ * what is wrong. */
 const char *heap_is_wrong(struct hk_heap_stats *heap_stats);
 
 #endif

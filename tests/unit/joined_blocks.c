@@ -46,7 +46,7 @@ UNIT_TEST(whole_runs)
     struct hk_slab *slab = make_full(OWNER);
     give(slab, 10, 12);
     give(slab, 20, 26);
-    give(slab, 63, 66); /* These blocks lie in two words of the bitmap. */
+    give(slab, 63, 66); /* Blocks 63 to 65 lie in two words of the bitmap. */
     assert_int_equal(hk_joined_take(slab, 3, joined_block + 8, 8), 3);
     assert_ptr_equal(joined_block[7], blocks[20]);
     assert_ptr_equal(joined_block[6], blocks[23]);
@@ -70,7 +70,7 @@ UNIT_TEST(whole_runs)
     assert_int_equal(slab->first_word, 0);
 }
 
-/* An attempt that finds no room changes nothing that others can see. */
+/* If a slab has no run of free blocks that is long enough, the attempt to take a joined block changes nothing. */
 UNIT_TEST(no_room)
 {
     void *joined_block;
@@ -106,7 +106,7 @@ UNIT_TEST(from_afar)
     assert_false(is_mixed(slab));
 }
 
-/* Simulates a fork child that finds a slab whose owner was in the middle of a change. */
+/* Simulates a fork child that finds a slab whose owner was changing the slab during the fork. */
 UNIT_TEST(merged)
 {
     void *joined_block[2];
@@ -204,7 +204,7 @@ UNIT_TEST(size_and_resize)
     unsigned char *larger = hak_realloc(joined_block, 193);
     assert_ptr_not_equal(larger, joined_block);
     assert_true(pattern_holds(larger, 192, 5));
-    unsigned char *again = hak_malloc(180); /* This block comes from the bin. */
+    unsigned char *again = hak_malloc(180); /* The bin serves this block. */
     assert_ptr_equal(again, joined_block);
     assert_int_equal(hak_usable_size(again), 192);
     pattern_fill(again, 180, 6);
@@ -232,7 +232,6 @@ UNIT_TEST(freed_by_a_thread)
     assert_gone();
 }
 
-/* The statistics count a joined block like an ordinary block of its class. */
 UNIT_TEST(in_the_heap_stats)
 {
     static struct hk_heap_stats heap_stats;
@@ -420,8 +419,7 @@ static void steal_what_waits(void *unused)
     assert_int_equal(hk_bin_items(&cache->hot.bins[CLASS_OF_64]), 0);
 }
 
-/* A thread that is short of blocks does not take the remote frees of a slab with joined blocks, because some of them are larger than the slab's
- * class. */
+/* A thread that needs blocks does not steal the remote frees of a slab with joined blocks, because a joined block is larger than the slab's class. */
 UNIT_TEST(not_stolen)
 {
     unit_in_thread(free_it, held_here());

@@ -39,7 +39,7 @@ static void start(void)
 {
     unit_start();
     SET_KNOB(huge_blocks_from, 0);
-    hk_large_free(get(2 * MB, false)); /* This creates the tables for large blocks. */
+    hk_large_free(get(2 * MB, false)); /* This pair of calls creates the tables for large blocks. */
     hk_large_purge(0, 0);
     fake_os_refuse(NULL);
 }
@@ -57,7 +57,7 @@ UNIT_TEST(reuse)
     assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
 }
 
-/* A request takes the cached block whose size is nearest. It takes none that is more than large_fit percent of the request. */
+/* A request takes the cached block whose size is nearest. It takes no block that is longer than large_fit percent of the request. */
 UNIT_TEST(fit)
 {
     start();
@@ -112,7 +112,7 @@ static void let_huge_pages_be_used(void)
     }
 }
 
-/* A mapping on huge pages is rounded up to whole huge pages if this adds at most a third. The addition is ordinary slack. */
+/* A mapping on huge pages is rounded up to whole huge pages if this makes it at most a third longer. The added bytes are ordinary slack. */
 UNIT_TEST(whole_huge_pages)
 {
     start();
@@ -128,7 +128,7 @@ UNIT_TEST(whole_huge_pages)
     assert_int_equal(hk_large_purge(0, 0), 0);
     assert_ptr_equal(hk_large_resize(block, 4 * MB + hk_large_lead()), block);
     hk_options.limit = hk_large_mapped() + 15 * MB / 4;
-    char *within = get(15 * MB / 4, false); /* The limit allows no more than the request. */
+    char *within = get(15 * MB / 4, false); /* The limit leaves no room for slack. */
     assert_int_equal(totals().cached, 0);
     hk_options.limit = 0;
     hk_large_free(within);
@@ -147,8 +147,8 @@ static char *led(size_t size)
     return block;
 }
 
-/* A new block that is not longer lies where the last one was unmapped. A longer block, or a second one, does not. A mapping of the program at this
- * place is never replaced. */
+/* A new block lies at the address where the last block was unmapped, unless the new one is longer. A second new block lies elsewhere. A mapping
+ * that the program made at this address is never replaced. */
 UNIT_TEST(maps_where_vacant)
 {
     if (UNIT_UNDER_TSAN)
@@ -172,7 +172,8 @@ UNIT_TEST(maps_where_vacant)
     assert_int_equal((uintptr_t)hk_large_alloc(8 * MB, 8192, &zeroed) % HK_CHUNK, 0);
 }
 
-/* A mapping is not rounded up if the addition could not be kept, or if the longer mapping could not serve the same size again. */
+/* A mapping is not rounded up if purging or the budget would take the added bytes away, or if the longer mapping would not fit a request of that
+ * size again. */
 UNIT_TEST(no_whole_huge_pages)
 {
     start();
@@ -192,7 +193,7 @@ UNIT_TEST(no_whole_huge_pages)
     assert_int_equal(totals().cached, 0);
 }
 
-/* A block that shrinks keeps its slack for later growth, up to a limit. */
+/* A block that shrinks keeps the bytes after its new end as slack for later growth, up to a limit. */
 UNIT_TEST(shrunk)
 {
     start();
@@ -266,12 +267,12 @@ UNIT_TEST(budget)
     char *blocks[4];
     for (int i = 0; i < 4; i++)
         blocks[i] = get(4 * MB, false);
-    uint64_t before = fake_os_calls(FAKE_UNMAP); /* unmaps for alignment so far */
+    uint64_t before = fake_os_calls(FAKE_UNMAP); /* not 0, because unaligned ends of new mappings are unmapped */
     for (int i = 0; i < 4; i++)
         hk_large_free(blocks[i]);
     assert_int_equal(totals().cached, 8 * MB);
     assert_int_equal(fake_os_calls(FAKE_UNMAP), before + 2);
-    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* The oldest blocks were unmapped. */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* The two oldest blocks were unmapped. */
     assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[1]), 0);
     assert_ptr_equal(get(4 * MB, true), blocks[3]);
     char *huge = get(11 * MB, false);
@@ -284,7 +285,7 @@ UNIT_TEST(age)
     start();
     char *older = get(2 * MB, false), *newer = get(5 * MB, false);
     hk_large_free(older);
-    fake_os_pass_ms(10000); /* No thread looked at the cache in this time. */
+    fake_os_pass_ms(10000); /* During these 10 s, no thread checks the ages of cached blocks. */
     assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 0);
     fake_os_pass_ms(300);
     hk_large_free(newer);
@@ -306,7 +307,7 @@ UNIT_TEST(unmap_refused)
     fake_os_refuse(fake_refuse_unmap);
     assert_int_equal(hk_large_purge(0, 0), 0);
     assert_int_equal(totals().cached, 3 * MB);
-    assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* The pages of the block were purged instead. */
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* Because the unmap is refused, the block's pages are purged. */
     assert_true(hk_large_holds(block + MB));
     assert_ptr_equal(get(3 * MB, true), block);
     hk_large_free(block);
@@ -412,8 +413,7 @@ static size_t resident(const char *block, size_t size)
     return count * hk_system_page();
 }
 
-/* Pages that were in use are overwritten with zeros. All other pages are returned to the system. These include pages that were in use only before
- * the previous zeroing. */
+/* Pages that the program wrote since the previous zeroing are overwritten with zeros. All other pages are returned to the system. */
 UNIT_TEST(zeroed)
 {
     enum { SIZE = 12 * MB };
@@ -439,7 +439,7 @@ UNIT_TEST(zeroed)
     hk_large_free(block);
 }
 
-/* Zeroing changes nothing behind the block's own pages. */
+/* Zeroing changes no byte after the end of the block's own pages. */
 UNIT_TEST(zeroed_but_for_the_slack)
 {
     start();
@@ -474,7 +474,7 @@ UNIT_TEST(zeroed_in_a_slab)
     hk_span_free((uintptr_t)span, MB / HK_SLICE);
 }
 
-/* Zeroing splits a huge page only if it can return at least a quarter of it. */
+/* Zeroing splits a huge page only if at least a quarter of the huge page can then be returned to the system. */
 UNIT_TEST(zeroed_on_a_huge_page)
 {
     start();
@@ -495,7 +495,7 @@ UNIT_TEST(zeroed_on_a_huge_page)
     hk_span_free((uintptr_t)span, MB / HK_SLICE);
 }
 
-/* Tests a system that does not tell which pages are resident, and one that refuses the purge. */
+/* Tests zeroing if the system does not tell which pages are resident, and if the system refuses the purge. */
 UNIT_TEST(zeroed_without_help)
 {
     start();
@@ -523,7 +523,7 @@ static bool remap_nothing(void *p, size_t old_size, size_t new_size, void *to)
     return false;
 }
 
-static uint64_t maps_served; /* number of further mappings that are served */
+static uint64_t maps_served; /* number of mappings that are still granted */
 static bool refuse_later_maps(enum fake_call call, uint64_t ordinal)
 {
     (void)ordinal;
@@ -567,14 +567,14 @@ UNIT_TEST(grows_without_room_beside)
     assert_int_equal(totals().live + totals().cached, 0);
 }
 
-#define FAR ((uintptr_t)0x41 << 40) /* above the window, below the stack */
+#define FAR ((uintptr_t)0x41 << 40) /* an address between the window and the stack */
 static void *move_far(void *p, size_t old_size, size_t new_size)
 {
     void *q = mremap(p, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)FAR);
     return q == MAP_FAILED ? NULL : q;
 }
 
-/* The new place is outside the window. The table that covers it was mapped in advance. */
+/* The pages move to an address outside the window. The table for this address was mapped in advance. */
 UNIT_TEST(grows_into_an_uncovered_place)
 {
     if (UNIT_UNDER_TSAN)
@@ -584,7 +584,7 @@ UNIT_TEST(grows_into_an_uncovered_place)
     fill(block, 2 * MB);
     hk_os.remap = remap_nothing;
     hk_os.move = move_far;
-    maps_served = 2; /* These mappings are the range beside the block, and the table. */
+    maps_served = 2; /* the range beside the block, and the table */
     fake_os_refuse(refuse_later_maps);
     block = hk_large_resize(block, 3 * MB);
     assert_int_equal((uintptr_t)block, FAR);
@@ -593,8 +593,8 @@ UNIT_TEST(grows_into_an_uncovered_place)
     hk_large_free(block);
 }
 
-/* Moves the block to the end of the first GiB of the heap, which begins in its first half. The window has page map entries for this place, but no
- * chunks. */
+/* Moves the block into the last 4 MiB of the first leaf of the window. The heap begins far below this address, so the window has page map entries
+ * for this address, but no chunks. */
 static void *move_into_window(void *p, size_t old_size, size_t new_size)
 {
     char *end = (char *)hk_align_down(hk_window_first(), HK_LEAF) + HK_LEAF;
@@ -604,8 +604,8 @@ static void *move_into_window(void *p, size_t old_size, size_t new_size)
 
 static void grow(void *block) { (void)hk_large_resize(block, 3 * MB); }
 
-/* The system moves the block into the window beyond the heap, and refuses memory for the chunks of that place. The table that was mapped in
- * advance cannot be used, because the chunks of the window lie at fixed addresses. */
+/* The system moves the block to an address of the window at which the heap has no chunks, and refuses memory for chunks. The table that was
+ * mapped in advance cannot be used, because the chunks of the window lie at fixed addresses. */
 UNIT_TEST(has_no_table_for_a_moved_block)
 {
     if (UNIT_UNDER_TSAN)
@@ -614,7 +614,7 @@ UNIT_TEST(has_no_table_for_a_moved_block)
     char *block = get(2 * MB, false);
     hk_os.remap = remap_nothing;
     hk_os.move = move_into_window;
-    maps_served = 2; /* These mappings are the range beside the block, and the table, which cannot serve as chunks. */
+    maps_served = 2; /* one range beside the block, and one table, which cannot serve as chunks */
     fake_os_refuse(refuse_later_maps);
     unit_dies(grow, block, "no memory for the table of a block that has moved");
 }
@@ -638,7 +638,7 @@ static void *huge_of(size_t size)
     return huge;
 }
 
-/* Blocks of huge_blocks_from and more are put on huge pages. Each is advised once. */
+/* Blocks of at least huge_blocks_from bytes are put on huge pages. The system gets this advice once for each block. */
 UNIT_TEST(huge_pages)
 {
     start();
@@ -663,8 +663,8 @@ static void *alloc_large(size_t size)
     return block;
 }
 
-/* A large block may be a table that the program uses in only a few places. A few of these blocks are put on huge pages. More of them are put
- * there only beside a much larger heap, or if the program repeatedly frees and allocates blocks of this size. */
+/* A large block may be a table that the program uses in only a few places. A few of these blocks are put on huge pages. More are put on huge
+ * pages only if the heap is much larger than they are, or if the program repeatedly frees and allocates blocks of this size. */
 UNIT_TEST(huge_pages_at_stake)
 {
     enum { FEW = 8, PART_AT_STAKE = 4 };
@@ -764,7 +764,7 @@ UNIT_TEST(mapped)
     expect_mapped(11 * MB);
     assert_int_equal(hk_large_purge(0, 0), 4 * MB);
     expect_mapped(7 * MB);
-    assert_ptr_equal(hk_large_resize(other, 1 * MB), other); /* The rest is too long to be kept as slack. */
+    assert_ptr_equal(hk_large_resize(other, 1 * MB), other); /* The freed bytes are too many to be kept as slack. */
     expect_mapped(3 * MB);
     hk_large_free(moved);
     expect_mapped(3 * MB);
@@ -791,7 +791,7 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(5 * MB);
     assert_null(hk_large_resize(block, 8 * MB));
     expect_mapped(5 * MB);
-    assert_int_equal(hk_large_purge(0, 0), 0); /* Neither the block nor the slack could be unmapped. */
+    assert_int_equal(hk_large_purge(0, 0), 0); /* The system refuses to unmap the block and the slack. */
     expect_mapped(5 * MB);
     assert_int_equal(hk_large_purge_oldest(0, 0, SIZE_MAX), 0);
     expect_mapped(5 * MB);
@@ -800,7 +800,7 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(1 * MB);
 }
 
-/* A kept block is not purged by age before its time, but it can be reused. A purge of everything purges it too. */
+/* A block that is kept warm is not purged by age before its time, but it can be reused. A purge of everything purges it too. */
 UNIT_TEST(kept)
 {
     start();
@@ -860,7 +860,7 @@ UNIT_TEST(dropped)
 
 enum { OLD = 300 };
 
-/* If there are many cached blocks, old ones are found by size, in whatever order the blocks were freed. */
+/* If there are many cached blocks, a request finds an old block by its size, in whatever order the blocks were freed. */
 UNIT_TEST(many)
 {
     start();
@@ -889,7 +889,7 @@ static void note(char *p, size_t size) { hk_large_note_modified((uintptr_t)p, si
 
 static uint64_t modified(void) { return hk_load(hk_global_counts[HK_GLOBAL_large_modified]); }
 
-/* Blocks whose mappings the program changed are unmapped when they are freed. No other blocks are. The change may lie anywhere in the block. */
+/* If the program changed the mapping of a block or of a part of it, the block is unmapped when it is freed. Other blocks are cached. */
 UNIT_TEST(modified_blocks_go)
 {
     start();
@@ -906,12 +906,12 @@ UNIT_TEST(modified_blocks_go)
     assert_int_equal(modified(), 2);
     assert_int_equal(totals().cached, 6 * MB);
     assert_int_equal(hk_large_mapped(), 6 * MB);
-    note((char *)HK_SLICE, SIZE_MAX); /* This covers all blocks, and the cached ones too. */
+    note((char *)HK_SLICE, SIZE_MAX); /* The noted range covers all blocks, also the cached ones. */
     get(3 * MB, false);
     assert_int_equal(hk_large_purge(0, 0), 6 * MB);
 }
 
-/* A modification is found at the block's new address, and not at its old one. */
+/* If a changed block has moved, the change must be noted at its new address, not at its old one. */
 UNIT_TEST(modified_after_a_move)
 {
     start();
@@ -925,8 +925,8 @@ UNIT_TEST(modified_after_a_move)
     assert_int_equal(modified(), 1);
 }
 
-/* Simulates a signal handler that changes a mapping while its thread holds the lock of the cache. Every block then counts as changed, because it
- * may be any of them. */
+/* Simulates a signal handler that changes a mapping while its thread holds the lock of large blocks. The handler cannot look up which block it
+ * changed, so every block then counts as changed. */
 UNIT_TEST(modified_under_the_lock)
 {
     start();

@@ -21,7 +21,7 @@ static void begin(uint64_t mode) { begin_with(mode, HK_RULES_ALL); }
 
 static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
 
-/* Makes so many ticks with these signals. Returns the number of decisions of the given kind. */
+/* Makes `ticks` ticks with the signals `saw`. Returns the number of decisions of the given kind. */
 static unsigned pass(const struct hk_signals *saw, unsigned ticks, enum hk_decision_kind kind)
 {
     unsigned decisions = 0;
@@ -63,7 +63,7 @@ UNIT_TEST(what_is_wanted_again_soon_is_held_for_no_longer)
 {
     begin(HK_LEARN_ON);
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 64 * HK_MIB), 100, HK_DECISION_delay_shorter) == 0);
-    /* No more memory becomes idle. All memory that was idle has been reused. */
+    /* Without new idle memory, the delay stays, because all memory that was idle has been reused. */
     assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0);
     /* Half of the memory is not reused. To hold it for 500 ms costs memory and gains nothing. */
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 32 * HK_MIB), 100, HK_DECISION_delay_shorter) >= 1);
@@ -172,7 +172,7 @@ UNIT_TEST(a_crowd_of_threads_shares)
     assert_int_equal(knob(HK_KNOB_thread_cache), alone);
 }
 
-/* `all` contains signals for all rules at once. */
+/* The signals in `all` make every rule act at once. */
 UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
 {
     static const struct {
@@ -209,7 +209,7 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     assert_int_equal(knob(HK_KNOB_depot), 0);
     assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(footprint) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* Memory use has not fallen far enough yet. */
+    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* Too much memory is in use for a return to the normal phase. */
     assert_int_equal(
         pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased),
         1);
@@ -247,7 +247,7 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
     assert_int_equal(knob(HK_KNOB_large_cache), 2 * first);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
     assert_int_equal(knob(HK_KNOB_large_cache), first);
-    /* The learner leaves the knob alone for some time. */
+    /* After the change was taken back, the learner does not change the knob for some time. */
     assert_int_equal(pass(calm, 63, HK_DECISION_large_cache_more), 0);
     assert_int_equal(pass(calm, 18, HK_DECISION_canary_kept), 1);
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);

@@ -1,4 +1,4 @@
-/* Tests that misses lead to a tick of the learner every 150 ms, that decisions take effect and are logged, and that the limit holds. */
+/* Tests that misses make the learner tick every 150 ms, that its decisions take effect and are logged, and that the heap keeps its ceiling. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 
 enum { BLOCKS = 4096 };
 
-/* Makes enough misses for a tick. */
 static void make_slow_calls(void)
 {
     static void *blocks[BLOCKS];
@@ -53,7 +52,7 @@ static size_t lines_in(const char *text, const char *what)
     return lines;
 }
 
-/* Starts the heap. The options are already set, and they take effect here. */
+/* Starts the heap with the options that the test has set. */
 static void start(void)
 {
     static char statm[64];
@@ -79,7 +78,7 @@ UNIT_TEST(a_tick_each_150_ms)
     assert_int_equal(lines_in(fake_os.captured, "tick "), 7);
 }
 
-/* Returns the last number of the trace's first line. It says which rules are on (enum hk_rule). */
+/* Returns the last number of the trace's first line, which says which rules are on (enum hk_rule). */
 static unsigned long rules_in(const char *trace)
 {
     return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10);

@@ -186,8 +186,8 @@ static void free_them(int from, int to)
         hak_free(blocks[i]);
 }
 
-/* The owner does not exist in the child. Blocks that waited in this thread's outbox for the owner still become free, and so do blocks that this
- * thread frees later. The child loses only the blocks in the owner's bin. */
+/* The fork child has no thread that owns the blocks. Blocks that waited in the forking thread's outbox still become free, and so do blocks that
+ * the child frees later. Only the blocks in the owner's bin are lost. */
 static size_t in_its_bin;
 
 static void child_without_the_owner(void)
@@ -211,7 +211,7 @@ UNIT_TEST(fork_with_another_owner)
     unit_start();
     assert_int_equal(pthread_create(&thread, NULL, holds_blocks, NULL), 0);
     step_wait(1);
-    free_them(0, 10); /* These blocks wait in this thread's outbox. */
+    free_them(0, 10); /* These 10 blocks wait in the forking thread's outbox. */
     hk_heap_stats_take(&heap_stats);
     in_its_bin = heap_stats.sum.in_bins / 64;
     forked(child_without_the_owner);
@@ -263,7 +263,7 @@ static void child_without_the_holder(void)
     unit_heap_holds(0);
 }
 
-/* A fork does not wait for a thread that holds another thread's inboxes. This thread does not exist in the child. */
+/* A fork does not wait for a thread that holds the lock of another thread's inboxes. The child has no thread that could unlock it. */
 UNIT_TEST(fork_amid_a_drain)
 {
     pthread_t thread;
@@ -287,7 +287,7 @@ static void free_booty(void *unused)
         hak_free(booty[i]);
 }
 
-/* Repeatedly allocates blocks of a sleeping thread, and frees them. They return to the slabs that they were taken from. */
+/* Repeatedly steals blocks from a sleeping thread's inbox and frees them. Each block returns to its slab. */
 static void *steals(void *unused)
 {
     static void *loot[LOOT];
@@ -310,7 +310,7 @@ static size_t live_blocks(void)
     return heap_stats.sum.live_blocks;
 }
 
-/* The child loses the blocks of the stealing thread, and a slab that this thread was just making. It does not lose its own blocks. */
+/* The child loses the blocks of the stealing thread, and a slab that this thread was making during the fork. The child keeps its own blocks. */
 static void child_of_the_robbed(void)
 {
     hak_trim(0);
@@ -335,7 +335,7 @@ UNIT_TEST(fork_amid_theft)
     for (int i = 0; i < BOOTY; i++)
         booty[i] = hak_malloc(BOOTY_SIZE);
     unit_in_thread(free_booty, NULL);
-    fake_os_pass_ms(1000); /* This thread counts as asleep from here on. */
+    fake_os_pass_ms(1000); /* After 1 s without a call, the owner counts as asleep. */
     assert_int_equal(pthread_create(&thief, NULL, steals, NULL), 0);
     for (int i = 0; i < FORKS; i++) {
         uint64_t before = atomic_load(&stolen);
@@ -456,7 +456,7 @@ static void end_without_options(void)
     assert_string_equal(fake_os.captured, "");
 }
 
-/* The report is written once. It is not written if this thread may hold a lock, or if the memory belongs to another process. */
+/* The exit report is written once. It is not written if the ending thread may hold a lock, or if the process shares the memory of its parent. */
 UNIT_TEST(the_report_of_an_end_at_once)
 {
     unit_start();

@@ -42,7 +42,7 @@ UNIT_TEST(errno_stays)
     assert_int_equal(errno, ERROR);
 }
 
-/* If the address is in use, the call maps nothing, neither there nor at another address. */
+/* If the address is in use, map_at() maps nothing at this address or elsewhere. */
 UNIT_TEST(map_at)
 {
     char *p = hk_os.map(PAGES * hk_system_page());
@@ -62,9 +62,9 @@ UNIT_TEST(purged_pages_are_zero_locked_ones_too)
     assert_int_equal(p[0], 0);
     assert_int_equal(p[hk_system_page()], 7);
     if (mlock(p + hk_system_page(), hk_system_page()) != 0)
-        return; /* This process may not lock memory. */
+        return; /* The system does not let this process lock memory. */
     if (madvise(p + hk_system_page(), hk_system_page(), 24 /* MADV_DONTNEED_LOCKED */) != 0) {
-        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* Linux before 5.18 refuses this. */
+        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* older than Linux 5.18 */
         return;
     }
     memset(p + hk_system_page(), 7, hk_system_page());
@@ -96,7 +96,7 @@ UNIT_TEST(write_goes_on_after_a_signal)
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
-    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* The reader does not get the signal. */
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* The reader inherits the mask, so it does not get the signal. */
     assert_int_equal(pthread_create(&reader, NULL, read_late, &ends[0]), 0);
     pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20000}, .it_interval = {0, 20000}}, NULL);

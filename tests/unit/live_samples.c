@@ -54,7 +54,7 @@ UNIT_TEST(shares_of_a_page)
 {
     start();
     assert_all(BLOCKS, 0);
-    release(1, 2); /* Three blocks are left in the first page, and each of them pins a third of the free block. */
+    release(1, 2); /* Three live blocks remain in the first page, and each of them pins a third of the free block. */
     assert_all(BLOCKS - 1, 3 * (SIZE / 3));
     release(2, PER_PAGE);
     assert_all(BLOCKS - PER_PAGE + 1, (PER_PAGE - 1) * SIZE);

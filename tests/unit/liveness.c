@@ -1,4 +1,4 @@
-/* Tests that a liveness mutex counts as lost when its thread has ended, and after no other event, and that the loss is seen exactly once. */
+/* Tests that a liveness mutex is lost when the thread that holds it ends, and at no other time. Exactly one thread sees the loss. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -51,7 +51,7 @@ static pthread_barrier_t barrier;
 static void *lives(void *unused)
 {
     hk_liveness_take(&line);
-    assert_false(hk_liveness_lost(&line)); /* The thread itself does not see a loss either. */
+    assert_false(hk_liveness_lost(&line)); /* The holder itself does not see a loss. */
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
     return unused;
@@ -118,7 +118,7 @@ static void *sees_the_forker_end(void *unused)
 {
     for (int waits = 0; waits < 12000 && !hk_liveness_lost(&line); waits++)
         usleep(5000);
-    hk_liveness_drop(&line); /* The thread that saw the loss holds the mutex now. */
+    hk_liveness_drop(&line); /* Seeing the loss has made this thread the holder. */
     _exit(hk_liveness_lost(&line) ? 2 : 0);
     return unused;
 }
@@ -130,7 +130,7 @@ static void *forks_and_ends_in_the_child(void *unused)
     hk_liveness_take(&line);
     pid_t child = fork();
     if (child == 0) {
-        alarm(50); /* The alarm comes before the other thread gives up. */
+        alarm(50); /* If no loss is seen, the alarm ends the child. */
         hk_liveness_renew(&line);
         pthread_create(&other, NULL, sees_the_forker_end, NULL);
         pthread_exit(NULL);

@@ -10,7 +10,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_LARGE);
 static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
-static uint64_t counter; /* Access is not atomic, because the lock protects the counter. */
+static uint64_t counter; /* The counter is not atomic because the lock protects it. */
 
 static void *count_up(void *unused)
 {
@@ -47,7 +47,7 @@ static void *wait_for_lock(void *unused)
     return unused;
 }
 
-/* As soon as the state says that a thread waits, the waiter sleeps or is about to sleep. */
+/* If the state of the lock says that a thread waits, the waiter sleeps or is about to sleep. */
 UNIT_TEST(sleeps_and_wakes)
 {
     pthread_t waiter;
@@ -101,7 +101,7 @@ UNIT_TEST(ranks)
     unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: held_ranks[");
 }
 
-/* Each rank that fork takes has one lock, and one rank has four. */
+/* A fork takes one lock of most ranks, and the four locks in `several` of one rank. */
 enum { SEVERAL = 4 };
 static struct hk_lock one[HK_RANKS], several[SEVERAL];
 
@@ -129,8 +129,8 @@ static unsigned held(void)
     return count;
 }
 
-/* Locks must be taken in ascending rank, because any other order is fatal. The abandoned slabs' lock of `one` is not taken, because the locks of
- * `several` replace it. The locks of owners are not taken either. */
+/* Locks must be taken in ascending rank, because any other order is fatal. The lock for abandoned slabs in `one` is not taken because the locks
+ * in `several` replace it. The locks of owners are not taken either. */
 UNIT_TEST(fork_takes_all_that_are_registered)
 {
     register_all();
@@ -155,10 +155,10 @@ UNIT_TEST(what_is_registered_amiss_is_noticed)
     hk_lock_register(HK_RANK_LARGE, NULL); /* A lock is missing. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
     register_all();
-    hk_lock_register(HK_RANK_META, &higher); /* The lock has another rank. */
+    hk_lock_register(HK_RANK_META, &higher); /* `higher` is a lock of another rank. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
-    /* A lock of this rank belongs to an owner, and must not be registered. */
+    /* Locks of the rank DRAIN belong to owners, and must not be registered. */
     hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]);
     unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
 }

@@ -1,4 +1,4 @@
-/* Tests the formatting of messages, the bounds of their buffers, that errno is kept, and the line that is written before abort(). */
+/* Tests that messages are formatted, stay within their buffers and keep errno, and that a line is written before abort(). */
 #include "unit/unit.h"
 
 #include <errno.h>

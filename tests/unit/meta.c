@@ -131,7 +131,7 @@ UNIT_TEST(purges)
     assert_true(hk_meta_spare() < 128 * HK_KIB);
     drop(0);
     assert_true(hk_meta_spare() > 8 * HK_MIB);
-    assert_int_equal(hk_meta_purge(false), 0); /* Pages count as idle from the first call on. */
+    assert_int_equal(hk_meta_purge(false), 0); /* The first purge only marks the free pages as idle. */
     assert_true(hk_meta_purge(false) > 8 * HK_MIB);
     hk_meta_purge(true);
     assert_true(resident_bytes() <= 80 * HK_KIB);
@@ -155,7 +155,7 @@ UNIT_TEST(purges_around)
     drop(0);
 }
 
-/* A small number of free pages is not purged. Pages that are in use again are not purged either. */
+/* If only a few pages are free, they are not purged. Pages that are used again before the second purge are not purged either. */
 UNIT_TEST(keeps_a_few_pages)
 {
     fake_os_refuse(NULL);
@@ -179,7 +179,7 @@ UNIT_TEST(purge_refused)
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_meta_purge(true), 0);
     assert_int_equal(hk_meta_unused(), unused);
-    assert_true(hk_meta_spare() >= spare); /* If an area may have lost its header, all of its pages count as spare. */
+    assert_true(hk_meta_spare() >= spare); /* All pages of an area that may have lost its header count. */
     drop(0);
     assert_int_equal(hk_meta_purge(true), 0);
     fill();
@@ -189,7 +189,7 @@ UNIT_TEST(purge_refused)
     assert_true(resident_bytes() <= 80 * HK_KIB);
 }
 
-/* The k-th system call fails, for every k. The call then returns a block or NULL, and has no other effect. */
+/* For every k, the k-th system call fails. An allocation then returns a block or NULL, and has no other effect. */
 static uint64_t fails_at;
 static bool refuse_one(enum fake_call call, uint64_t ordinal)
 {
@@ -248,7 +248,7 @@ UNIT_TEST(pages_rest)
     assert_int_equal(hk_meta_unused(), unused);
 }
 
-/* Each block lies in a region. Together the regions are all mapped bytes. */
+/* Each block lies in a region, and the sizes of the regions add up to all mapped bytes. */
 UNIT_TEST(regions)
 {
     enum { BLOCKS = 100 };

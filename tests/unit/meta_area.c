@@ -43,7 +43,7 @@ static void *take(unsigned lines)
     return take_soiling(lines, &soiled);
 }
 
-/* A request gets as many lines as are free, between its minimum and its maximum. */
+/* A request gets as many lines as are free in a row, from its minimum up to its maximum. */
 UNIT_TEST(least_and_most)
 {
     start();
@@ -95,7 +95,7 @@ UNIT_TEST(random_load)
     assert_true(refused > 0);
 }
 
-/* All lines can be allocated, one by one and as one block, but no more. */
+/* All lines of an area can be allocated, one by one or as one block. */
 UNIT_TEST(all_of_it)
 {
     start();
@@ -149,7 +149,7 @@ UNIT_TEST(idle_pages)
     assert_int_equal(hk_meta_area_idle(area, true), 0x1f);
 
     hk_meta_area_withdraw(area, 0x0c);
-    char *other = take_soiling(100, &soiled); /* The block does not use the withdrawn pages. */
+    char *other = take_soiling(100, &soiled); /* While pages are withdrawn, no block uses them. */
     assert_int_equal(soiled, 0);
     assert_true(other < (char *)area + 2 * PAGE);
     assert_true(all_zero(other, 100 * HK_META_LINE));

@@ -1,4 +1,5 @@
-/* Tests which protections HAKMEM_SAFE_FREE and HAKMEM_HARDENED enable. A protection that the system refuses at the start is left out. */
+/* Tests which protections HAKMEM_SAFE_FREE and HAKMEM_HARDENED enable. If the system refuses memory for a protection at the start, HAKMEM works
+ * without this protection. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Tests that the address of code leads to its file, to the linker's address in this file, and to the function. */
+/* Tests that the file, the linker's address in this file, and the function are found for an address of code. */
 #include "unit/unit.h"
 
 #include <link.h>
@@ -91,8 +91,8 @@ UNIT_TEST(lines_of_any_length)
     assert_false(hk_module_find(0x3004, &place));
 }
 
-/* Describes an ELF file with one loadable segment, whose addresses differ from its file offsets, and with two functions. Bytes behind `size` are
- * cut off. */
+/* Describes an ELF file with one loadable segment, whose addresses differ from its file offsets, and with two functions. The file ends after
+ * `size` bytes. */
 enum { SHIFT = 0x100000, TEXT_AT = 0x1000, CODE = TEXT_AT + 0x40, FILE_BYTES = 0x2000, SYMBOLS = 70 };
 
 static struct file {
@@ -129,7 +129,7 @@ static void make_file(void)
     add_function(SYMBOLS / 2, 10, CODE + SHIFT, 16);
 }
 
-/* Writes the first `bytes` bytes of the file, maps it, and returns what is found for an address in it. */
+/* Writes the first `bytes` bytes of the file, maps the file, and returns what is found for an address in its code. */
 static struct hk_module_place found_in_file(size_t bytes)
 {
     char path[] = "/tmp/hakmem_modules_XXXXXX";
@@ -154,9 +154,9 @@ UNIT_TEST(addresses_of_the_linker)
     assert_int_equal(place.address, CODE + 3 + SHIFT);
     assert_string_equal(place.function, "meant");
     assert_int_equal(place.offset, 3);
-    add_function(SYMBOLS / 2, 10, CODE + SHIFT, 3); /* This function ends before the address. */
+    add_function(SYMBOLS / 2, 10, CODE + SHIFT, 3); /* With a size of 3, the function ends before the address. */
     assert_string_equal(found_in_file(sizeof file).function, "");
-    /* The loop includes the first entry, the last one, and those at the ends of a part of the table. */
+    /* The reader reads the table in parts, so the function is tested in each entry. */
     for (unsigned at = 0; at < SYMBOLS; at++) {
         memset(file.symbols, 0, sizeof file.symbols);
         add_function(at, 10, CODE + SHIFT, 16);

@@ -1,5 +1,5 @@
-/* Tests that a free finds writes within 32 bytes before and behind its block, at the edges of slices and slabs too. It must not complain about
- * writes that are farther away. */
+/* Tests that a free finds writes to free memory within 32 bytes of either end of its block, also at the edges of slices and slabs. Writes that
+ * are farther away must not be reported. */
 #include "unit/unit.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static bool beside(char *block, char *next, size_t size)
     return next == block + size && hk_slab_at((uintptr_t)block) == hk_slab_at((uintptr_t)next);
 }
 
-/* Returns the middle one of three adjacent blocks. It lies in the middle of a slice, at its beginning, or at its end. */
+/* Returns the middle one of three adjacent blocks. The three lie in the middle, at the beginning, or at the end of a slice. */
 enum place { MIDDLE, FIRST, LAST };
 static char **row_at(enum place place, size_t size)
 {
@@ -89,7 +89,7 @@ UNIT_TEST(free_neighbors)
     }
 }
 
-/* The 32 bytes beside a block contain two blocks of 16 bytes. */
+/* A free of a block of 16 bytes checks two neighbors on each side because they fill the 32 bytes that it checks. */
 UNIT_TEST(second_neighbors)
 {
     hk_options.hardened = "neighbors,zero";
@@ -116,7 +116,6 @@ UNIT_TEST(farther_bytes)
     write_and_free(&(struct writing){row[-1], row[-1] + 512 - HK_NEIGHBORHOOD - 1, row[0]});
 }
 
-/* The program may write to its live blocks beside the freed block. */
 UNIT_TEST(live_neighbors)
 {
     hk_options.hardened = "neighbors,zero";

@@ -1,4 +1,4 @@
-/* Tests the names of options, the places they are read from, and values that cannot be read. */
+/* Tests the names of options, the texts that options are read from, and values that cannot be read. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ UNIT_TEST(names_that_are_near)
     }
 }
 
-/* This variable belongs to the tools. */
+/* HAKMEM_LIBRARY is a variable of the tools, so it is not reported as an unknown option. */
 UNIT_TEST(library)
 {
     read_from((char *[]){"HAKMEM_LIBRARY=/usr/lib/libhakmem.so", NULL}, NULL);
@@ -184,7 +184,7 @@ UNIT_TEST(conf)
     assert_int_equal(hk_options.purge_delay, 0);
     assert_int_equal(hk_options.bin_cap, 7);
     assert_string_equal(hk_options.report, "/tmp/a:b");
-    /* A variable of an option's own has priority over HAKMEM_CONF. If a name comes twice in HAKMEM_CONF, the last one counts. */
+    /* HAKMEM_LARGE_FIT has priority over large_fit in HAKMEM_CONF. If HAKMEM_CONF sets an option twice, the second value counts. */
     read_from((char *[]){"HAKMEM_LARGE_FIT=300", "HAKMEM_CONF=unused", NULL}, "large_fit:200,large_fit:250,bin_cap:3");
     assert_int_equal(hk_options.large_fit, 300);
     assert_int_equal(hk_options.bin_cap, 3);

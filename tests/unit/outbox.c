@@ -1,5 +1,5 @@
-/* Tests that the outbox collects neighbors together, that the number of waiting bytes is bounded, and that all blocks reach the current holder of
- * their slab. */
+/* Tests that the outbox collects neighboring blocks together, that the number of waiting bytes is bounded, and that all blocks reach the current
+ * holder of their slab. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     return slab;
 }
 
-/* Puts a block into the outbox, as free does. Returns true if the fast path did it. */
+/* Puts a block into the outbox, as free does. Returns true if the fast path accepted the block. */
 static bool put(void *block)
 {
     struct hk_outbox_entry *entry = hk_outbox_entry_of(&outbox, block);
@@ -56,13 +56,13 @@ static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remot
 
 static void deliver(void *block) { hk_remote_free(block, hk_page_map_lookup((uintptr_t)block)); }
 
-/* Only the first block of each bitmap word is looked up. The others are marked word by word, and counted all at once. */
+/* The outbox looks up only the first block of each bitmap word. The other blocks are marked word by word, and all are counted at once. */
 UNIT_TEST(neighbours_wait)
 {
     struct hk_slab *slab = start(CLASS, 200);
     outbox.allowed = HK_MIB;
     hk_outbox_send_all(&outbox);
-    for (unsigned i = 0; i < 130; i++) /* The block with the lowest address comes last. */
+    for (unsigned i = 0; i < 130; i++) /* The last put gets the block with the lowest address. */
         assert_int_equal(put(blocks[199 - i]), i % 64 != 0);
     assert_int_equal(waiting(), 130 * 64);
     assert_true(hk_load(slab->xremote[0]) == UINT64_MAX && hk_load(slab->xremote[1]) == UINT64_MAX);
@@ -75,7 +75,8 @@ UNIT_TEST(neighbours_wait)
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 130);
 }
 
-/* All blocks arrive, in whatever order they are freed. The owner is told only when the outbox changes to another slab. */
+/* All blocks reach their slab, in whatever order they are freed. The slab is pushed to the owner's inbox only when the outbox changes to another
+ * slab. */
 UNIT_TEST(all_arrive)
 {
     struct hk_slab *slab = start(CLASS, 1000);
@@ -110,7 +111,8 @@ UNIT_TEST(bounded)
     assert_int_equal(hk_remote_blocks(medium[0]), 1);
 }
 
-/* There are more owners than entries, and each owner has one block freed in turn. The table does not grow, and each owner is told once. */
+/* The outbox gets one block of each owner in turn, and there are more owners than entries. The table does not grow, and one slab is pushed to
+ * each owner's inbox. */
 UNIT_TEST(many_owners)
 {
     enum { MANY = 200 };
@@ -148,7 +150,7 @@ UNIT_TEST(grows_and_goes)
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
     outbox.evicted = HK_OUTBOX_LEAST;
-    hk_outbox_tune(&outbox, HK_KIB); /* The heap is too small for a larger table. */
+    hk_outbox_tune(&outbox, HK_KIB); /* A heap of 1 KiB is too small for a larger table. */
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
         size_t size = outbox.size;
@@ -156,17 +158,16 @@ UNIT_TEST(grows_and_goes)
         outbox.evicted = size;
         hk_outbox_tune(&outbox, 64 * HK_MIB);
         assert_true(outbox.size > size);
-        assert_int_equal(waiting(), 0); /* All blocks were sent before the table changed. */
+        assert_int_equal(waiting(), 0); /* Before the table changed, all blocks were sent. */
     }
     assert_int_equal(outbox.size, HK_OUTBOX_MOST);
-    hk_outbox_drop_idle(&outbox); /* The table was used since the previous call. */
+    hk_outbox_drop_idle(&outbox); /* The table stays because it was used since the previous call. */
     assert_non_null(outbox.table);
     hk_outbox_drop_idle(&outbox);
     assert_null(outbox.table);
     assert_null(hk_outbox_entry_of(&outbox, blocks[60]));
 }
 
-/* If there is no memory for a table, remote frees are sent at once. */
 UNIT_TEST(no_table)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -200,7 +201,7 @@ UNIT_TEST(owner_is_gone)
     assert_int_equal(slab->d.start, 0);
 }
 
-/* Another thread has adopted the slab, so the blocks go to this thread. */
+/* If another thread has adopted the slab, the sent blocks reach the inbox of this new owner. */
 UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -224,8 +225,8 @@ UNIT_TEST(forget)
     assert_int_equal(hk_load(slab->xremote[15]), 0);
 }
 
-/* A fork child counts the free blocks of each slab from its bits. Blocks that this thread has marked but not counted must not be counted twice.
- * The slab would otherwise keep a count above 0, and would never be released. */
+/* A fork child counts the free blocks of each slab from its bits. Blocks that the forking thread has marked but not counted must not be counted
+ * twice, because the slab would then never be released. */
 UNIT_TEST(counted_by_the_child)
 {
     struct hk_slab *slab = start(CLASS, 200);
@@ -238,7 +239,7 @@ UNIT_TEST(counted_by_the_child)
     assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0);
     hk_outboxes_recount(&outbox);
     hk_abandoned_add_rest(NULL);
-    assert_true(waiting() <= 64 * 64); /* The blocks of one word still wait. */
+    assert_true(waiting() <= 64 * 64); /* Only blocks of one bitmap word wait. */
     hk_outbox_send_all(&outbox);
     assert_int_equal(hk_load(slab->xstate), 0);
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 100);
@@ -265,7 +266,7 @@ UNIT_TEST(what_is_no_block)
 {
     struct hk_slab *slab = start(CLASS, 100);
     unit_dies(put_it, (char *)blocks[5] + 16, "free(), found at a flush: pointer inside a block: address 0x");
-    put(blocks[5]); /* The next block is its neighbor, so it takes the fast path. */
+    put(blocks[5]); /* After blocks[5], the fast path takes its neighbor. */
     unit_dies(put_it, (char *)blocks[6] + 16, "free(), found at a flush: pointer inside a block: address 0x");
     unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
@@ -283,7 +284,7 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* A large block now lies where the slab was. No inbox may be used, and nothing may be written there. */
+/* If a large block lies at the address of a released slab, the outbox must not use an inbox or write to the block. */
 UNIT_TEST(a_large_block_in_its_place)
 {
     start(CLASS, 0);
@@ -294,7 +295,7 @@ UNIT_TEST(a_large_block_in_its_place)
     unit_dies(deliver, large, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* All outboxes share one budget. Each outbox with a table gets its share. An outbox without a table gets none. */
+/* All outboxes share one budget of waiting bytes. Each outbox with a table gets a share. An outbox without a table gets no share. */
 UNIT_TEST(shares)
 {
     start(CLASS, 64);

@@ -1,4 +1,5 @@
-/* Tests the numbers of owners, and the inbox: many threads push, the owner takes, another thread may steal, and the inbox is closed and opened. */
+/* Tests the numbers of owners, and their inboxes. Many threads push slabs, the owner takes them, and another thread may steal them. An inbox can
+ * be closed and opened. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@ enum { CLASS = CLASS_OF_96, STRANGERS = 3, SLABS = 2000, AT_ENDS = 100000 };
 
 static struct hk_owner owner;
 
-/* The inbox code reads only the class of a slab. */
+/* These slabs have only a class because the code of inboxes reads nothing else. */
 static struct hk_slab many_slabs[STRANGERS * SLABS], few_slabs[8];
 
 static struct hk_slab *slab_of(struct hk_slab *slabs, size_t i)
@@ -70,7 +71,7 @@ UNIT_TEST(no_more_numbers)
 
 static bool push(size_t i) { return hk_inbox_push(&owner, slab_of(few_slabs, i)); }
 
-/* The newest slabs are taken first, and at most as many as requested. The rest stays for the next call. */
+/* The newest slabs are taken first, and at most as many as requested. The other slabs stay for the next call. */
 UNIT_TEST(push_and_take)
 {
     start();
@@ -114,7 +115,7 @@ UNIT_TEST(one_after_the_other)
     assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 6);
     assert_true(push(1));
     assert_true(hk_try_lock(&owner.drain_lock));
-    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* The call does not wait for the lock. */
+    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* While the drain lock is held, the call returns NULL. */
     hk_unlock(&owner.drain_lock);
 }
 
@@ -142,7 +143,7 @@ UNIT_TEST(restart)
     for (size_t i = 1; i <= 3; i++)
         assert_true(push(i));
     assert_true(hk_inbox_push(&other, slab_of(few_slabs, 4)));
-    assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* The other slabs wait in the backlog. */
+    assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* Two slabs stay in the backlog. */
     hk_inboxes_restart(&owner);
     assert_null(hk_inbox_take(&owner, CLASS, 10));
     assert_null(hk_inbox_take(&other, CLASS, 10));
@@ -172,7 +173,7 @@ static size_t note_chain(const struct hk_slab *chain, const struct hk_slab *slab
     return count;
 }
 
-/* Every slab arrives exactly once, or is refused, while the owner takes a few slabs at a time and then closes its inbox. */
+/* Threads push slabs while the owner takes a few slabs at a time and then closes its inbox. Every slab must arrive exactly once or be refused. */
 UNIT_TEST(many_strangers)
 {
     static unsigned char seen[STRANGERS * SLABS];
@@ -246,7 +247,7 @@ UNIT_TEST(a_thief_at_the_end)
     assert_int_equal(taken + atomic_load(&stolen), AT_ENDS);
 }
 
-/* If there are more owners than static flags, each further owner still has flags of its own. */
+/* The first owners have static flags. Each owner beyond them must have flags of its own too. */
 UNIT_TEST(thousands)
 {
     enum { COUNT = 8192 + 200 };

@@ -36,7 +36,7 @@ UNIT_TEST(any_frames)
     }
 }
 
-/* The frames lie in modules of some MiB, and sometimes a call leads to another module. */
+/* The frames of a stack lie in a module of some MiB, and a few calls lead to another module. */
 UNIT_TEST(frames_of_a_program)
 {
     struct rng rng = rng_seeded(2);

@@ -59,7 +59,7 @@ UNIT_TEST(grows_and_fits)
     assert_int_equal(totals().free_dirty, before.free_dirty - HK_CHUNK);
 }
 
-/* Dirty slices of the other use are preferred to clean slices. */
+/* Dirty slices that had another use (HK_USE_DENSE or HK_USE_SPARSE) are preferred to clean slices. */
 UNIT_TEST(dirty_slices_of_the_other_use)
 {
     start();
@@ -69,7 +69,7 @@ UNIT_TEST(dirty_slices_of_the_other_use)
     hk_span_free(dense, 4);
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
     hk_span_free(dense, 3);
-    hk_page_heap_purge(0, 0); /* All slices are clean now, so there is no reason to mix the uses. */
+    hk_page_heap_purge(0, 0); /* After the purge all slices are clean, so mixed uses would save nothing. */
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE) / HK_CHUNK, sparse / HK_CHUNK);
 }
 
@@ -84,7 +84,7 @@ UNIT_TEST(hollow_slices)
     assert_int_equal(hk_page_heap_dirty(), dirty - HK_SLICE);
     assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
     assert_int_equal(hk_page_heap_dirty(), dirty);
-    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as purged. */
+    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as clean. */
     assert_int_equal(totals().free_dirty, 0);
     assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
@@ -116,13 +116,13 @@ UNIT_TEST(extends)
     assert_false(hk_span_extend(at, 7, 1));
     hk_span_free(next, 1);
     assert_true(hk_span_extend(at, 7, 2));
-    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* This would cross the end of the chunk. */
+    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* A longer span would cross the end of the chunk. */
     size_t rest = HK_CHUNK_SLICES - (at % HK_CHUNK) / HK_SLICE - 9;
     assert_true(hk_span_extend(at, 9, rest));
     assert_false(hk_span_extend(at, 9 + rest, 1));
 }
 
-/* A slice is purged when it has been free for the delay. An earlier purge leaves it. */
+/* A slice is purged when it has been free for the delay. An earlier purge does not purge the slice. */
 UNIT_TEST(ages)
 {
     start();
@@ -374,7 +374,7 @@ UNIT_TEST(huge_page_is_dirty_as_a_whole)
     assert_int_equal(beside, HK_CHUNK - 4 * HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(totals().free_dirty, beside);
-    for (unsigned i = 0; i < 4; i++) { /* No slice is purged while the heap still grows into the huge page. */
+    for (unsigned i = 0; i < 4; i++) { /* While the heap grows into the huge page, no slice is purged. */
         assert_int_equal(purge_after(400), 0);
         get_dense(1);
     }
@@ -446,7 +446,7 @@ UNIT_TEST(huge_page_over_the_limit)
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
 }
 
-/* Spans that the program may use sparsely (HK_USE_UNSURE) lie in dense chunks while they are a small part of these. */
+/* Spans that the program may use sparsely (HK_USE_UNSURE) lie in dense chunks while they are a small part of all dense chunks. */
 UNIT_TEST(unsure)
 {
     start();
@@ -462,7 +462,8 @@ UNIT_TEST(unsure)
     assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
 }
 
-/* The chunk that has been dirty longest is purged first, as a whole, until enough is purged. A chunk with more recent dirty slices stays. */
+/* The chunk that has been dirty longest is purged first, as a whole, until enough is purged. A chunk whose slices became dirty later is not
+ * purged. */
 UNIT_TEST(oldest_first)
 {
     enum { COUNT = 4 };
@@ -498,7 +499,7 @@ UNIT_TEST(huge_pages_for_purged_chunks)
     assert_false(hk_page_map_chunk(at)->xhuge);
     SET_KNOB(huge_pages_from, 1);
     hk_span_alloc(1, HK_USE_DENSE);
-    assert_false(hk_page_map_chunk(at)->xhuge); /* A slice of the chunk is still in use. */
+    assert_false(hk_page_map_chunk(at)->xhuge); /* A used slice keeps the chunk from a huge page. */
     hk_span_free(at, 2);
     hk_page_heap_purge(0, 0);
     hk_add(hk_footprint.xbig, 1);
@@ -518,9 +519,9 @@ static void dirty_follows(void)
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
     hk_span_free(at, 4);
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
-    assert_int_equal(get(3), at); /* These are three of the four free slices. */
+    assert_int_equal(get(3), at); /* The span consists of three of the four dirty slices. */
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
-    assert_true(hk_span_extend(at, 3, 3)); /* This adds the last of these slices, and two others. */
+    assert_true(hk_span_extend(at, 3, 3)); /* Adds the fourth dirty slice and two clean ones. */
     assert_int_equal(hk_page_heap_dirty(), 6 * HK_SLICE);
     uintptr_t other = get(1);
     hk_span_free(at, 6);
@@ -571,7 +572,6 @@ UNIT_TEST(slices)
     assert_int_equal(hk_page_heap_slice((uintptr_t)&at), HK_SLICE_FOREIGN);
 }
 
-/* A span does not grow beyond its chunk, although a slice with the next number is free elsewhere. */
 UNIT_TEST(extends_to_the_end)
 {
     start();
@@ -592,7 +592,7 @@ static size_t mapped_by_uses(void)
     return hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
 }
 
-/* A chunk counts for one use at a time. A span of HK_USE_UNSURE reduces hk_page_heap_stake() as long as it exists. */
+/* The page heap counts each chunk for one use at a time. While a span of HK_USE_UNSURE exists, hk_page_heap_stake() is smaller. */
 UNIT_TEST(counts_by_use)
 {
     start();
@@ -600,7 +600,7 @@ UNIT_TEST(counts_by_use)
     hk_span_free(chunk, HK_CHUNK_SLICES);
     hk_page_heap_purge(0, 0);
     uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
-    assert_int_equal(dense, chunk); /* The chunk now counts as dense. */
+    assert_int_equal(dense, chunk); /* Because of its new use, the chunk counts as dense. */
     assert_int_equal(mapped_by_uses(), totals().mapped);
     size_t stake = hk_page_heap_stake();
     hk_span_free(dense, HK_CHUNK_SLICES);
@@ -619,16 +619,15 @@ UNIT_TEST(dirty_within_the_limit)
     hk_page_heap_purge(0, 0); /* All slices are clean. */
     uintptr_t most = get(HK_CHUNK_SLICES - 5), dirty = get(1);
     hk_span_free(loose, HK_CHUNK_SLICES);
-    hk_span_free(dirty, 1); /* The dirty slice lies before four clean ones. */
+    hk_span_free(dirty, 1); /* The hole has a dirty slice, and four clean ones at higher addresses. */
     assert_true(most / HK_CHUNK == dirty / HK_CHUNK);
     hk_options.limit = hk_page_heap_dirty();
     for (unsigned i = 0; i < HK_CHUNK_SLICES / 4; i++)
         assert_int_equal(get(4) / HK_CHUNK, loose / HK_CHUNK);
     assert_int_equal(get(1), dirty);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* Only clean slices are left. */
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* The limit allows no clean slices. */
 }
 
-/* A hole is filled in parts, and each part only once. */
 UNIT_TEST(hole_filled_in_parts)
 {
     if (UNIT_UNDER_TSAN)

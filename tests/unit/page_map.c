@@ -48,7 +48,8 @@ static void expect_no_entries(void)
     assert_false(hk_page_map_cover(UINTPTR_MAX - 4095, 4096));
 }
 
-/* Checks that the window and the root lead to the same entry. If the window is flat, the root must have no entry, so that it needs no page. */
+/* Checks that look-ups by the window and by the root table find the same entry. If the window is flat, the root must have no entry, so that no
+ * page of the root becomes resident. */
 static void window_agrees(uintptr_t address)
 {
     assert_true(address - hk_window.base < hk_window.covered);
@@ -117,7 +118,7 @@ UNIT_TEST(below_the_first_address)
     assert_int_equal(hk_page_map_tables(), tables);
 }
 
-/* An address that the window cannot cover is found by the root alone. */
+/* The entry of an address that the window cannot cover is found by the root table. */
 UNIT_TEST(window_stopped)
 {
     if (UNIT_UNDER_TSAN)
@@ -138,7 +139,7 @@ UNIT_TEST(window_stopped)
     assert_int_equal(hk_window.covered, HK_LEAF);
 }
 
-/* A leaf far behind the window's end has its own tables. The window must not grow over it. */
+/* A leaf far above the window's end has its own tables. The window must not grow over this leaf. */
 UNIT_TEST(window_meets_a_leaf_of_its_own)
 {
     if (UNIT_UNDER_TSAN)
@@ -199,7 +200,7 @@ static void write_and_read_marks(uintptr_t from, uintptr_t to)
     }
 }
 
-/* Marks cover the heap, and do not overlap other tables, while page map entries and chunks are written. */
+/* The table of marks has a byte for each page of the heap. It must not overlap the tables of page map entries and chunks. */
 UNIT_TEST(marks)
 {
     if (UNIT_UNDER_TSAN)
@@ -297,7 +298,7 @@ UNIT_TEST(no_address_to_choose)
     window_agrees(at);
 }
 
-/* The tables take only a small part of an address limit. */
+/* The tables of the page map take only a small part of the address space that a limit allows. */
 UNIT_TEST(address_limit)
 {
     fake_os.places_taken = true;
@@ -320,8 +321,8 @@ UNIT_TEST(all_refused_and_then_not)
     assign_and_look_up(hk_window_first() + 7 * HK_SLICE);
 }
 
-/* With a table that was mapped in advance, an address can be covered although the system refuses all memory. This table is used once and serves
- * its whole leaf. */
+/* If a table was mapped in advance, an address can be covered although the system refuses all memory. The table is used once, and covers the
+ * whole leaf of the address. */
 UNIT_TEST(table_at_hand)
 {
     enum { BRANCH = 1, LEAF = 7 };

@@ -71,7 +71,7 @@ UNIT_TEST(refusals_leave_the_policy_before)
     uint64_t delay = HK_POLICY(purge_delay);
     assert_false(hk_policy_publish(&first, HK_PHASE_BURST));
     assert_int_equal(HK_POLICY(purge_delay), delay);
-    fake_os_refuse(fake_refuse_seal); /* The page serves although it is not sealed. */
+    fake_os_refuse(fake_refuse_seal); /* If the system refuses to seal the page, the policy is in force anyway. */
     for (int i = 0; i < 2 * HK_POLICY_PAGES; i++)
         assert_true(hk_policy_publish(&second, HK_PHASE_BURST));
     assert_in_force(20);

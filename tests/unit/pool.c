@@ -1,5 +1,5 @@
-/* Tests that the caches of ended threads are reused lowest first, that idle ones are purged, and that their counts are kept. A stale number of an
- * owner must lead to readable memory. */
+/* Tests that new threads reuse the caches of ended threads, lowest number first. Idle caches are purged, and their counts are kept. A stale
+ * number of an owner must lead to readable memory. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -109,7 +109,6 @@ UNIT_TEST(passes)
     assert_int_equal(resting(), THREADS);
 }
 
-/* The sums still include what ended threads have counted. */
 UNIT_TEST(counts_stay)
 {
     unit_start();
@@ -145,7 +144,7 @@ UNIT_TEST(refused)
     assert_int_equal(resting(), THREADS);
 }
 
-/* If there are many threads, a new thread has no slabs of its own until it has allocated and freed some blocks. Then it gets its own. */
+/* If there are many threads, a new thread has no slabs of its own until it has allocated and freed some blocks. Then it gets its own slabs. */
 static void *be_new(void *rounds)
 {
     for (int round = 0; round < (int)(intptr_t)rounds; round++)
@@ -181,7 +180,7 @@ UNIT_TEST(commons_for_the_new)
     unit_heap_holds(0);
 }
 
-/* A thread may still have the number of an owner that has ended. It finds an owner that accepts nothing. */
+/* A thread may still have the number of an owner that has ended. The number must lead to an owner whose inboxes are closed. */
 UNIT_TEST(stale_number)
 {
     unit_start();
@@ -214,7 +213,7 @@ UNIT_TEST(no_number)
 {
     unit_start();
     unit_keep_what_threads_leave();
-    live_and_end(40); /* These are more threads than the first part of the table has room for. */
+    live_and_end(40); /* The first part of the table has room for fewer than 40 threads. */
     uint32_t end = hk_owner_end();
     size_t mapped = hk_meta_mapped();
     static struct hk_tcache *taken[5000];

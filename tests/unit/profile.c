@@ -42,7 +42,6 @@ UNIT_TEST(what_is_set_by_itself_goes_before)
     assert_int_equal(hk_options.thread_cache, 1 << 20);
 }
 
-/* The name of the variable or option may be in lower or upper case too. */
 UNIT_TEST(in_any_case)
 {
     read_with("HAKMEM_profile=compact", NULL, NULL);
@@ -140,7 +139,7 @@ UNIT_TEST(names_that_are_none)
     hk_profile_apply(name, sizeof name);
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
     fake_os_capture();
-    hk_profile_apply("through", strlen("through")); /* A part of a name is not accepted either. */
+    hk_profile_apply("through", strlen("through")); /* The beginning of a profile's name is not accepted. */
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
 }
 

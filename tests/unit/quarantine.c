@@ -26,7 +26,7 @@ static void start(void)
     unit_start();
 }
 
-/* Puts the numbers 1, 2, ... into the quarantine, one at each moment. left[n] is the moment at which the number n left; 0: it has not left. */
+/* Puts the numbers 1, 2, ... into the quarantine in turn. left[n] gets the number whose entry made n leave, or 0 if n has not left. */
 static void pass(struct hk_tcache *cache, unsigned *left)
 {
     memset(left, 0, BLOCKS * sizeof *left);
@@ -63,9 +63,9 @@ UNIT_TEST(waits)
         waits[left[i] - i]++;
     }
     assert_int_equal(held, HELD);
-    assert_true(soon > BLOCKS / 2); /* A random slot is chosen again after 16 other blocks on average. */
+    assert_true(soon > BLOCKS / 2); /* On average, a slot is chosen again after 16 other blocks. */
     for (unsigned wait = 0; wait < BLOCKS; wait++)
-        assert_true(waits[wait] < BLOCKS / 8); /* No wait is so frequent that a program could rely on it. */
+        assert_true(waits[wait] < BLOCKS / 8); /* No wait is so frequent that an attacker could rely on it. */
     forget_numbers(cache);
 }
 
@@ -95,7 +95,6 @@ UNIT_TEST(emptied)
     unit_heap_holds(0);
 }
 
-/* If there is no memory for the quarantine, blocks do not wait. */
 UNIT_TEST(refused)
 {
     start();
@@ -120,7 +119,7 @@ static void *free_and_wait(void *unused)
     return unused;
 }
 
-/* The child counts the blocks of a thread that does not exist there as lost. */
+/* In a fork child, blocks in the quarantine of another thread are counted as lost. */
 UNIT_TEST(fork_child)
 {
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* Tests that another thread frees a block once, and that the owner collects it once. The slab must not be released while a thread is about to use
- * it. */
+/* Tests that a block that another thread frees is collected exactly once by its owner. The slab must not be released while a thread is about to
+ * use it. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ UNIT_TEST(where_they_lie)
     assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)&large->d.start / HK_CACHE_LINE);
 }
 
-/* The first thread that counts must queue the slab. All blocks are free only when all counted blocks have been collected. */
+/* The first thread that counts its blocks must queue the slab. The slab counts as free only when all counted blocks have been collected. */
 UNIT_TEST(mark_count_collect)
 {
     start(CLASS, 100);
@@ -70,7 +70,7 @@ UNIT_TEST(counted_late)
     assert_int_equal(hk_remote_blocks(slab), -1);
     assert_false(hk_slab_all_free(slab));
     assert_true(hk_remote_count(slab, 1));
-    assert_false(hk_slab_all_free(slab)); /* A thread is about to queue the slab. */
+    assert_false(hk_slab_all_free(slab)); /* The slab is in use because a thread is about to queue it. */
     assert_int_equal(hk_remote_collect(slab), 0);
     assert_true(hk_slab_all_free(slab));
 }
@@ -84,7 +84,7 @@ UNIT_TEST(claim_and_put_back)
     assert_int_equal(hk_remote_claim(slab, bits), 2);
     assert_int_equal(bits[0], 6);
     hk_remote_mark(slab, 1, 1);
-    /* The thread that claimed the blocks has not removed the slab from the queue yet. */
+    /* The call returns false because the slab is still queued by the claim. */
     assert_false(hk_remote_count(slab, 1));
     assert_int_equal(hk_remote_let_go(slab, bits), 1);
     assert_int_equal(bits[1], 1);
@@ -105,7 +105,7 @@ static void mark_twice(void *unused)
 static void collect_what_is_free(void *unused)
 {
     (void)unused;
-    hk_remote_mark(slab, 3, 4); /* This block was never allocated. */
+    hk_remote_mark(slab, 3, 4); /* The marked block was never allocated. */
     hk_remote_count(slab, 1);
     hk_remote_collect(slab);
 }
@@ -134,7 +134,7 @@ UNIT_TEST(freed_while_claimed)
     unit_dies(claim_twice, NULL, "free(), found at a flush: block already free: address 0x");
 }
 
-/* A fork child trusts the remote bits, but not the counts and queues. */
+/* A fork child derives its state from the remote bits, not from the counts and queues, because a thread may have been changing these. */
 UNIT_TEST(after_a_fork)
 {
     start(CLASS, 100);
@@ -164,7 +164,7 @@ UNIT_TEST(what_went_to_the_system)
     assert_int_equal(hk_remote_clean(), 0);
 }
 
-/* Threads free their own blocks while the holder collects. Each block must arrive exactly once, and the last thread that counts must report it. */
+/* Threads free different blocks while the holder collects them. Each block must be collected exactly once. */
 static _Atomic int queued; /* The thread that must queue the slab sets this. The holder clears it. */
 static _Atomic int freers_done;
 

@@ -1,5 +1,5 @@
 /* Tests that the track follows every step of a remote free. A block in an impossible state is reported, with the place of its free. Each mistake
- * is also made without the track. It must then stay unnoticed, which shows that the report comes from the track. */
+ * is also made without the track. It must then not be reported, which shows that the report comes from the track. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -129,7 +129,7 @@ UNIT_TEST(purged_meanwhile)
     assert_int_equal(hk_remote_collect(slab), TAKEN);
 }
 
-/* Each of the following functions makes one mistake. */
+/* This function and the following ones make one mistake each, which the track must report. */
 static void freed_by_two_threads(void)
 {
     put(blocks[0]);
@@ -283,7 +283,7 @@ UNIT_TEST(not_without_the_track)
     }
 }
 
-/* The message names the place of the first free. */
+/* Frees a block twice. The message must name the place of the first free. */
 static void free_twice_from_here(void *unused)
 {
     (void)unused;
@@ -406,7 +406,7 @@ UNIT_TEST(both_at_once)
     for (unsigned i = 0; i < RACES; i++)
         assert_non_null(raced[i] = hak_malloc(16 + i % 8 * 100));
     fake_os_capture();
-    fake_os.file = ""; /* The report is short because it finds no modules. */
+    fake_os.file = ""; /* An empty file of modules keeps the report short. */
     assert_int_equal(pthread_create(&other, NULL, race, NULL), 0);
     race(NULL);
     pthread_join(other, NULL);

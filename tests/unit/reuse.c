@@ -1,4 +1,4 @@
-/* Tests that each byte that is used again is counted under the time that it was idle. */
+/* Tests that memory that is used again is counted by the time for which it was idle. */
 #include "unit/unit.h"
 
 #include "base/bits.h"
@@ -48,14 +48,14 @@ UNIT_TEST(slices)
     assert_int_equal(back(0) - soon, 4 * HK_SLICE);
     hk_span_free(run, 4);
     let_pass(300);
-    hk_page_heap_purge(hk_reuse_now(), 0); /* The slices are purged, but their reuse counts all the same. */
+    hk_page_heap_purge(hk_reuse_now(), 0); /* Slices that were purged count as reused too. */
     assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE), run);
     assert_int_equal(back(3) - later, 4 * HK_SLICE);
     assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_SLICE);
 }
 
-/* A huge page makes slices resident that were never used, and these do not count. Slices that were purged with the huge page count like any others
- * when they are used again. */
+/* A huge page makes slices resident that were never used. The first use of these slices does not count as reuse. If slices are purged with their
+ * huge page and then used again, this counts as reuse. */
 UNIT_TEST(units_on_a_huge_page)
 {
     fake_os_reset();
@@ -91,7 +91,7 @@ UNIT_TEST(large_blocks)
     hak_free(block);
     let_pass(192);
     hak_trim(0);
-    block = hak_malloc(4 * HK_MIB); /* This block is mapped where the last one was unmapped. */
+    block = hak_malloc(4 * HK_MIB); /* The new block lies where the last one was unmapped. */
     assert_int_equal(back(2) - before, 8 * HK_MIB);
     hak_free(block);
 }

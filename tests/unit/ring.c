@@ -1,4 +1,4 @@
-/* Tests that a ring returns its last events, oldest first, and only complete ones. Without a ring there are no events. */
+/* Tests that a reader gets the last events of a ring, oldest first, and no incomplete event. A thread without a ring records no events. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -61,7 +61,7 @@ UNIT_TEST(last_ones_in_order)
     }
 }
 
-/* An event that is only half written is not shown. The others are shown. */
+/* A reader gets no event that is only half written, but it gets all complete events. */
 UNIT_TEST(dead)
 {
     struct reading reading = {0};
@@ -77,7 +77,7 @@ UNIT_TEST(dead)
 static uint64_t (*real_clock)(void);
 static unsigned laps;
 
-/* Simulates another thread. While one event is being written, it writes all other slots. Its last event finds the slot in use. */
+/* Simulates another thread that writes one event for each slot while an event is being written. The last of its events finds its slot in use. */
 static uint64_t clock_of_a_lap(void)
 {
     hk_os.clock_ns = real_clock;
@@ -98,7 +98,7 @@ UNIT_TEST(lapped)
     assert_int_equal(reading.count, SIZE - 1);
     for (unsigned i = 0; i < reading.count; i++)
         assert_int_equal(reading.amounts[i], i + 1);
-    HK_TRACE(&ring, alloc, 78, 78); /* The next slot can be used as usual. */
+    HK_TRACE(&ring, alloc, 78, 78); /* The next event can be written and read. */
     struct reading next = {0};
     hk_ring_read(&ring, remember, &next);
     assert_int_equal(next.amounts[next.count - 1], 78);

@@ -1,4 +1,4 @@
-/* Tests that each page that the test touches is attributed to the right part. */
+/* Tests that each page that the test touches is attributed to the right part of the report. */
 #include "unit/unit.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void look(struct hk_rss_stats *rss_stats)
     assert_rows_sum_up(rss_stats);
 }
 
-static bool elsewhere; /* No address can be chosen, so the heap lies among the program's own mappings. */
+static bool elsewhere; /* true: the system refuses chosen addresses, so the heap lies among the program's mappings */
 
 static void start(void)
 {
@@ -81,12 +81,12 @@ UNIT_TEST(large)
     assert_int_equal(more(HK_PART_large_cached), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_live), 0);
     assert_ptr_equal(hak_malloc(3 * HK_MIB), block);
-    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* An earlier use of the block may leave these pages resident. */
+    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* These five pages of slack count as cached. */
     assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_cached), 5 * HK_PAGE);
 }
 
-/* Slack on huge pages that is not cut off counts as a part of the block, and not as cached. */
+/* Slack on huge pages that a purge would not cut off counts as a part of the block, and not as cached memory. */
 UNIT_TEST(large_with_a_lead)
 {
     start();
@@ -108,7 +108,7 @@ UNIT_TEST(heaps)
     assert_int_equal(more(HK_PART_heaps), 0);
 }
 
-/* Most leaves of the window around the program's mappings have no chunks. The walk must not read chunks of these leaves. */
+/* If the window lies around the program's mappings, most of its leaves have no chunks. The walk must not read chunks of these leaves. */
 UNIT_TEST(large_elsewhere)
 {
     elsewhere = fake_os.places_taken = true;
@@ -120,7 +120,7 @@ UNIT_TEST(large_elsewhere)
     assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
 }
 
-/* Every other page is only read. The kernel counts only pages that were written. */
+/* Every other page is only read, because the kernel counts only pages that were written. */
 UNIT_TEST(read_only_pages)
 {
     enum { PAGES = 256 };
@@ -164,7 +164,7 @@ UNIT_TEST(idle_on_a_huge_page)
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 0);
     uint32_t free = chunk->free;
     hk_store(chunk->xhuge, true);
-    /* Another slice of the chunk is in use. */
+    /* A free slice counts as a part of a huge page only if another slice of the chunk is in use. */
     chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES));
     hk_rss_stats_take(&now, &heap_stats);
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 5 * HK_PAGE);
@@ -172,7 +172,7 @@ UNIT_TEST(idle_on_a_huge_page)
     hk_store(chunk->xhuge, false);
 }
 
-/* A block pins the free bytes on its own page. Pages that have only free blocks are not pinned. */
+/* A block pins the free bytes on its own page. Pages that have only free blocks are not counted as pinned. */
 UNIT_TEST(pinned)
 {
     enum { BLOCKS = 16 };
@@ -221,7 +221,7 @@ UNIT_TEST(within_a_slab)
     assert_int_equal(more(HK_PART_live), (BLOCKS - FREED) * HK_PAGE);
 }
 
-/* The slab has 51 blocks of 1280 bytes, so 256 bytes are left over at the end of the last page. */
+/* The slab has 51 blocks of 1280 bytes, so the last 256 bytes of its last page belong to no block. */
 UNIT_TEST(tail)
 {
     start();
@@ -233,7 +233,8 @@ UNIT_TEST(tail)
                      HK_PAGE - 65536 % 1280);
 }
 
-/* The resident bytes of a class are divided among live bytes, rounding and bins in the same proportion as all bytes of the class. */
+/* The resident bytes of a class are divided among live bytes, rounding and bins. The shares are those that these parts have of all bytes of the
+ * class. */
 UNIT_TEST(by_ratio)
 {
     start();
@@ -272,7 +273,7 @@ static void assert_sums_up(const struct hk_rss_stats *rss_stats)
         fail_msg("%zu bytes in parts of %zu resident", sum, rss_stats->total);
 }
 
-/* Memory of others, beside and between HAKMEM's own, counts as the rest of the process. */
+/* Memory that is not HAKMEM's, beside and between HAKMEM's mappings, counts as the rest of the process. */
 UNIT_TEST(rest)
 {
     enum { PIECES = 64 };

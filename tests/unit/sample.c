@@ -75,7 +75,7 @@ UNIT_TEST(found_once)
         assert_false(hk_sample_may_be(&hk_samples, address(i)));
 }
 
-/* After a failed resize, the sample is live again, but it does not count as a second allocation. */
+/* After a failed resize, the sample counts as live again, but not as a second allocation. */
 UNIT_TEST(put_back)
 {
     open_tables();

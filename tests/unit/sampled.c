@@ -1,4 +1,4 @@
-/* Tests that sampled blocks work in every call like other blocks, that they are recognized among all blocks, and that mistakes with them are
+/* Tests that every call treats sampled blocks like other blocks, that sampled blocks are told from other blocks, and that mistakes with them are
  * reported. */
 #include "unit/unit.h"
 
@@ -27,7 +27,7 @@ static void start(void)
     unit_start();
 }
 
-/* Calls until a block is sampled. The other blocks stay allocated so that the bin becomes empty. */
+/* Makes calls of one size until a block is sampled. The other blocks stay allocated, so that the bin becomes empty. */
 static char *sampled_by(void *(*call)(size_t size), size_t size)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -131,7 +131,7 @@ UNIT_TEST(off)
     assert_int_equal(fake_os_calls(FAKE_BAR), 0);
 }
 
-/* Returns the number of samples. On average, one allocation in `mean` bytes is sampled, however many blocks a refill takes. */
+/* Allocates `bytes` bytes and returns the number of samples. On average there is a sample in every `mean` bytes. */
 static uint64_t samples_of(size_t size, uint64_t mean, uint64_t bytes)
 {
     hk_options.guard_sample = mean;
@@ -192,11 +192,11 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
     return ordinal <= refusals;
 }
 
-/* A refusal is overcome by a second try, in a miss that is sampled at this moment. The sampling must not make the call fail. */
+/* If memory is refused once, malloc tries again. If the block is to be sampled in this call, the call must succeed too. */
 UNIT_TEST(short_of_memory_for_a_moment)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* The sanitizer has mappings of its own, which count against the limit. */
+        return; /* The sanitizer's mappings exceed the limit. */
     /* The limit makes the heap grow in small steps. */
     fake_os.address_limit = (size_t)1 << 40;
     hk_options.bin_cap = 1;
@@ -204,7 +204,7 @@ UNIT_TEST(short_of_memory_for_a_moment)
     for (int i = 0; i < 40000; i++) {
         refusals = (uint64_t)i % 24;
         fake_os_refuse(refuse_first);
-        /* A later try causes a tick. */
+        /* With these numbers, one of the later tries makes a tick. */
         hk_tcache_self()->until_tick = (1 + i / 24 % 4) * hk_tick_weight(CLASS_OF_8192) + 1;
         assert_non_null(hak_malloc(8000));
     }
@@ -231,7 +231,7 @@ UNIT_TEST(counted)
     unit_heap_holds(now.live_blocks - 1);
 }
 
-/* While hooks are on, every call passes them, also the calls for sampled blocks. */
+/* While hooks are on, they see every call, also the calls for sampled blocks. */
 UNIT_TEST(beside_the_heap_profile)
 {
     static char *blocks[SLOTS];
@@ -254,7 +254,7 @@ UNIT_TEST(beside_the_heap_profile)
     assert_int_equal(live, expected);
 }
 
-/* Each mistake is made in a child. The test checks how the child ends, and its message. */
+/* Each function makes one mistake with this block, in a child. The test checks how the child ends, and its message. */
 static char *victim;
 
 static void write_behind(void) { victim[100 + (-(uintptr_t)(victim + 100) % PAGE)] = 1; }
@@ -282,7 +282,7 @@ static void free_damaged(void)
     hak_free(victim);
 }
 
-/* Extends the stack first, because valgrind delivers a signal only on memory that the stack already has. */
+/* Writes ROOM bytes of the stack before a mistake. Valgrind delivers a signal only on memory that the stack has used. */
 static __attribute__((noinline)) void grow_stack(void)
 {
     char room[ROOM];
@@ -385,7 +385,7 @@ UNIT_TEST(fault_at_no_block)
     assert_untold(touch_unused, SIGSEGV);
 }
 
-/* The program itself has protected a page of a block. */
+/* The program has protected a page of its own block, so HAKMEM must not report the fault. */
 UNIT_TEST(fault_of_the_program)
 {
     signal(SIGSEGV, recover);

@@ -1,5 +1,5 @@
-/* Tests the heap of sampled blocks: blocks do not overlap, and they are aligned and large enough. An empty slab returns its pages, and a wrong
- * free ends the program. */
+/* Tests the heap of sampled blocks: blocks do not overlap, and they are aligned and large enough. The pages of an empty slab are purged, and a
+ * wrong free ends the program. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -82,7 +82,6 @@ static bool never_purges(void *p, size_t size)
     return false;
 }
 
-/* If the purge is refused, the slab can still be used. */
 UNIT_TEST(purge_refused)
 {
     begin();
@@ -121,7 +120,7 @@ static size_t most_mapped;
 
 static void *maps_less(size_t size) { return size <= most_mapped ? real_map(size) : NULL; }
 
-/* A system with strict accounting may refuse large reservations. The heap can then use everything that it was granted. */
+/* A system with strict accounting may refuse large reservations. The heap can then use all the memory that it got. */
 UNIT_TEST(little_address_space)
 {
     unit_start();

@@ -1,4 +1,5 @@
-/* Tests the reports about accesses and calls. A process writes one report, and a thread that has another one waits until the first is written. */
+/* Tests the reports about wrong accesses and wrong calls. A process writes only one report. If another thread makes a mistake during this time,
+ * it waits until the report is complete. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -53,7 +54,7 @@ UNIT_TEST(access_behind)
     assert_said("  allocated by thread 4711:\n");
     assert_not_said("freed by");
     assert_said("  accessed by thread ");
-    assert_said(" take+0x0 ("); /* This is the place of the access itself, not of a call before it. */
+    assert_said(" take+0x0 ("); /* The report names the place of the access. */
     assert_said("hakmem: `hakmem symbolize` adds files and lines (docs/GUARD.md)\n");
 }
 
@@ -76,7 +77,7 @@ UNIT_TEST(access_after_free)
     assert_said("  freed by thread 815:\n");
 }
 
-/* The report about a reused slot does not mention the last free of its previous block. */
+/* The report about a block in a reused slot does not mention the free of the slot's previous block. */
 UNIT_TEST(served_again)
 {
     static const struct hk_packed_stack freed_by = {.thread = 815};
@@ -161,7 +162,7 @@ UNIT_TEST(at_once)
     assert_not_said("meanwhile:");
     assert_said("hakmem: `hakmem symbolize`");
     hk_sampled_tell_call(slot, "afterwards:", hk_load(slot->xblock), &by);
-    assert_int_equal(rests, RESTS); /* The first report is complete, so nobody waits. */
+    assert_int_equal(rests, RESTS); /* After the first report is complete, no thread waits. */
 }
 
 int main(void)

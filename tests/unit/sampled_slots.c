@@ -1,5 +1,5 @@
-/* Tests that a block is accessible from its take to its put, and that the memory beside it never is. Freed slots wait before they are reused. A
- * refusal of the system has no other effect. */
+/* Tests that a sampled block is accessible until it is freed, and that the memory beside it never is. Freed slots wait before they are reused. If
+ * the system refuses memory, no block is lost. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "guard/sampled_slots.h"
 #include "support/rng.h"
 
-/* 384 KiB of slots can be live at a time. Each block has a slot of its own. */
+/* At most 384 KiB of slots can be live at a time. Each block has a slot of its own. */
 #define PAGE hk_system_page()
 #define SLOT hk_max(8192, PAGE)
 #define LIVE (HK_SLOTS_LIVE * (size_t)8192 / SLOT)
@@ -35,7 +35,7 @@ static char *taken(size_t size, size_t align)
     return block_of(slot);
 }
 
-/* Returns true if the byte can be read. The kernel reads it, because it returns an error if the address would fault. */
+/* Returns true if the byte can be read. Uses a system call, which returns an error if the address would fault. */
 static bool accessible(const char *at)
 {
     int ends[2];
@@ -52,7 +52,8 @@ static void assert_zero(const char *block, size_t size)
         assert_int_equal(block[i], 0);
 }
 
-/* Checks that the block lies directly at a guard page, and sets a bit in *ends: 1 for the left page, 2 for the right page. */
+/* Checks that the block lies directly beside a guard page. Sets a bit in *ends, which is 1 for the guard page at lower addresses and 2 for the
+ * other. */
 static void assert_placed(const char *block, size_t size, size_t align, unsigned *ends)
 {
     const char *page = block - (uintptr_t)block % PAGE;
@@ -175,12 +176,12 @@ UNIT_TEST(nearest)
     assert_false(hk_slot_opens(a, (uintptr_t)end));
 }
 
-/* The far end of a slot may be nearer to the block of the next slot. A slot that was never used has no block. */
+/* A guard page may be nearer to the block of the next slot. A slot that was never used has no block. */
 UNIT_TEST(nearest_of_small_blocks)
 {
     open_slots();
     struct hk_slot *left = hk_slot_take(16, 16), *next = hk_slot_take(16, 16);
-    /* The blocks do not both lie at the left end of their slots. */
+    /* The loop ends when both blocks begin at a page. */
     while ((uintptr_t)block_of(left) % PAGE + (uintptr_t)block_of(next) % PAGE != 0) {
         hk_slot_put(block_of(left), &by);
         left = next;
@@ -228,7 +229,7 @@ UNIT_TEST(refusals)
     assert_zero(taken(100, 16), 100);
 }
 
-/* Pages that could not be barred when their block was freed must be zero when they are used again. */
+/* If the system refuses to bar the pages of a freed block, the pages must be zero when the next block uses them. */
 UNIT_TEST(refused_at_the_free)
 {
     open_slots();

@@ -1,5 +1,5 @@
-/* Tests the core when there is no memory for its own records, although there are still blocks and slices. It must serve the call without the
- * record, or refuse the call without any effect. Also tests the messages when no file can be opened. */
+/* Tests the core if there is no memory for its own records, although blocks and slices are free. The core must serve the call without the record,
+ * or refuse the call without any effect. Also tests the messages if no file can be opened. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -23,7 +23,6 @@
 struct mallinfo2 hk_mallinfo2(void);
 int hk_malloc_info(int options, FILE *file);
 
-/* Takes all metadata, down to the smallest piece. */
 static void exhaust(void)
 {
     fake_os_refuse(fake_refuse_all);
@@ -53,7 +52,7 @@ UNIT_TEST(block_without_a_bin)
     unit_heap_holds(0);
 }
 
-/* A slab of many blocks needs a bitmap. If it gets none, it returns its descriptor. */
+/* A slab of many blocks needs a bitmap. If there is no memory for the bitmap, the slab is not made and its descriptor is freed. */
 UNIT_TEST(slab_without_bitmaps)
 {
     unit_start();
@@ -66,13 +65,13 @@ UNIT_TEST(slab_without_bitmaps)
     for (int i = 0; i < 300; i++)
         assert_null(unit_slab(CLASS_OF_16, owner));
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), refusals + 300);
-    assert_non_null(slab = unit_slab(CLASS_OF_4096, owner)); /* The bitmap of this slab lies in its descriptor. */
+    assert_non_null(slab = unit_slab(CLASS_OF_4096, owner)); /* The descriptor has room for this bitmap. */
     hk_slab_release(slab);
     fake_os_refuse(NULL);
     unit_heap_holds(0);
 }
 
-/* If there is no memory for its descriptor, a large block or a slab is refused. */
+/* If there is no memory for a descriptor, a request for a large block or a slab is refused. */
 UNIT_TEST(nothing_without_a_descriptor)
 {
     unit_start();
@@ -106,13 +105,13 @@ UNIT_TEST(no_joined_without_a_record)
     assert_int_equal(slab->free, free - 2);
 }
 
-/* The memory of a cache that got no number is kept for the next thread. */
+/* If there is no memory for the number of a new cache, the memory of this cache is kept for the next thread. */
 UNIT_TEST(cache_without_a_number)
 {
     static struct hk_tcache others[32];
     unit_start();
-    assert_non_null(hk_meta_pages(HK_PAGE));       /* This maps pages for more caches. */
-    for (unsigned i = 0; hk_owner_end() < 32; i++) /* These numbers need no memory for the table. */
+    assert_non_null(hk_meta_pages(HK_PAGE));       /* Later caches use the area of this page. */
+    for (unsigned i = 0; hk_owner_end() < 32; i++) /* The first part of the table has 32 numbers. */
         assert_true(hk_owner_register(&others[i].owner));
     exhaust();
     assert_null(hk_pool_take());
@@ -144,7 +143,7 @@ UNIT_TEST(statistics)
     char text[64];
     FILE *file = fmemopen(text, sizeof text, "w");
     unit_start();
-    struct hk_report *first = hk_report_open(); /* Another thread uses the report that needs no memory. */
+    struct hk_report *first = hk_report_open(); /* Simulates another thread that holds the static report. */
     fake_os_refuse(fake_refuse_all);
     errno = 0;
     assert_int_equal(hak_get_stats(&stats, sizeof stats), -1);

@@ -1,4 +1,5 @@
-/* Tests that a site gets a rule when the rule clearly saves, and keeps it while it saves at all. Old observations lose their weight. */
+/* Tests that a site gets a rule when the rule clearly saves memory or time, and keeps the rule while it saves anything. Old observations lose
+ * their weight. */
 #include "unit/unit.h"
 
 #include "prof/sites.h"
@@ -27,23 +28,22 @@ UNIT_TEST(rules)
         enum hk_site_rule now, then;
     } cases[] = {
         {0, 0, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE},
-        {0, 3, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* There are too few observations. */
+        {0, 3, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* Three observations are too few for a rule. */
         {0, 4, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {20, 8, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {0, 6, 3, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
-        {0, 4, 4, HK_SITE_NO_RULE,
-         HK_SITE_PURGE_AT_ONCE}, /* Too much memory is held for nothing, and the other blocks fault anyway. */
-        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* The other rule is better, but not clearly. */
+        {0, 4, 4, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE}, /* Half of the memory would be kept for nothing. */
+        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM},   /* PURGE_AT_ONCE is not clearly better. */
         {0, 4, 5, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE},
         {8, 4, 4, HK_SITE_NO_RULE, HK_SITE_NO_RULE},
         {8, 4, 4, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM},
         {8, 4, 5, HK_SITE_KEEP_WARM, HK_SITE_NO_RULE},
         {0, 0, 4, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE},
         {1, 0, 20, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE},
-        {3, 0, 20, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* The program would wait for three faults. */
+        {3, 0, 20, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* The page faults of three blocks would cost too much. */
         {1, 0, 8, HK_SITE_PURGE_AT_ONCE, HK_SITE_PURGE_AT_ONCE},
         {2, 0, 8, HK_SITE_PURGE_AT_ONCE, HK_SITE_NO_RULE},
-        {10, 0, 0, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* The rule costs nothing here. */
+        {10, 0, 0, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* Without late blocks, KEEP_WARM costs nothing. */
         {10, 0, 0, HK_SITE_PURGE_AT_ONCE, HK_SITE_NO_RULE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

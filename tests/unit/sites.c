@@ -1,5 +1,5 @@
-/* Tests the table of call sites. It is bounded, and a report shows the sites that were seen recently. How long the large blocks of a site were
- * idle decides whether its next free blocks are kept, purged, or neither. */
+/* Tests the table of call sites. The table is bounded, and a report shows the sites that allocated recently. The idle times of a site's large
+ * blocks decide whether its next freed blocks are kept, purged at once, or treated as usual. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void start(uint64_t mode)
     assert_true(hk_hooks.sites);
 }
 
-/* Makes enough calls for a tick. */
+/* Makes enough slow calls for a tick of the learner. */
 static void look_around(void)
 {
     enum { BLOCKS = 512 };
@@ -108,7 +108,7 @@ UNIT_TEST(purged_at_once)
     assert_int_equal(line_of(4 * MB).wasted, 3 * MB);
 }
 
-/* In this mode the observations are the same, but they have no effect. */
+/* With HK_SITE_RULES_WATCH, sites are observed and get rules, but the rules have no effect. */
 UNIT_TEST(watched)
 {
     start(HK_SITE_RULES_WATCH);
@@ -124,7 +124,7 @@ UNIT_TEST(watched)
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_dropped]), 0);
 }
 
-/* If one site frees a block and another takes it at once, the memory was wanted soon, however long either site pauses. */
+/* If another site reuses a site's freed block at once, the idle time counts as short, even if each site pauses for long. */
 UNIT_TEST(memory_that_goes_round)
 {
     start(HK_SITE_RULES_ON);
@@ -158,7 +158,7 @@ UNIT_TEST(resized)
     assert_int_equal(line_of(4 * MB).live, 0);
 }
 
-/* Small blocks are still hits. For the other blocks, the estimate of the live bytes is about right. */
+/* While sites are observed, small blocks are still hits. For larger blocks, the estimate of the live bytes is about right. */
 UNIT_TEST(smaller_blocks)
 {
     enum { BLOCKS = 2000, SIZE = 20000 };
@@ -197,7 +197,7 @@ static bool is_known(const void *caller)
     return false;
 }
 
-/* Thousands of sites that come once do not overflow the table. They do not replace a site that comes repeatedly. */
+/* Thousands of sites that allocate once do not overflow the table. They do not replace a site that allocates repeatedly. */
 UNIT_TEST(bounded)
 {
     start(HK_SITE_RULES_WATCH);

@@ -1,4 +1,4 @@
-/* Tests the address order of a slab's blocks, its bitmaps, and the three kinds of mistakes that it reports. */
+/* Tests that a slab serves its blocks in the order of their addresses, that its bitmaps agree, and that it reports three mistakes of the program. */
 #include "unit/unit.h"
 
 #include "span/meta.h"
@@ -41,7 +41,7 @@ UNIT_TEST(every_class)
     }
 }
 
-/* One multiplication gives the block that an offset lies in, and whether the offset is its beginning. */
+/* One multiplication must give the number of the block at an offset, and whether the block begins at the offset. */
 UNIT_TEST(division)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -56,7 +56,7 @@ UNIT_TEST(division)
     }
 }
 
-/* For any set of free blocks, an allocation takes the lowest ones, in order of address, and no others. */
+/* From any set of free blocks, an allocation takes those with the lowest addresses. */
 UNIT_TEST(lowest_leave)
 {
     static void *taken[1024];
@@ -91,7 +91,7 @@ UNIT_TEST(lowest_leave)
     hk_slab_release(slab);
 }
 
-/* Blocks are allocated from the lowest address up. They are written downward from the end of the array, so that a bin pops them in this order. */
+/* Blocks are allocated from the lowest address up. The array is filled from its end downward, so that a bin pops the blocks in this order. */
 UNIT_TEST(take_order)
 {
     struct hk_slab *slab = make(CLASS_OF_64);
@@ -160,12 +160,12 @@ UNIT_TEST(mistakes)
     assert_gives_die(blocks[3] + 1, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 1264, "pointer inside a block", 1280);
-    /* This is the tail of the slab. */
+    /* The address lies after the end of the slab's last block. */
     assert_gives_die((char *)slab->d.start + slab->d.bytes - 16, "pointer inside a block", 1280);
     assert_gives_die((char *)slab->d.start + 51 * 1280, "pointer inside a block", 1280);
     hk_slab_free(slab, blocks[3]);
     assert_gives_die(blocks[3], "block already free", 1280);
-    /* This block was never allocated. */
+    /* Block 30 was never allocated. */
     assert_gives_die((char *)slab->d.start + 30 * 1280, "block already free", 1280);
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
     give(blocks[4]);
@@ -194,7 +194,7 @@ static uint32_t descriptors_made(void)
     return count;
 }
 
-/* Whatever the system refuses, a failed attempt keeps no descriptor, no bitmap and no slices. */
+/* Whichever call the system refuses, a slab that cannot be made keeps no descriptor, bitmap or slices. */
 UNIT_TEST(refused)
 {
     unit_start();
@@ -216,7 +216,6 @@ UNIT_TEST(refused)
     assert_non_null(unit_slab(HK_CLASSES - 1, OWNER));
 }
 
-/* The release of a slab also frees its bitmaps. */
 UNIT_TEST(leaves_no_metadata)
 {
     unit_start();

@@ -20,7 +20,7 @@ UNIT_TEST(batches)
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + 100, 100), 100);
     for (int i = 1; i < 100; i++)
         assert_ptr_equal(blocks[99 - i], (char *)blocks[100 - i] + 64);
-    /* A batch may be shorter if its slab has no more free blocks. No new slab is made for the rest. */
+    /* A batch may be shorter if its slab has no more free blocks. No new slab is made for the missing blocks. */
     unsigned got = 100;
     while (got < 1024) {
         unsigned n = hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + got + 1000, 1000);
@@ -48,7 +48,7 @@ UNIT_TEST(one_empty_slab_is_kept)
     hk_slab_heap_trim(owner);
     hk_heap_stats_take(&heap_stats);
     assert_int_equal(heap_stats.classes[CLASS_OF_64].slabs, 0);
-    /* Large slabs are not kept. */
+    /* An empty slab of this class is released at once. */
     got = hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1);
     hk_slab_heap_free(owner, blocks, got);
     hk_heap_stats_take(&heap_stats);
@@ -61,7 +61,7 @@ static void give_tail(void *block)
     hk_slab_heap_free(&hk_tcache_self()->owner, batch, 2);
 }
 
-/* The address belongs to no block of the slab, and to no other slab. The loop over the batch must end. */
+/* An address after the end of the slab's last block belongs to no block. hk_slab_heap_free() must report it, and not loop forever. */
 UNIT_TEST(tail_is_refused)
 {
     if (UNIT_UNDER_TSAN)
@@ -103,7 +103,7 @@ static void resize(struct hk_owner *owner, void *block, size_t size, bool expect
     unit_heap_holds(1);
 }
 
-/* A block grows and shrinks through all classes with one block in each slab. Its contents stay in place. */
+/* A block grows and shrinks through all classes that have one block in each slab. The block must not move. */
 UNIT_TEST(resized_in_place)
 {
     void *block;
@@ -117,7 +117,7 @@ UNIT_TEST(resized_in_place)
     resize(owner, block, 1048577, false);
     for (size_t size = 1048576; size >= 65536; size -= 65536)
         resize(owner, block, size, true);
-    for (size_t slice = 1; slice < 16; slice++) /* All of these slices were given up. */
+    for (size_t slice = 1; slice < 16; slice++) /* The block has returned the slices after its first. */
         assert_int_equal(hk_page_map_lookup((uintptr_t)block + slice * HK_SLICE), 0);
     resize(owner, block, 32768, false);
     for (size_t i = 0; i < 65536; i++)
@@ -185,7 +185,7 @@ static struct hk_sweep share(int64_t work)
     return (struct hk_sweep){.touched = now - 10000, .now = now, .work = work};
 }
 
-/* A sweep makes small shares of work while slabs are released in between. It must look at each slab once, and end. */
+/* A sweep makes small shares of work, and slabs are released between them. The sweep must look at each slab once, and end. */
 UNIT_TEST(sweep_by_shares)
 {
     enum { COUNT = 20 };
@@ -200,7 +200,7 @@ UNIT_TEST(sweep_by_shares)
         struct hk_sweep sweep = share(1);
         over = hk_slab_heap_sweep(owner, &sweep);
         assert_true(fake_os_calls(FAKE_PURGE) <= shares + 1);
-        if (shares == 5) { /* The slab that the sweep would visit next is released. */
+        if (shares == 5) { /* This share is followed by a release of the slab that the sweep would visit next. */
             struct hk_slab *next = hk_container_of(owner->sweep.at, struct hk_slab, link);
             void *last_in_use = (void *)next->d.start;
             hk_slab_heap_free(owner, &last_in_use, 1);
@@ -211,7 +211,7 @@ UNIT_TEST(sweep_by_shares)
     assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT - 1);
     struct hk_sweep more = share(1000);
     assert_true(hk_slab_heap_sweep(owner, &more));
-    assert_int_equal(more.work, 1000); /* The sweep does nothing until a new one begins. */
+    assert_int_equal(more.work, 1000); /* After the end of a sweep, a further share does no work. */
 }
 
 /* After a sweep, blocks are allocated first from slabs that were not purged, because these cause no page faults. */
@@ -222,7 +222,7 @@ UNIT_TEST(swept_go_behind)
     struct hk_owner *owner = start();
     half_use(owner, slabs, 3);
     hk_slab_heap_sweep_begin(owner);
-    struct hk_sweep sweep = share(1); /* This is enough for one slab. */
+    struct hk_sweep sweep = share(1); /* The budget is enough for one slab. */
     assert_false(hk_slab_heap_sweep(owner, &sweep));
     for (int i = 0; i < 30; i++) {
         assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_4096, &block + 1, 1), 1);

@@ -10,7 +10,7 @@
 
 enum { OWNER = 7, MOST_BLOCKS = 4096, DELAY = 512 };
 
-static void *blocks[MOST_BLOCKS]; /* by index in the slab; NULL: the block is free */
+static void *blocks[MOST_BLOCKS]; /* a slab's blocks by index, or NULL for a free block */
 
 static struct hk_slab *make_full(unsigned class)
 {
@@ -68,7 +68,7 @@ static size_t purge_all(struct hk_slab *slab)
     return trim.bytes;
 }
 
-/* Sweeps until the slab is done. Returns true if the sweep moved the slab to the end of the list, which it does if it purged pages. */
+/* Sweeps until the slab was visited. Returns true if the sweep purged pages of the slab, because it then moves the slab to the end of the list. */
 static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     struct hk_list list;
@@ -105,7 +105,7 @@ UNIT_TEST(which_pages)
             size_t bytes = purge_all(slab);
             expect_gone(slab);
             assert_int_equal(bytes, bytes_gone(slab));
-            if (slab->d.bytes == HK_SLICE) /* In longer slabs, the purge does not remember every range. */
+            if (slab->d.bytes == HK_SLICE) /* If a slab has more slices, the purge does not remember every range. */
                 assert_int_equal(purge_all(slab), 0);
             for (unsigned i = 0; i < slab->d.blocks; i++)
                 if (blocks[i] != NULL)
@@ -116,7 +116,7 @@ UNIT_TEST(which_pages)
 
 static uint64_t clock_now(void) { return hk_load(fake_os.xclock_ms); }
 
-/* Returns the result of a sweep after so many ms. All earlier changes of the slab were made before this time. */
+/* Returns the result of a sweep `ms` milliseconds after the last change of the slab. */
 static bool look_after(struct hk_slab *slab, uint64_t ms)
 {
     struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now() + ms, .work = 1000};
@@ -138,7 +138,7 @@ UNIT_TEST(after_the_delay)
     give(slab, 4);
     assert_false(look_after(slab, DELAY - 128));
     assert_int_equal(bytes_gone(slab), 0);
-    give(slab, 7); /* This changes the slab, so the delay starts again. */
+    give(slab, 7); /* The delay starts again because these frees change the slab. */
     assert_false(look_after(slab, DELAY - 128));
     assert_true(look_after(slab, 192));
     expect_gone(slab);
@@ -160,7 +160,7 @@ static uint64_t calls_of_look(struct hk_slab *slab)
     return fake_os_calls(FAKE_PURGE);
 }
 
-/* Each range needs one system call. It is purged again only if it has grown, or if its blocks were used since. */
+/* Each range of free pages is purged by one system call. The range is purged again only if it has grown, or if its blocks were used since. */
 UNIT_TEST(not_twice)
 {
     struct hk_slab *slab = start_with(CLASS_OF_1024);
@@ -249,18 +249,18 @@ static void take_and_give(struct hk_slab *slab)
     hk_slab_free(slab, block);
 }
 
-/* A sweep for growth does not wait for the delay. It skips only slabs that were used since the last sweep. */
+/* A sweep that runs because the heap grows does not wait for the delay. It skips only slabs whose blocks were allocated since the last sweep. */
 UNIT_TEST(for_growth)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);
     give(slab, 3);
-    assert_false(look_for_growth(slab)); /* The slab was just filled. */
+    assert_false(look_for_growth(slab)); /* The slab's blocks were allocated since the last sweep. */
     assert_true(look_for_growth(slab));
     expect_gone(slab);
     give(slab, 7);
     assert_false(look_after(slab, 0));
     give(slab, 8);
-    assert_true(look_for_growth(slab)); /* Blocks were only freed since the last sweep. */
+    assert_true(look_for_growth(slab)); /* Since the last sweep, blocks were only freed. */
     expect_gone(slab);
     take_and_give(slab);
     assert_false(look_for_growth(slab));

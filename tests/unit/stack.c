@@ -56,7 +56,7 @@ static KEPT int go_down(int depth)
 
 UNIT_TEST(as_backtrace)
 {
-    (void)backtrace(theirs, 1); /* The first call loads what backtrace() needs. */
+    (void)backtrace(theirs, 1); /* The first backtrace() loads a library. */
     for (int depth = 0; depth < DEEP; depth++)
         assert_int_equal(go_down(depth), depth);
     assert_int_equal(go_down(HK_STACK_MOST), HK_STACK_MOST);
@@ -90,7 +90,7 @@ static struct hk_code made_code;
 static uintptr_t victim_start;
 static size_t victim_size;
 
-/* Returns the code segment without the code of victim(). */
+/* Finds the code segment of an address as the system does, but without the code of victim(). */
 static bool other_code_at(uintptr_t address, struct hk_code *code)
 {
     bool found = real.code_at(address, code);
@@ -114,7 +114,7 @@ static bool code_at(uintptr_t address, struct hk_code *code)
 
 static void *callers_code;
 
-/* The frame of this function uses the table that the test makes. */
+/* Captures a stack. The rules for the frame of this function come from the table that the test makes. */
 static KEPT __attribute__((aligned(VICTIM))) void victim(void)
 {
     callers_code = __builtin_return_address(0);
@@ -128,7 +128,7 @@ static KEPT __attribute__((aligned(VICTIM))) void call_victim(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Begins a table for the code of victim(). The caller adds its instructions. */
+/* Begins a table for the code of victim(). The caller adds instructions to the table. */
 static void begin_table(void)
 {
     real = hk_os;
@@ -195,7 +195,7 @@ UNIT_TEST(broken_frames)
         try_address(addresses[i]);
 }
 
-/* These expressions have no value. */
+/* Tests expressions that cannot be evaluated. */
 UNIT_TEST(broken_expressions)
 {
     static const char *const bytes[] = {"\x06", "\x30\x06", "\x22\x22", "\xff",
@@ -237,7 +237,7 @@ UNIT_TEST(expressions)
     }
 }
 
-/* The rules of a code address are remembered, but they must not be used for another module at the same address. */
+/* The rules for a code address are remembered. They must not be used after another module was loaded at this address. */
 UNIT_TEST(kept_rules)
 {
     if (HK_REG_LINK != 16)
@@ -275,13 +275,13 @@ UNIT_TEST(nothing_readable_at_all)
     assert_ptr_equal(ours.frames[0], callers_code);
 }
 
-/* Modules are loaded after the first look at the loader's list. They are then unloaded and loaded again. */
+/* Tests modules that are loaded after the first look at the loader's list, and are then unloaded and loaded again. */
 UNIT_TEST(modules_come_and_go)
 {
     struct hk_code code;
     assert_true(hk_os.code_at((uintptr_t)go_down, &code));
     assert_true((uintptr_t)go_down - code.start < code.size && code.table != NULL);
-    assert_false(hk_os.code_at((uintptr_t)&made, &code)); /* This is the address of data. */
+    assert_false(hk_os.code_at((uintptr_t)&made, &code)); /* `made` is data. */
     assert_false(hk_os.code_at(8, &code));
     for (int round = 0; round < 3; round++) {
         void *module = dlopen("libutil.so.1", RTLD_NOW | RTLD_LOCAL),
@@ -295,7 +295,7 @@ UNIT_TEST(modules_come_and_go)
         dlclose(resolver);
         if (module != NULL)
             dlclose(module);
-        (void)hk_os.code_at(inside, &code); /* The module may still be loaded. */
+        (void)hk_os.code_at(inside, &code); /* Either answer is right because the module may still be loaded. */
     }
 }
 

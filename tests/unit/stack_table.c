@@ -1,4 +1,4 @@
-/* Tests that each stack has one number and each number one stack. If the table is full, only the callers are stored. */
+/* Tests that each stack has one number, and that each number belongs to one stack. If the table is full, the number gives only the caller. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -110,7 +110,7 @@ UNIT_TEST(memory_is_refused)
     fake_os_refuse(NULL);
     assert_true(hk_stack_table_make());
     size_t used = hk_meta_mapped() - hk_meta_unused();
-    assert_true(hk_stack_table_make()); /* The table exists already. */
+    assert_true(hk_stack_table_make()); /* A second call does not make another table. */
     assert_int_equal(hk_meta_mapped() - hk_meta_unused(), used);
     assert_int_not_equal(enter(0x555500001000, 5), 0);
 }

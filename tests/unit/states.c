@@ -33,7 +33,7 @@ static void expect_nothing_at(uintptr_t address)
     assert_null(hk_state_in_window(address));
 }
 
-/* In the window, page map entries are mapped for whole leaves. The chunks behind the heap are not mapped. */
+/* Checks addresses without states. The window has page map entries for whole leaves, but the chunks after the end of the heap are not mapped. */
 static void expect_nothing_outside(void)
 {
     char here;
@@ -47,7 +47,7 @@ static void expect_nothing_outside(void)
 
 UNIT_TEST(nothing_outside) { expect_nothing_outside(); }
 
-/* A window around an address that the system chose has page map entries for addresses that have no leaf. */
+/* If the system chose the heap's address, the window has page map entries for addresses that have no leaf. These addresses must have no states. */
 UNIT_TEST(nothing_outside_elsewhere)
 {
     fake_os.places_taken = true;
@@ -72,7 +72,7 @@ UNIT_TEST(spare)
     assert_int_equal(fake_os_calls(FAKE_MAP), 1);
 }
 
-/* While a block is moved by remapping its pages, its old address counts as free. */
+/* While a block's pages are remapped to a new address, its old address counts as free. */
 UNIT_TEST(passage)
 {
     struct hk_guard_passage passage;
@@ -107,7 +107,7 @@ UNIT_TEST(moved_by_its_pages)
     unit_heap_holds(0);
 }
 
-/* If no memory is available for the move, the block stays in place and live. */
+/* If there is no memory for the move, the block stays at its address and is live. */
 UNIT_TEST(refused)
 {
     struct hk_guard_passage passage;

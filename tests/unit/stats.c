@@ -1,4 +1,4 @@
-/* Tests that each row has its own counter, and that the sums are right when many threads count. */
+/* Tests that each row of stats.def has its own counter, and that the sums are right when many threads count. */
 #include "unit/unit.h"
 
 #include <pthread.h>

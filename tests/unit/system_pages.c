@@ -108,7 +108,7 @@ static bool in_use(const struct hk_slab *slab, uintptr_t start, uintptr_t end)
     return false;
 }
 
-/* Every 37th block stays allocated. Between two of them lie whole pages if the system's pages have at most 16 KiB, or if the blocks are large. */
+/* Frees all blocks of slabs except every 37th. Whole pages lie between two of these if the pages have at most 16 KiB, or if the blocks are large. */
 static void purge_slab(unsigned class)
 {
     static void *blocks[4096];
@@ -146,7 +146,7 @@ enum { MANY = 6000, KEPT = 40 };
 
 static size_t size_of(unsigned i) { return i % 50 == 0 ? 9000 : 64 + i % 7 * 100; }
 
-/* Data beside purged metadata is unchanged. Purged metadata is zero when it is allocated again. */
+/* Tests that a purge of metadata changes no data in use, and that purged metadata is zero when it is allocated again. */
 static void metadata(size_t bytes)
 {
     static char *many[MANY];
@@ -180,7 +180,7 @@ UNIT_TEST(metadata_4) { metadata(4096); }
 UNIT_TEST(metadata_16) { metadata(16384); }
 UNIT_TEST(metadata_64) { metadata(65536); }
 
-/* Large blocks are resized, freed, cached and trimmed. A report in between examines each page. */
+/* Resizes, frees, caches and trims large blocks. A report in between examines each page. */
 static void large_blocks(size_t bytes)
 {
     static struct hk_report report;
@@ -226,7 +226,7 @@ UNIT_TEST(hardened_4) { hardened(4096); }
 UNIT_TEST(hardened_16) { hardened(16384); }
 UNIT_TEST(hardened_64) { hardened(65536); }
 
-/* The negative control: if the core takes the system's pages for smaller ones, it must make a call that is not aligned. */
+/* Makes the core assume that the system's pages are smaller than they are. A call that is not aligned must then end the test (negative control). */
 static void think_of_less(void *argument)
 {
     (void)argument;

@@ -56,13 +56,12 @@ UNIT_TEST(hits)
     uint64_t misses = hk_load(cache->miss_counts[CLASS_OF_64].xcalls), served = cache->hot.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
-    assert_ptr_equal(hak_malloc(50), first); /* The newest block is served first, for each size of the class. */
+    assert_ptr_equal(hak_malloc(50), first); /* A request of any size of the class gets the newest block. */
     hak_free(first);
     assert_int_equal(hk_load(cache->miss_counts[CLASS_OF_64].xcalls), misses);
     assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
 }
 
-/* The capacity of a bin grows with its use, up to the limit of the class. */
 UNIT_TEST(bins_grow)
 {
     struct hk_tcache *cache = start();
@@ -133,7 +132,7 @@ UNIT_TEST(large_blocks_leave_small_ones_their_budget)
     unit_heap_holds(0);
 }
 
-/* When a large block grows, idle memory is reclaimed as for any other growth. */
+/* When a realloc makes a large block grow, idle memory is reclaimed as for any growth of the heap. */
 UNIT_TEST(growth_by_realloc)
 {
     start();
@@ -164,14 +163,14 @@ static void wait_for_a_look(void)
         hak_free(hak_malloc(2 * HK_MIB)); /* Each of these calls is slow. */
 }
 
-/* If a thread's share of the heap is larger, its budget is larger. The budget shrinks with this share. */
+/* A thread that has a larger share of the heap has a larger budget. The budget shrinks when this share shrinks. */
 UNIT_TEST(budget_of_a_large_heap)
 {
     enum { LARGE = 1000 };
     SET_KNOB(purge_delay, 0);
     struct hk_tcache *cache = start();
     assert_int_equal(cache->budget, hk_options.thread_cache);
-    unit_in_thread(get_one_and_free, NULL); /* This thread has ended, so it has no share any more. */
+    unit_in_thread(get_one_and_free, NULL); /* An ended thread has no share. */
     get_many(256 * HK_KIB, LARGE);
     wait_for_a_look();
     assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* The blocks have 250 MiB. */
@@ -183,7 +182,7 @@ UNIT_TEST(budget_of_a_large_heap)
     unit_heap_holds(0);
 }
 
-/* Without memory for the arrays of bins, blocks are served one by one. */
+/* If there is no memory for the arrays of bins, blocks are served one by one. */
 UNIT_TEST(no_arrays)
 {
     struct hk_tcache *cache = start();
@@ -220,7 +219,7 @@ UNIT_TEST(trim)
 static void free_all(void *count) { free_many(*(size_t *)count); }
 static void get_and_leave(void *count) { get_many(100, *(size_t *)count); }
 
-/* Makes slow calls in a class of its own until this thread has seen an epoch. */
+/* Makes slow calls until this thread has seen an epoch. The calls use a class that the tests do not use. */
 static void let_a_pass_come(void)
 {
     static void *others[MANY];
@@ -231,7 +230,7 @@ static void let_a_pass_come(void)
         hak_free(others[i]);
 }
 
-/* A bin that serves nothing returns its blocks first, and its array later. If it is used again, it grows again. */
+/* A bin that serves no blocks first returns its blocks to the slabs, and later frees its array. If it is used again, it grows again. */
 UNIT_TEST(idle_bins)
 {
     struct hk_tcache *cache = start();
@@ -242,7 +241,7 @@ UNIT_TEST(idle_bins)
     hak_free(hak_malloc(200)); /* The bin has served a block since the last epoch. */
     assert_true(hk_bin_items(bin) > 0);
     let_a_pass_come();
-    assert_true(hk_bin_items(bin) > 0); /* The bin was used until shortly before this epoch. */
+    assert_true(hk_bin_items(bin) > 0); /* The bin keeps its blocks because it was used before this epoch. */
     let_a_pass_come();
     assert_int_equal(hk_bin_items(bin), 0);
     assert_true(hk_bin_capacity(bin) > 0);
@@ -255,7 +254,7 @@ UNIT_TEST(idle_bins)
     free_many(1000);
 }
 
-/* If the burst of a class is over, another class that grows uses the memory of its magazines. */
+/* If the burst of one class is over, another class that grows uses the memory of the first class's magazines. */
 UNIT_TEST(burst_pays_for_another_class)
 {
     struct hk_tcache *cache = start();
@@ -273,7 +272,7 @@ UNIT_TEST(burst_pays_for_another_class)
     free_many(kept / 2 / 3000);
 }
 
-/* An epoch may empty a bin, or free its array, just after a free has found this bin full. */
+/* A free may find a bin full, and an epoch may then empty this bin or free its array, before the free continues. */
 UNIT_TEST(pass_amid_overflow)
 {
     start();
@@ -386,7 +385,7 @@ UNIT_TEST(resize)
     unit_heap_holds(0);
 }
 
-/* When bins grow, the metadata that they had before is freed. */
+/* When bins grow, their old arrays are freed. */
 UNIT_TEST(bins_leave_no_metadata)
 {
     start();
@@ -417,7 +416,8 @@ UNIT_TEST(rested)
         assert_int_equal(hk_bin_items(&cache->hot.bins[class]), 0);
 }
 
-/* A take copies a magazine out only if there is room for all of it. A magazine does not survive an epoch in which its class was not used. */
+/* hk_depot_take() takes a magazine only if the caller's array has room for all of its blocks. An epoch flushes the magazines of classes that were
+ * not used since the previous epoch. */
 UNIT_TEST(magazines)
 {
     void *taken[64];
@@ -427,7 +427,7 @@ UNIT_TEST(magazines)
     assert_true(hk_depot_put(&cache->depot, CLASS_OF_64, blocks + 32, 32));
     assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 31), 0);
     assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 64), 32);
-    hk_depot_age(cache); /* A magazine was taken since the last call. */
+    hk_depot_age(cache); /* The magazine stays because its class was used. */
     assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 32);
     hk_depot_age(cache);
     assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 0);
@@ -461,7 +461,7 @@ UNIT_TEST(mistakes)
     hak_free(block);
 }
 
-/* A block in the break heap belongs to another allocator. A free leaves it alone, and is counted. */
+/* A block in the break heap belongs to another allocator. A free does not change the block, and is counted. */
 UNIT_TEST(foreign)
 {
     static char heap[4096];
@@ -482,8 +482,8 @@ UNIT_TEST(foreign)
 
 static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
 
-/* When a slab is made for another class, blocks that another thread freed are drained. Their bytes are at least those of the new slab, as long as
- * enough are left, and at most those of the new slab and one drained slab. */
+/* When a slab is made for another class, blocks that another thread freed are drained. The drained bytes are at least those of the new slab,
+ * unless fewer bytes wait. They are at most those of the new slab and one drained slab. */
 static void drained_for_slabs(size_t size, size_t count, size_t other_size)
 {
     struct hk_tcache *cache = start();
@@ -524,7 +524,7 @@ static void take_booty(struct theft *theft)
     unit_start();
     struct hk_tcache *cache = hk_tcache_self();
     uint64_t before = counted(cache, HK_THREAD_remote_stolen);
-    for (int i = 0; i < 100; i++) /* The thread has read the clock in these calls. */
+    for (int i = 0; i < 100; i++) /* These calls make the thread read the clock. */
         hak_free(hak_malloc(hk_classes[i % 40].size));
     for (size_t i = 0; i < theft->wanted; i++) {
         booty[i] = hak_malloc(STOLEN_SIZE);
@@ -553,7 +553,7 @@ static void steal_and_trim(void *theft)
     hak_trim(0);
 }
 
-/* This thread allocates blocks, another thread frees them, and this thread sleeps for so many ms. */
+/* The calling thread allocates blocks, another thread frees them, and the calling thread sleeps for `ms` milliseconds. */
 static struct hk_tcache *start_with_booty(uint64_t ms)
 {
     size_t count = STOLEN_COUNT;
@@ -611,7 +611,7 @@ UNIT_TEST(little_is_not_stolen)
     expect_all_home();
 }
 
-/* A thread ends, or trims, while it has stolen blocks in its bin. */
+/* Tests a thread that ends or trims while its bin holds stolen blocks. */
 UNIT_TEST(stolen_and_never_used)
 {
     struct theft one = {.wanted = 1}, other = {.wanted = 1};
@@ -623,7 +623,7 @@ UNIT_TEST(stolen_and_never_used)
     expect_all_home();
 }
 
-/* Other threads free stolen blocks. Each block returns to the owner of its slab. */
+/* If other threads free stolen blocks, each block returns to the owner of its slab. */
 UNIT_TEST(stolen_and_left)
 {
     struct theft theft = {.wanted = 1000};
@@ -673,7 +673,7 @@ UNIT_TEST(stolen_from_who_ends)
     expect_all_home();
 }
 
-/* A thread whose request for memory was refused takes all blocks from any inbox, whether the owner of the inbox sleeps or not. */
+/* If the system refuses memory to a thread, this thread takes all blocks from the inboxes of all threads, asleep or not. */
 static void take_everything(void *got)
 {
     hak_free(hak_malloc(STOLEN_SIZE));

@@ -1,4 +1,4 @@
-/* Tests whether huge pages count as available, for each content of the system's files. */
+/* Tests whether huge pages count as available, for each setting in the system's files. */
 #include "unit/unit.h"
 
 #include "span/chunks.h"

@@ -1,17 +1,17 @@
-/* Tests that the report has a line for each thread with a number, the largest first. */
+/* Tests that the report has a line for each thread whose system number is known. The threads with the most memory come first. */
 #include "unit/unit.h"
 
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "report/heap_stats.h"
 
-/* The thread sanitizer lets a thread hold at most 64 locks, and each cache takes one. */
+/* Under the thread sanitizer, a thread can hold at most 64 locks, and each cache holds one. */
 enum { THREADS = UNIT_UNDER_TSAN ? 40 : HK_REPORT_THREADS + 6, SHOWN = UNIT_UNDER_TSAN ? 40 : HK_REPORT_THREADS };
 
 static struct hk_heap_stats heap_stats;
 static const struct hk_thread_line *const thread_lines = heap_stats.thread_lines;
 
-/* Returns the number of lines. */
+/* Takes the statistics. Returns the number of the report's lines about threads. */
 static unsigned take(void)
 {
     hk_heap_stats_take(&heap_stats);
@@ -26,7 +26,7 @@ UNIT_TEST(one)
         blocks[i] = hak_malloc(64);
     for (int i = 0; i < 100; i++)
         hak_free(blocks[i]);
-    assert_int_equal(take(), 0); /* The thread has no number, because no report is written while the program runs. */
+    assert_int_equal(take(), 0); /* The number is stored only if reports are wanted. */
     hk_tcache_self()->system_thread = 4711;
     assert_int_equal(take(), 1);
     assert_int_equal(thread_lines[0].thread, 4711);
@@ -51,7 +51,7 @@ UNIT_TEST(in_a_depot)
     assert_int_equal(thread_lines[0].in_bins + thread_lines[0].in_depots, heap_stats.sum.in_bins);
 }
 
-/* One thread begins all caches. */
+/* The main thread begins and holds all caches. */
 UNIT_TEST(largest_first)
 {
     static void *blocks[THREADS];

@@ -21,11 +21,11 @@ static void become_child(void)
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     alarm(SECONDS_A_TEST);
     fake_os_reset();
-    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* Only the tests of the track turn it on. */
+    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* Only tests of the remote track turn this option on. */
 }
 
 /* Returns true if the variable TEST_MUST_FAIL lists the test. The lists are in tests/platform/everywhere. They name tests that depend on pages of
- * 4 KiB or on features that an emulator lacks. These tests must fail there, so that a row that is no longer needed is reported. */
+ * 4 KiB or on features that an emulator lacks. A listed test must fail, so that a name that is no longer needed in the list is reported. */
 static bool must_fail(const char *name)
 {
     const char *cases = getenv("TEST_MUST_FAIL");
@@ -76,7 +76,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        hk_stderr_begin(); /* The child now has the state of a process that was started with this stderr. */
+        hk_stderr_begin(); /* The pipe counts as the stderr at the start. */
         action(argument);
         _exit(0);
     }

@@ -46,7 +46,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
 /* Starts the core with a cache for this thread. */
 void unit_start(void);
 
-/* Sets the state as if an ended thread had just left 1 TiB, so that no thread's end purges anything in the next hour. */
+/* Sets the state as after the end of a thread with 1 TiB of free memory, so that no thread's end purges memory in the next hour. */
 void unit_keep_what_threads_leave(void);
 
 /* Returns a new slab whose page map entry names this owner. Returns NULL if memory is refused. */

@@ -1,5 +1,5 @@
-/* Tests that each instruction that compilers write sets the right rule, that other bytes set none, and that nothing is read beyond the end of the
- * table. */
+/* Tests that each instruction that compilers write sets the right rule, and that other bytes set no rule. No byte may be read beyond the end of
+ * the table. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ UNIT_TEST(places_in_the_function)
 UNIT_TEST(rules_of_registers)
 {
     begin();
-    put(0x80 | (R + 1), 3, 0, false); /* This is the offset, followed by a no-operation. */
+    put(0x80 | (R + 1), 3, 0, false); /* 3 is the offset. The next byte is a no-operation. */
     put(0x11, R + 2, -4, true);
     put(0x14, R + 3, 2, false);
     put(0x15, R + 4, -5, true);
@@ -107,7 +107,7 @@ UNIT_TEST(rules_of_registers)
     made_put(&made, 1, 0x06);
     made_unsigned(&made, R + 8);
     made_put(&made, 1, 0xc0 | (R + 9));
-    put(0x05, 1000, 9, false); /* This register is not recorded. */
+    put(0x05, 1000, 9, false); /* Rules of register 1000 are ignored. */
     put(0x2e, 500, 0, false);
     made_put(&made, 1, 0x2d);
     assert_true(find(0));
@@ -148,7 +148,7 @@ UNIT_TEST(remembered)
     assert_true(find(0));
     expect_cfa(HK_REG_FIRST + HK_REG_STACK, 8);
     made_put(&made, 1, 0x0b);
-    assert_false(find(0)); /* There is no state to restore. */
+    assert_false(find(0)); /* Nothing was saved that 0x0b could restore. */
     begin();
     made_put(&made, 2, 0x0a0a);
     assert_false(find(0));

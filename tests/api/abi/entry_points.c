@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stores the function's address in `slot`. dlsym returns a data pointer; POSIX guarantees that a function pointer fits into it. */
+/* Stores the function's address in `slot`. dlsym returns a data pointer, and POSIX guarantees that a function pointer fits into a data pointer. */
 static void look_up(void *slot, const char *prefix, const char *name)
 {
     char full[64];

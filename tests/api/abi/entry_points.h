@@ -1,7 +1,7 @@
-/* Holds malloc's family in a table. The functions are found by name at run time.
+/* Declares a table of the functions of malloc's family. The functions are found by name at run time.
  *
- * One table has the names of every libc. Another has the same functions with the prefix hak_. If the process does not have a function, its
- * pointer is NULL (glibc 2.36 has no free_sized), and so a caller checks first. */
+ * One table has the names of every libc. Another has the same functions with the prefix hak_. If the process does not have a function, its pointer
+ * is NULL, so a caller checks the pointer first. glibc 2.36, for example, has no free_sized. */
 #ifndef TEST_ABI_ENTRY_POINTS_H
 #define TEST_ABI_ENTRY_POINTS_H
 
@@ -25,7 +25,7 @@ struct entry_points {
     void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
 };
 
-/* Finds prefix + name of each function. Returns false if there is no malloc with that prefix. */
+/* Looks up each function by its name with this prefix. Returns false if the process has no malloc with this prefix. */
 bool entry_points_find(struct entry_points *table, const char *prefix);
 
 #endif

@@ -35,7 +35,7 @@ static void free_all(void)
     }
 }
 
-/* Returns the bytes in use: those of arenas (uordblks) and of blocks with a mapping of their own (hblkhd). */
+/* Returns the bytes in use, which are those of arenas (uordblks) and of blocks that have their own mapping (hblkhd). */
 static size_t in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -83,7 +83,7 @@ static void test_mallinfo(void)
 
 static void test_mallopt(void)
 {
-    /* mallopt returns 1 on success. glibc returns 0 only for values that it refuses. */
+    /* Parameters that mallopt must accept, as glibc does. mallopt returns 1 on success. */
     static const struct {
         int parameter;
         int value;
@@ -101,14 +101,13 @@ static void test_mallopt(void)
     }
 }
 
-/* Tests that mallopt returns what glibc 2.36 returns. That is 1 for each parameter, even an unknown one, except for fast bins that are too
- * large. */
+/* Tests that mallopt returns what glibc 2.36 returns. That is 1 for each parameter, even an unknown one, except for fast bins that are too large. */
 static void test_what_mallopt_says(void)
 {
     static const int values[] = {INT_MIN, -1, 0, 1, 80, 159, 160, 161, MIB, 64 * MIB, INT_MAX};
     for (int parameter = -12; parameter < 8; parameter++) {
         if (parameter == M_CHECK_ACTION || parameter == M_PERTURB) {
-            /* M_PERTURB was tested above. M_CHECK_ACTION could end the process on glibc. */
+            /* Another test covers M_PERTURB. M_CHECK_ACTION could end the process on glibc. */
             continue;
         }
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -165,7 +164,7 @@ static bool is_well_formed(const char *text)
             }
         } else if (end[-1] != '/') {
             if (depth == DEPTH || (depth == 0 && elements > 0)) {
-                return false; /* The element lies too deep, or is a second root. */
+                return false; /* false because the element lies too deep, or is a second root */
             }
             strcpy(open[depth++], name);
         }
@@ -183,7 +182,7 @@ static void test_malloc_info(void)
 
     char *text = NULL;
     size_t length = 0;
-    FILE *stream = open_memstream(&text, &length); /* The stream allocates while it is written to. */
+    FILE *stream = open_memstream(&text, &length); /* The stream calls malloc while malloc_info writes to it. */
     CHECK(malloc_info(0, stream) == 0, "malloc_info: errno %d", errno);
     fclose(stream);
     CHECK(length > 20 && strncmp(text, "<malloc", 7) == 0, "begins with: %.30s", text);
@@ -194,7 +193,7 @@ static void test_malloc_info(void)
           "malloc_info takes no options, and says so by its value: errno %d", errno);
 }
 
-/* Tests malloc_stats, which writes to stderr. During the call stderr is a pipe. */
+/* Tests malloc_stats, which writes to stderr. During the call stderr is a pipe, so that the test can read the text. */
 static void test_malloc_stats(void)
 {
     int pipe_ends[2];
@@ -233,7 +232,7 @@ static void test_malloc_trim(void)
     CHECK(second == 0 || second == 1, "malloc_trim gave %d", second);
 }
 
-/* Tests the pad of malloc_trim. PAD free bytes must stay resident, and no more. */
+/* Tests the pad of malloc_trim. After a trim with a pad, PAD free bytes must stay resident, and no more. */
 static void test_malloc_trim_with_a_pad(void)
 {
     enum { PAD = 48 * MIB };

@@ -1,5 +1,5 @@
-/* The lattice tests malloc's family with all combinations of sizes and alignments. This file declares its groups of checks, which
- * lattice_main.c runs on one table of entry points each (GOALS R1).
+/* The lattice tests malloc's family with all combinations of sizes and alignments. This file declares groups of checks. lattice_main.c runs each
+ * group on a table of entry points (GOALS R1).
  *
  * lattice_full selects the whole lattice, or a subset that takes a few seconds. */
 #ifndef TEST_ABI_LATTICE_H

@@ -58,7 +58,7 @@ static void one_bad_alignment(const struct entry_points *api, size_t alignment)
     CHECK(api->posix_memalign(&p, alignment, 100) == EINVAL, "alignment %zu", alignment);
     CHECK(p == &guard, "alignment %zu: the pointer was written to", alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) == 0) {
-        return; /* It is too small only for posix_memalign. */
+        return; /* Only posix_memalign refuses this alignment. */
     }
     for (int which = 0; which < 2; which++) {
         errno = 0;
@@ -89,7 +89,7 @@ void lattice_bad_alignments(const struct entry_points *api)
     one_bad_alignment(api, SIZE_MAX / 2);
     one_bad_alignment(api, SIZE_MAX - 7);
 
-    /* The highest power of two is a valid alignment, but no allocator can serve it. */
+    /* Tests the highest power of two, which is a valid alignment that no allocator can serve. */
     static char guard;
     void *p = &guard;
     CHECK(api->posix_memalign(&p, SIZE_MAX / 2 + 1, 16) == ENOMEM, "alignment 2^63");

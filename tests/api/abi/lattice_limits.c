@@ -38,7 +38,7 @@ static void one_huge(const struct entry_points *api, size_t size)
         judge(api, api->pvalloc(size), size, "pvalloc");
     }
     if (size <= (size_t)1 << 30 || size > PTRDIFF_MAX) {
-        /* Other sizes are left out, because calloc might serve and zero them, and so use up the machine's memory. */
+        /* Smaller sizes are left out because calloc might serve and zero them, which would use up the machine's memory. */
         judge(api, api->calloc(1, size), size, "calloc");
     }
     static char guard;

@@ -1,6 +1,6 @@
 /* Usage: test_abi_lattice [quick]
- * Runs each group of the lattice on malloc's own names. If the process has the hak_ names, it also runs the quick subset on these, because
- * they are the same functions. */
+ * Runs each group of the lattice on malloc's own names. If the process has the hak_ names, only the quick subset runs on these, because they are
+ * the same functions. */
 #include "lattice.h"
 
 #include "support/watchdog.h"

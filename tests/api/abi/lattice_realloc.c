@@ -26,7 +26,7 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
         api->free(p);
         return;
     }
-    /* lattice_block_is_good has written the first byte and the last usable one. */
+    /* lattice_block_is_good has overwritten the first byte and the last usable byte. */
     size_t kept = smaller(from, to);
     if (kept > 0) {
         pattern_fill_range(q, 0, 1, seed);
@@ -40,14 +40,12 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
 
 void lattice_realloc_pairs(const struct entry_points *api)
 {
-    /* Tests every pair of small sizes. */
     size_t limit = lattice_full ? 600 : 200;
     for (size_t from = 0; from <= limit; from++) {
         for (size_t to = 1; to <= limit; to++) {
             one_pair(api, from, to, (from + to) % 2);
         }
     }
-    /* Tests each pair of edge sizes, across all tiers. */
     size_t size[256];
     size_t sizes = lattice_edge_sizes(size, sizeof size / sizeof size[0], (size_t)4 * MIB);
     size_t step = lattice_full ? 1 : 7;
@@ -135,7 +133,7 @@ static void calloc_after_dirt(const struct entry_points *api, size_t size, size_
         for (size_t i = 0; i < blocks; i++) {
             api->free(block[i]);
         }
-        /* This makes the same memory dirty by malloc and realloc too. */
+        /* malloc and realloc also write to the memory that calloc gets next. */
         void *p = api->malloc(size);
         if (p) {
             memset(p, 0xEE, size);

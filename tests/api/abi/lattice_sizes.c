@@ -39,7 +39,6 @@ void lattice_block_is_good(const struct entry_points *api, void *p, size_t size,
     }
 }
 
-/* Calls every entry point with one size. */
 static void all_entry_points(const struct entry_points *api, size_t size)
 {
     void *p = api->malloc(size);
@@ -102,7 +101,8 @@ void lattice_every_size(const struct entry_points *api)
         all_entry_points(api, size);
         step = lattice_full || size < 2 * PAGE ? 1 : 37;
     }
-    /* To test calloc with every size up to 1 MiB would move 1.5 TB. So the step is a prime number above 32 KiB (4 KiB in the quick subset). */
+    /* A test of calloc with every size up to 1 MiB would move 1.5 TB. Above 32 KiB (4 KiB in the quick subset), the step is therefore a prime
+     * number. */
     for (size_t size = 0; size <= MIB; size += step) {
         calloc_of(api, size);
         step = size < (lattice_full ? 32u : 4u) * 1024 ? 1 : lattice_full ? 97 : 1009;

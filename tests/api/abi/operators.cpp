@@ -14,7 +14,7 @@
 
 namespace {
 
-/* It is volatile, because a compiler may remove a pair of new and delete if it knows the size. */
+/* This size is volatile because a compiler that knows the size may remove a pair of new and delete. */
 volatile std::size_t impossible = static_cast<std::size_t>(PTRDIFF_MAX);
 
 void good(void *p, std::size_t size, std::size_t alignment)
@@ -45,7 +45,7 @@ void plain_forms(std::size_t size)
     p = ::operator new[](size, std::nothrow);
     good(p, size, 16);
     ::operator delete[](p, std::nothrow);
-    /* As on glibc, free must accept blocks of new, and delete must accept blocks of malloc. */
+    /* As with glibc, free must accept blocks of new, and delete must accept blocks of malloc. */
     std::free(::operator new(size));
     ::operator delete(std::malloc(size));
 }
@@ -118,7 +118,7 @@ void failures()
         CHECK(::operator new(size, std::nothrow) == nullptr, "nothrow new of %zu", size);
         CHECK(::operator new[](size, std::nothrow) == nullptr, "nothrow new[] of %zu", size);
         if (size > SIZE_MAX - 4096 && !check_on_hakmem()) {
-            /* libstdc++'s own aligned new rounds this size up to zero, and serves it. */
+            /* libstdc++'s aligned new rounds this size up, gets 0 by an overflow, and returns a block. */
             continue;
         }
         CHECK(throws_bad_alloc([=] { ::operator delete(::operator new(size, at), at); }), "aligned new of %zu", size);
@@ -152,7 +152,7 @@ std::size_t wanted;
 void handler_that_makes_it_possible()
 {
     ++handler_calls;
-    /* The current call must not see this change. It must retry with the size of its first attempt. */
+    /* operator new must retry with the size of its first attempt, although the handler changes `wanted`. */
     wanted = 100;
     if (handler_calls == 4) {
         throw std::bad_alloc();

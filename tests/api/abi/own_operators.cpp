@@ -1,5 +1,5 @@
-/* Tests programs that replace some of the operators, most often only plain new and delete. All other forms must call these, as the standard
- * requires. The build makes one program for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
+/* Tests programs that replace some of the operators, most often only plain new and delete. All other forms must call the replaced ones, as the
+ * standard requires. The build makes one program for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
 #include "support/check.h"
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <new>
 
 #ifndef __clang__
-/* Many programs define only some forms, and this file tests them. */
+/* Programs that define only some forms cause this warning. */
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t HEAD = 64;
 constexpr std::uint64_t MAGIC = 0x6f776e206e6577;
 
-/* The head tells which operator new made the block. The matching operator delete must free it. */
+/* The head of a block says which operator new made the block. The matching operator delete must free the block. */
 struct Head {
     volatile std::uint64_t magic;
     volatile char          kind;

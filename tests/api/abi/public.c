@@ -1,7 +1,7 @@
 /* Usage: test_public
- * Tests all of include/hakmem.h as a program uses it: each function before main, in a thread, in a fork child and in a signal handler. Programs
- * that were compiled with an older or a newer header must be able to read the statistics. The same text is compiled as C and, in
- * public.cpp, as C++. */
+ * Tests all of include/hakmem.h as a program uses it. Each function is called before main, in a thread, in a fork child, or in a signal handler.
+ * Programs that were compiled with an older or a newer header must be able to read the statistics. This file is compiled as C and, in public.cpp,
+ * as C++. */
 #include "hakmem.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ static int refused(const void *block)
 
 static void test_refusals(void)
 {
-    /* because compilers know alloc_size */
+    /* volatile because compilers know alloc_size */
     volatile size_t too_large = (size_t)PTRDIFF_MAX + 1, half = SIZE_MAX / 2 + 1;
     volatile size_t no_power = SIZE_MAX, odd = 24;
     void *kept = hak_malloc(10), *untouched = kept;
@@ -169,7 +169,7 @@ static void test_stats(void)
     MUST(freed.out_of_memory >= 8); /* test_refusals caused 8 refusals */
 }
 
-/* Tests the footprint after a trim. It must count the pages that live blocks keep, and must not count the purged pages. */
+/* Tests the footprint after a trim. The footprint must count the pages that live blocks keep, and must not count the purged pages. */
 static void test_footprint_after_a_trim(void)
 {
     enum { SPREAD = 100000, SMALL = 100, KEPT_OF = 400 };
@@ -188,7 +188,7 @@ static void test_footprint_after_a_trim(void)
         hak_free(blocks[i]);
 }
 
-/* The structure as it was when it had three fields, and as it may become. */
+/* These are hak_stats as it was with three fields, and as it may become. */
 struct older_stats {
     uint64_t size, version, mapped;
 };

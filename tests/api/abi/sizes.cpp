@@ -23,7 +23,6 @@ namespace
 
 constexpr std::size_t KIB = 1024, MOST = 5 * 1024 * KIB;
 
-/* Calls `action` for sizes around every size class and every page. */
 template <typename Action> void each_size(Action action)
 {
     for (std::size_t size = 1; size < MOST; size += size / 7 + 1) {
@@ -33,7 +32,7 @@ template <typename Action> void each_size(Action action)
     }
 }
 
-/* It is volatile, because otherwise a compiler removes pairs of allocation and free. */
+/* This pointer is volatile because a compiler would otherwise remove pairs of allocation and free. */
 void *volatile seen;
 
 void plain(std::size_t size)
@@ -54,7 +53,7 @@ void aligned(std::size_t size)
         ::operator delete(seen, size, at);
         seen = ::operator new[](size, at);
         ::operator delete[](seen, size, at);
-        seen = ::operator new(size, at); /* C++14 code deletes only without alignment */
+        seen = ::operator new(size, at); /* Code in C++14 deletes this block without its alignment. */
         ::operator delete(seen, size);
     }
 }
@@ -81,7 +80,7 @@ void by_free(std::size_t size)
     }
 }
 
-/* Another thread deletes the blocks, some after the end of the thread that allocated them. */
+/* Tests blocks that another thread deletes, some of them after the end of the thread that allocated them. */
 void across_threads()
 {
     std::vector<std::pair<void *, std::size_t>> blocks;

@@ -1,8 +1,7 @@
 /* Usage: test_tokens apart|ignored
  * Tests the entry points of Clang's AllocToken, called as instrumented code calls them.
- *   apart    with the protection `types`, an address must never serve two groups of tokens, or a group and code without a token; this must
- *            also hold after frees by other threads, after realloc and trims, and in a fork child; the functions must zero, align and refuse
- *            as the plain functions do
+ *   apart    with the protection `types`, an address must never serve two groups of tokens, or a group and code without a token, even after frees
+ *            by other threads, after realloc and trims, and in a fork child; the functions must zero, align and refuse as the plain functions do
  *   ignored  without the protection, an address serves any later request (control) */
 #include "support/check.h"
 
@@ -35,10 +34,10 @@ NAMED(void, _ZdaPv, (void *));
 NAMED(void, _ZdaPvSt11align_val_t, (void *, size_t));
 NAMED(void, _ZdlPvSt11align_val_t, (void *, size_t));
 
-/* Each token has a group of its own. Two tokens are small numbers, two lie in the two halves of all numbers. PLAIN means malloc without one. */
+/* Each token has a group of its own. Two tokens are small numbers, and the other two are large. PLAIN means malloc without a token. */
 static const size_t tokens[] = {1, 6, (size_t)1 << 62, SIZE_MAX};
 enum { TOKENS = sizeof tokens / sizeof tokens[0], PLAIN = TOKENS, GROUPS, BLOCKS = 600, ROUNDS = 6, PAGE = 4096 };
-/* A hash table of all addresses seen, with the groups that had each. */
+/* A hash table of all addresses of blocks, with the groups that had a block at each address. */
 enum { PLACES = 1 << 20 };
 static struct {
     uintptr_t address;
@@ -72,7 +71,7 @@ static void *allocate(unsigned group, unsigned i)
     case 2: return __alloc_token_aligned_alloc(64, size, token);
     case 3: return __alloc_token_posix_memalign(&block, 256, size, token) == 0 ? block : NULL;
     case 4: return __alloc_token_reallocarray(NULL, 1, size, token);
-    case 5: return realloc(__alloc_token_malloc(size / 2 + 1, token), size); /* code without instrumentation */
+    case 5: return realloc(__alloc_token_malloc(size / 2 + 1, token), size); /* without instrumentation */
     case 6: return __alloc_token_realloc(malloc(size / 2 + 1), size, token);
     default: return __alloc_token_malloc(size, token);
     }

@@ -1,6 +1,7 @@
 /* Usage: test_containers [leak]
- * Tests standard containers on hakmem::allocator and on the process resource: their contents, alignment, threads and static objects. HAKMEM
- * must serve them and get every block back, which the test counts. With `leak` it keeps one block, which the test must notice. */
+ * Tests standard containers on hakmem::allocator and on the process resource. Checks their contents and alignment, with threads and static
+ * objects. HAKMEM must serve all their blocks and get every block back, which the test counts. With `leak` it keeps one block, which the test
+ * must notice. */
 #include <hakmem.hpp>
 
 #include <cstdint>
@@ -82,7 +83,7 @@ hak_stats now()
     return stats;
 }
 
-/* Runs `work`. HAKMEM must serve at least `least` blocks for it, and get all of them back except at most `most_kept`. */
+/* Runs `work`. HAKMEM must serve at least `least` blocks for `work`, and all except `most_kept` of them must be freed. */
 template <class Work> void balanced(int line, std::uint64_t least, Work work, std::uint64_t most_kept = 0)
 {
     const hak_stats before = now();
@@ -183,7 +184,7 @@ void test_pmr()
     names.emplace(1, long_text);
     MUST(names.at(1) == lists.begin()->first);
 
-    /* The resources are equal, and so a move takes the blocks over. */
+    /* Because the resources are equal, a move takes the blocks over. */
     hakmem::memory_resource own;
     const std::pmr::string *first = texts.data();
     std::pmr::vector<std::pmr::string> taken(&own);
@@ -233,7 +234,6 @@ void test_default_resource()
 
 #endif
 
-/* One thread allocates the blocks, and another frees them. */
 void test_threads()
 {
     vector<map<int, string>> maps(4);

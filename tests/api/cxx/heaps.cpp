@@ -1,6 +1,6 @@
 /* Usage: test_cxx_heaps
- * Tests hakmem::heap, heap_allocator and heap_resource with standard containers: which heap a block belongs to, what moves and swaps take
- * along, limits that throw, and a reset of a heap whose containers still exist. Every block must come back. */
+ * Tests hakmem::heap, heap_allocator and heap_resource with standard containers. Checks the heap of each block, also after moves and swaps,
+ * exceptions at a limit, and a reset of a heap that has containers. Every block must be freed. */
 #include <hakmem.hpp>
 
 #include <cstdint>
@@ -126,7 +126,7 @@ void limits()
 }
 #endif
 
-// Tests a query whose containers are not destroyed one by one. A reset of the heap frees their memory.
+// Tests containers that are not destroyed one by one. A reset of their heap frees their memory.
 void left_to_reset()
 {
     hakmem::heap heap("query");

@@ -1,5 +1,5 @@
 /* Usage: test_refusals  (with HAKMEM_LIMIT=64m)
- * Tests containers when memory is refused. They must get std::bad_alloc or std::bad_array_new_length, and keep their contents. The new
+ * Tests containers when memory is refused. Their functions must throw std::bad_alloc or std::bad_array_new_length, and keep the contents. The new
  * handler must be called as operator new calls it, and later requests must succeed. */
 #include <hakmem.hpp>
 
@@ -95,7 +95,7 @@ void test_handler()
     MUST(refused<std::bad_alloc>([&] { (void)bytes.allocate(2 * limit); }));
     MUST(handler_calls == 3);
 
-    /* If the handler frees memory, the call must succeed. */
+    /* A call whose new handler frees memory must succeed. */
     handler_calls = 0;
     reserve.resize(40 * mib);
     std::set_new_handler(give_reserve);

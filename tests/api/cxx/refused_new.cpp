@@ -1,6 +1,6 @@
 // Usage: test_refused_new
 // Tests a refused new in a program that is linked statically with the C++ library. The program does not use the library's own operator new.
-// So the linker takes no object of the library that throws std::bad_alloc for it. HAKMEM must call the new handler first, and each throwing
+// The linker therefore takes no object of the library that throws std::bad_alloc. HAKMEM must call the new handler first, and each throwing
 // form must throw.
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 /* Usage: test_heap_ends [MiB]
- * Tests the destruction of a heap of 1 GiB of small blocks, and a reset of one. Stub functions count the system calls that map, unmap or
- * advise. There must be few, and no memory may be left. */
+ * Tests the destruction and the reset of a heap that has 1 GiB of small blocks. Stub functions count the system calls that map, unmap or advise.
+ * There must be few of these calls, and all memory must return to the system. */
 #include <stdio.h>
 #include <stdlib.h>
 

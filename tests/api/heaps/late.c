@@ -1,6 +1,6 @@
 /* Usage: test_late
- * Tests HAKMEM's messages about blocks of heaps that are freed, resized or measured too late, twice or in their middle, with and without
- * checks of each free. If the heap has ended, HAKMEM must print one line and change nothing. Otherwise it must name the mistake. A refusal
+ * Tests HAKMEM's messages about blocks of heaps. The blocks are freed, resized or measured too late, twice, or by a pointer into them, with and
+ * without checks of each free. If the heap has ended, HAKMEM must print one line and change nothing. Otherwise it must name the mistake. A refusal
  * by a limit must print nothing. Each case runs in a process of its own. */
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void end_heap(bool resets)
     CHECK((resets ? hak_heap_reset(heap) : hak_heap_destroy(heap)) == 0, "errno %d", errno);
 }
 
-/* Allocates other blocks, and checks that they keep their contents. */
+/* Allocates other blocks, and checks that the mistake has not changed them. */
 static void look_for_damage(void)
 {
     unsigned char *others[OTHERS];
@@ -67,7 +67,7 @@ static void freed_after_reset(void)
     look_for_damage();
 }
 
-/* The trim has unmapped the large block. */
+/* Frees a large block of a heap after a trim has unmapped the block. */
 static void freed_after_trim(void)
 {
     end_heap(false);
@@ -82,7 +82,7 @@ static pthread_barrier_t turn;
 static void *free_elsewhere(void *unused)
 {
     (void)unused;
-    /* This creates the thread's cache now, so that the cache does not take memory of the ended heap later. */
+    /* This call creates the thread's cache, which could otherwise get memory of the ended heap. */
     hak_free(hak_malloc(100));
     pthread_barrier_wait(&turn);
     pthread_barrier_wait(&turn);
@@ -121,7 +121,7 @@ static void freed_after_fork(void)
 /* The address of the large block serves a new block of HAKMEM. A free of it must be a normal free. */
 static void served_again(void)
 {
-    if (getenv("HAKMEM_HARDENED") != NULL) /* This option changes the size of mappings. */
+    if (getenv("HAKMEM_HARDENED") != NULL) /* With this option, mappings have other sizes. */
         return;
     end_heap(false);
     void *again = hak_malloc(sizes[3]);
@@ -134,7 +134,7 @@ static void served_again(void)
     hak_free(again);
 }
 
-/* The program maps memory at the address of the large block. It is no block of HAKMEM. */
+/* The program maps memory at the address of the large block. The freed address is then no block of HAKMEM. */
 static void mapped_by_another(void)
 {
     end_heap(false);
@@ -205,7 +205,7 @@ static void refused(void)
 static const struct mistake {
     const char *name;
     void (*make)(void);
-    const char *said; /* expected in one line, or NULL */
+    const char *said; /* text that must be in the one line of output; NULL for no output */
     bool fatal, only_checked;
 } mistakes[] = {
     {"freed_late", freed_late, "(): " ENDED, false, false},
@@ -258,7 +258,7 @@ static void expect(const struct mistake *mistake, const char *option)
     bool dies = mistake->fatal && !(survives && mistake->only_checked);
     const char *line = strstr(said, "hakmem: ");
     if (strcmp(mistake->name, "mapped_by_another") == 0 && survives)
-        return; /* This option gives another message. */
+        return; /* With this option, HAKMEM prints another message. */
     CHECK(dies ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT : WIFEXITED(status) && WEXITSTATUS(status) == 0,
           "%s, %s: status %d: %s", mistake->name, option, status, said);
     CHECK(mistake->said == NULL ? line == NULL : line != NULL && strstr(line, mistake->said) != NULL, "%s, %s: %s",

@@ -1,6 +1,6 @@
 /* Usage: test_limits [threads]
- * Tests that a program can use the whole limit of a heap. Free blocks in caches of other threads must not prevent this, whether these threads
- * sleep, run, end or are about to fork. A block that HAKMEM recalls from a cache must never be given to two threads. */
+ * Tests that a program can use the whole limit of a heap. Free blocks in caches of other threads must not reduce it, whether these threads sleep,
+ * run, end or are about to fork. A block that HAKMEM recalls from a cache must never be given to two threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +30,6 @@ static struct hak_heap_stats stats(void)
     return now;
 }
 
-/* Leaves blocks of many sizes in the thread's cache. */
 static void fill_cache(void)
 {
     for (size_t size = 16; size <= 32 * KIB; size += size < KIB ? 16 : size / 4) {
@@ -46,7 +45,7 @@ static void *fill_and_sleep(void *number)
 {
     unsigned char *mine[LIVE];
     fill_cache();
-    pthread_barrier_wait(&turn); /* Now the main thread uses the heap. */
+    pthread_barrier_wait(&turn); /* The barrier lets the main thread use the heap. */
     pthread_barrier_wait(&turn);
     for (unsigned i = 0; i < LIVE; i++) {
         mine[i] = hak_heap_malloc(heap, 100);
@@ -74,7 +73,7 @@ static void join_threads(unsigned count)
         pthread_join(threads[i], NULL);
 }
 
-/* Returns how many bytes the heap gives in blocks of this size before it refuses. */
+/* Allocates blocks of this size until the heap refuses. Returns the sum of their bytes. */
 static size_t usable(size_t size)
 {
     size_t n = 0;
@@ -87,7 +86,7 @@ static size_t usable(size_t size)
     return n * size;
 }
 
-/* Tests sizes that can fill the limit to 90 % alone: slabs of small and medium blocks, and mappings. */
+/* Tests sizes of small, medium and large blocks that can each fill 90 % of the limit. */
 static void all_is_usable(unsigned count, size_t limit)
 {
     static const size_t sizes[] = {2000, 1000, 64 * KIB, 2 * MIB, 8 * KIB, 128 * KIB, 512};
@@ -108,7 +107,6 @@ static void all_is_usable(unsigned count, size_t limit)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Tests a limit that is set when the caches are already full. */
 static void limit_comes_later(unsigned count)
 {
     heap = hak_heap_create("limited later", 0);

@@ -1,5 +1,5 @@
-/* Avoids a false report of valgrind's memcheck 3.19 by refusing mremap. If mremap moves and extends a mapping, memcheck takes its end for
- * inaccessible, because it looks up the access rights of the old mapping after its table of mappings has changed. */
+/* Avoids a false report of valgrind's memcheck 3.19 by refusing mremap. If mremap moves and extends a mapping, memcheck takes the end of the
+ * mapping for inaccessible, because it looks up the access rights of the old mapping too late. */
 #include "os/os.h"
 
 static bool no_remap(void *p, size_t old_size, size_t new_size, void *to)

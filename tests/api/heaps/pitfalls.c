@@ -1,7 +1,5 @@
 /* Usage: test_pitfalls [threads]
- * Tests known problems of other allocators' heaps, one in each test: caches that threads or heaps share, a heap that ends while threads hold
- * blocks, late frees, threads that end with caches of many heaps, realloc, limits that caches evade, fork, small heaps that need much
- * memory, and destructors that run after the end of a heap. */
+ * Tests nine known problems of other allocators' heaps. Case 1 to case 9 each describe one problem. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -54,7 +52,7 @@ static void caches_of_each_heap(void)
         if (i % 2 == 0)
             hak_free(block);
         else if (heap != NULL)
-            hak_heap_free(heaps[(i + 1) % 2], block); /* HAKMEM must accept a wrong heap here. */
+            hak_heap_free(heaps[(i + 1) % 2], block); /* hak_heap_free() must accept a wrong heap. */
         else
             hak_heap_free(heaps[0], block);
     }
@@ -62,7 +60,7 @@ static void caches_of_each_heap(void)
     CHECK(hak_heap_destroy(heaps[0]) == 0 && hak_heap_destroy(heaps[1]) == 0, "destroy");
 }
 
-/* Case 2: a heap is destroyed or reset while threads that no longer use it have free blocks of it in their caches. */
+/* Case 2: a heap is destroyed or reset while threads that no longer use the heap have its free blocks in their caches. */
 static struct {
     hak_heap_t *heap, *next;
     pthread_barrier_t filled, ended;
@@ -180,7 +178,7 @@ static void free_twice(void)
     CHECK(hak_heap_malloc(heap, 100) != NULL, "another that stays");
     hak_free(block);
     hak_free(block);
-    hak_trim(0); /* so that the thread's cache goes back to the slab */
+    hak_trim(0); /* returns the block from the thread's cache to its slab */
 }
 
 static int make_mistake(const char *name)
@@ -216,10 +214,10 @@ static void late_frees(void)
     CHECK(WIFSIGNALED(status) && strstr(said, "block already free") != NULL, "said: %s", said);
 }
 
-/* Case 4: threads that end must leave nothing of their caches behind, however many heaps they have used. */
+/* Case 4: after the end of a thread, no memory of its caches may remain, however many heaps it has used. */
 enum { HEAPS_OF_FOUR = 60 };
 static hak_heap_t *heaps_of_four[HEAPS_OF_FOUR];
-/* All threads of a round have their caches at the same time, so that the peak of each round is the same on a busy machine. */
+/* All threads of a round have their caches at the same time, so that all rounds have equal peaks, even on a busy machine. */
 static pthread_barrier_t all_there;
 static bool they_meet;
 
@@ -263,7 +261,7 @@ static void threads_that_end(void)
         }
     }
     they_meet = false;
-    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. After that nothing may grow. */
+    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. After this round, the metadata may not grow. */
     CHECK(after[ROUNDS - 1] <= after[0] + 128 * KIB, "metadata grows: %zu, %zu", (size_t)after[0],
           (size_t)after[ROUNDS - 1]);
     for (size_t i = 0; i < HEAPS_OF_FOUR; i++)
@@ -335,7 +333,8 @@ static void limit_holds(unsigned threads, size_t limit)
     CHECK(hak_heap_destroy(limited) == 0, "destroy");
 }
 
-/* Allocates blocks of only one size up to the limit, then of only another size. The blocks in the thread's own cache must not prevent this. */
+/* Allocates blocks of only one size up to the limit, then of only another size. Free blocks of the first size in the thread's own cache must not
+ * count against the limit. */
 static void limit_is_usable(void)
 {
     static void *blocks[4096];
@@ -420,7 +419,7 @@ static void forks(unsigned count)
         CHECK(hak_heap_destroy(heaps_of_four[i]) == 0, "destroy");
 }
 
-/* Case 8: a heap of a few blocks is small, also if it has a block of each size. */
+/* Case 8: a heap of a few blocks needs little memory, even if it has a block of each size. */
 static void small_heaps(size_t count)
 {
     static hak_heap_t *heaps[5000];
@@ -496,7 +495,7 @@ static void destructors(void)
     pthread_key_delete(key);
 }
 
-/* Tests the other promises of the header: names, errors and statistics. */
+/* Tests what hakmem.h promises about names, errors and statistics of heaps. */
 static void names_and_errors(void)
 {
     char long_name[200];
@@ -510,7 +509,7 @@ static void names_and_errors(void)
     CHECK(same != again && strcmp(stats_of(again).name, "same") == 0 && stats_of(none).name[0] == 0, "names");
     CHECK(hak_heap_of(NULL) == NULL && hak_heap_of(&long_name) == NULL, "no block");
     errno = 0;
-    volatile size_t no_power_of_two = 48; /* Compilers reject this as a constant. */
+    volatile size_t no_power_of_two = 48; /* volatile because compilers reject this constant */
     CHECK(hak_heap_aligned_alloc(same, no_power_of_two, 10) == NULL && errno == EINVAL, "alignment");
     CHECK(hak_heap_calloc(same, many, 3) == NULL && errno == ENOMEM, "overflow");
     CHECK(hak_heap_malloc(same, many) == NULL && errno == ENOMEM, "too much");

@@ -1,6 +1,6 @@
 /* Usage: test_heap_stress threads=N steps=N [seed=N]
- * Tests threads that allocate, resize, pass on and free blocks of many heaps, and checks the contents. During this, each thread also creates,
- * resets and destroys a heap of its own. Threads end and others begin. */
+ * Tests threads that allocate, resize, pass on and free blocks of many heaps, and checks the contents. Each thread also creates, resets and
+ * destroys its own heap. Threads end and others begin. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void drop(struct block *block, struct rng *rng)
     block->at = NULL;
 }
 
-/* Allocates a block. The heap may refuse it, because some heaps have limits. */
+/* Allocates a block. A heap that has a limit may refuse the block. */
 static void take(struct block *block, hak_heap_t *heap, struct rng *rng)
 {
     size_t size = some_size(rng), align = rng_below(rng, 20) == 0 ? (size_t)16 << rng_below(rng, 10) : 0;

@@ -1,6 +1,6 @@
 // Usage: test_work HEAPS THREADS REQUESTS FREE
 //   HEAPS     number of heaps; 0 means the process's heap
-//   REQUESTS  of each thread for each heap (or for 1000 tenants)
+//   REQUESTS  number of requests of each thread for each heap (or for 1000 tenants)
 //   FREE      plain (free) or known (hak_heap_free)
 //
 // Does the same work on the process's heap and on many heaps. Threads serve requests of tenants. A request allocates blocks of mixed sizes,

@@ -53,7 +53,7 @@ static void a_second(void)
     sleep(1);
 }
 
-/* Forks. The child has the options of its parent, and reads none. */
+/* Forks. The child keeps the options of its parent. */
 static void forks(void)
 {
     pid_t child = fork();
@@ -85,7 +85,7 @@ static void foreign(void)
     free(pointer);
 }
 
-/* Frees a block that was never allocated. A slab gives blocks in order, and so the last blocks of a new slab have not been used. */
+/* Frees a block that was never allocated. This is one of the last blocks of a new slab, because a slab serves its blocks in order. */
 static void never(void)
 {
     char *volatile block = malloc(SIZE);
@@ -115,7 +115,7 @@ static void written_behind(void)
     free(block);
 }
 
-/* Writes before a block. The block before it is free, and its bytes are zero until this write. */
+/* Writes a byte before the start of a block. The write changes a free block, which must be zero. */
 static void written_before(void)
 {
     static char *blocks[3];
@@ -148,7 +148,7 @@ static void free_block(void)
     fill(block + 4096, SIZE);
 }
 
-/* Writes to memory of a slab that became empty and gave its slices back. Every other group of blocks stays, so that the chunk stays mapped. */
+/* Writes to memory of an empty slab, whose slices are free. Blocks in other slabs stay allocated, so that the chunk stays mapped. */
 static void free_memory(void)
 {
     enum { GROUP = 64, MIDDLE = 33 * GROUP + GROUP / 2 };

@@ -1,4 +1,4 @@
-/* operator delete of a pointer one page into a block of 5 MiB. */
+/* Calls operator delete for a pointer one page into a block of 5 MiB. */
 #include "misuse.h"
 
 int main(void)

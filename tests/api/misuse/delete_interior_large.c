@@ -1,4 +1,4 @@
-/* operator delete of a pointer into a block of 100 KiB. */
+/* Calls operator delete for a pointer into a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of an aligned block of 100 KiB, with a size of 200 KiB. */
+/* Calls operator delete for an aligned block of 100 KiB, with a size of 200 KiB. */
 #include "misuse.h"
 
 int main(void)

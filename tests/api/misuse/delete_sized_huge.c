@@ -1,4 +1,4 @@
-/* operator delete of a block of 3 MiB, with a size of 2 MiB. */
+/* Calls operator delete for a block of 3 MiB, with a size of 2 MiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of a joined block, with its size, twice. */
+/* Calls operator delete with a size twice for a joined block. */
 #include "joined_block.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of a block of 100 KiB with the size of another class, as for a base class without a virtual destructor. */
+/* Calls operator delete for a block of 100 KiB with the size of a smaller class, as happens with a base class that has no virtual destructor. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of a block of 100 KiB, with twice its size. */
+/* Calls operator delete for a block of 100 KiB, with twice its size. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of a small block with the size of another class, while the bin is full. */
+/* Calls operator delete for a small block with the size of another class, while the bin is full. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of one block of 100 KiB, with its size, twice. */
+/* Calls operator delete with a size twice for one block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete, with a size, of an address where nothing is mapped. */
+/* Calls operator delete with a size for an address where nothing is mapped. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of an object on the stack. */
+/* Calls operator delete for an object on the stack. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of one block of 64 bytes twice. HAKMEM finds it when the block goes back to its slab. */
+/* Calls operator delete twice for one block of 64 bytes. HAKMEM finds the mistake when the block returns to its slab. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* operator delete of one block of 5 MiB twice. */
+/* Calls operator delete twice for one block of 5 MiB. */
 #include "misuse.h"
 
 int main(void)

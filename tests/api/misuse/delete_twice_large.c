@@ -1,4 +1,4 @@
-/* operator delete of one block of 100 KiB twice. */
+/* Calls operator delete twice for one block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block that is freed, allocated and freed again, and then freed once more. Only the last free is wrong. */
+/* Frees a block, allocates and frees it again, and then frees it once more. Only the last free is wrong. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A small block that is freed by its owner and then by another thread. */
+/* Frees a small block in the thread that owns it, and then in another thread. */
 #include "misuse.h"
 
 static void *free_it(void *p)

@@ -1,4 +1,4 @@
-/* A small block that is freed again while it is the newest one in a full bin. */
+/* Frees a small block again while it is the newest block in a full bin. */
 #include "misuse.h"
 
 int main(void)

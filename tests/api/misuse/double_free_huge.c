@@ -1,4 +1,4 @@
-/* A block of 2 MiB freed twice. */
+/* Frees a block of 2 MiB twice. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A joined block that is freed twice. */
+/* Frees a joined block twice. */
 #include "joined_block.h"
 
 int main(void)

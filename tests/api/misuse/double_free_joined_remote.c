@@ -1,4 +1,4 @@
-/* A joined block that is freed by another thread and then by its owner. */
+/* Frees a joined block in another thread, and then in the thread that owns it. */
 #include "joined_block.h"
 
 static void *once(void *p)

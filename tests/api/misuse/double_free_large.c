@@ -1,4 +1,4 @@
-/* A block of 100 KiB freed twice. */
+/* Frees a block of 100 KiB twice. */
 #include "misuse.h"
 
 int main(void)

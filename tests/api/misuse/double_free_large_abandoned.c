@@ -1,10 +1,10 @@
-/* A block of 40 KiB that is freed twice after its thread has ended. */
+/* Frees a block of 40 KiB twice after its thread has ended. */
 #include "misuse.h"
 
 static void *make(void *unused)
 {
     (void)unused;
-    /* The second block keeps the slab alive. */
+    /* The second block keeps the slab from being released. */
     void *p = malloc(40 * KIB), *stays = malloc(40 * KIB);
     return stays != NULL ? p : NULL;
 }

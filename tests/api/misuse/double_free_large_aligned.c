@@ -1,4 +1,4 @@
-/* A block of 100 bytes, aligned to 64 KiB and so a large one, that is freed twice. */
+/* Frees a block of 100 bytes twice. It is a large block because it is aligned to 64 KiB. */
 #include "misuse.h"
 
 int main(void)

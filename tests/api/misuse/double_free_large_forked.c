@@ -1,4 +1,4 @@
-/* A block of 200 KiB that is freed by a parent with two threads, and again by its child. */
+/* Frees a block of 200 KiB in a parent process with two threads, and again in its fork child. */
 #include "misuse.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Blocks of 40 KiB that fill a bin and a depot. The first one is freed again. */
+/* Frees blocks of 40 KiB, which fill a bin and a depot, and then frees the first of these blocks again. */
 #include "misuse.h"
 
 int main(void)

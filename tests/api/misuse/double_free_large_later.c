@@ -1,4 +1,4 @@
-/* A block of 200 KiB that is freed again after a thousand other blocks of its size were allocated and freed. */
+/* Frees a block of 200 KiB again after a thousand other blocks of this size were allocated and freed. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 200 KiB that is freed by another thread, which keeps it in its own bin, and then by its owner. */
+/* Frees a block of 200 KiB in another thread, whose bin keeps the block, and then in the thread that allocated it. */
 #include "misuse.h"
 
 static volatile int kept;

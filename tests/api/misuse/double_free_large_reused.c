@@ -1,4 +1,4 @@
-/* A block of 200 KiB that is freed through an old pointer after it was allocated again, and then by its second user. */
+/* Frees a block of 200 KiB, allocates it again, frees it by its old pointer, and then frees it by its new pointer. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 500 KiB that is freed, purged, and freed again. */
+/* Frees a block of 500 KiB, purges its memory, and frees the block again. */
 #include "misuse.h"
 
 int main(void)

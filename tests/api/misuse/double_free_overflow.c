@@ -1,4 +1,4 @@
-/* A small block that is freed twice. The bin has no depot, and is flushed because more is freed than it can hold. */
+/* Frees a small block twice. The bin has no depot, and is flushed because more blocks are freed than the bin can hold. */
 #include "misuse.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* A small block that is freed twice by a thread that did not allocate it. Then the thread ends. */
+/* Frees a small block twice in a thread that did not allocate it. Then the thread ends. */
 #include "misuse.h"
 
 static void *twice(void *p)

@@ -1,4 +1,4 @@
-/* A small block that its own thread frees twice. The end of the thread flushes its cache. */
+/* Frees a small block twice in the thread that allocated it. The end of the thread flushes the thread's cache. */
 #include "misuse.h"
 
 static void *allocate_and_free_twice(void *unused)

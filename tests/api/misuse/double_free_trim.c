@@ -1,4 +1,4 @@
-/* A small block that is freed twice. malloc_trim flushes the cache. */
+/* Frees a small block twice. malloc_trim flushes the cache. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 300 MiB freed twice. */
+/* Frees a block of 300 MiB twice. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A small block that is freed twice just before the program ends. The flush at exit finds it. */
+/* Frees a small block twice just before the program ends. The flush at exit finds the mistake. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a small block that is freed just before the program ends. */
+/* Frees a pointer into a small block just before the program ends. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A small block that is freed by a thread, which then ends, and again by main, which owns the block. */
+/* Frees a small block in a thread, which then ends, and again in the main thread, which owns the block. */
 #include "misuse.h"
 
 static void *free_it(void *p)

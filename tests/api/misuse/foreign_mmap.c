@@ -1,4 +1,4 @@
-/* free of memory that the program mapped itself. */
+/* Frees memory that the program mapped itself. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free_aligned_sized of a block of 64 KiB, with a larger size. */
+/* Calls free_aligned_sized for a block of 64 KiB, with a larger size. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free_sized of a block of 3 MiB, with a larger size. */
+/* Calls free_sized for a block of 3 MiB, with a larger size. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free_sized of a block of 100 KiB, with a larger size. */
+/* Calls free_sized for a block of 100 KiB, with a larger size. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free_sized of a block of 100 KiB twice. */
+/* Calls free_sized twice for a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer one page into a block of 5 MiB. */
+/* Frees a pointer one page into a block of 5 MiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer to the middle of a block of 8 MiB, at a multiple of 2 MiB. */
+/* Frees a pointer to the middle of a block of 8 MiB, at a multiple of 2 MiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a joined block, at the place of a former small block. */
+/* Frees a pointer into a joined block, at the address of a former small block. */
 #include "joined_block.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a joined block, freed by a thread that did not allocate the block. */
+/* Frees a pointer into a joined block, in a thread that did not allocate the block. */
 #include "joined_block.h"
 
 static void *once(void *p)

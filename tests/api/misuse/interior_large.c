@@ -1,4 +1,4 @@
-/* A pointer into a block of 100 KiB. */
+/* Frees a pointer into a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

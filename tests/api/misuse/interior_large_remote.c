@@ -1,4 +1,4 @@
-/* A pointer into a block of 100 KiB, freed by a thread that did not allocate the block. */
+/* Frees a pointer into a block of 100 KiB, in a thread that did not allocate the block. */
 #include "misuse.h"
 
 static void *free_it(void *p)

@@ -1,4 +1,4 @@
-/* A pointer into a block of 500 KiB, at a multiple of 64 KiB. */
+/* Frees a pointer into a block of 500 KiB, at a multiple of 64 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer one byte into a block of 100 KiB. */
+/* Frees a pointer one byte into a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer one page into a block of 20 KiB. */
+/* Frees a pointer one page into a block of 20 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a block of 64 bytes. */
+/* Frees a pointer into a block of 64 bytes. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer one byte into a block. */
+/* Frees a pointer one byte into a block. */
 #include "misuse.h"
 
 int main(void)

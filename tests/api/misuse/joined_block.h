@@ -14,8 +14,8 @@ static inline int joined_by_unit(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns a joined block. First it leaves one block of sixteen in a large heap of small blocks, and trims. Then it allocates larger blocks
- * until one shares its 64 KiB with a small block, because these two lie in one slab. If there is none, it ends the program with 2. */
+/* Returns a joined block. First frees all but every sixteenth of many small blocks, and trims. Then allocates larger blocks until one lies in the
+ * same 64 KiB as a small block, because the two are then in one slab. Ends the program with status 2 if there is no such block. */
 static inline char *a_joined(void)
 {
     size_t left = 0;

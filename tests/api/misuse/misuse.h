@@ -1,4 +1,4 @@
-/* Common parts of these programs. Each program makes one mistake, and would end with status 0 if HAKMEM did not report it. */
+/* Declares what the programs in this folder share. Each program makes one mistake, and would end with status 0 if HAKMEM did not report it. */
 #ifndef TEST_MISUSE_H
 #define TEST_MISUSE_H
 
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The operators of C++ by their mangled names. */
+/* These are operators of C++ by their mangled names. */
 void *_Znwm(size_t size);
 void *_Znam(size_t size);
 void *_ZnwmSt11align_val_t(size_t size, size_t align);
@@ -19,7 +19,7 @@ void _ZdlPv(void *p);
 void _ZdlPvm(void *p, size_t size);
 void _ZdaPvm(void *p, size_t size);
 void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t align);
-/* The C library may not have these functions of C23. The preloaded library has them. */
+/* These functions of C23 are weak because the C library may not have them. The preloaded library has them. */
 void free_sized(void *p, size_t size) __attribute__((weak));
 void free_aligned_sized(void *p, size_t alignment, size_t size) __attribute__((weak));
 

@@ -1,4 +1,4 @@
-/* realloc of a block of 300 MiB after it was freed. */
+/* Calls realloc for a block of 300 MiB after it was freed. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* realloc of a pointer into a block of 5 MiB. */
+/* Calls realloc for a pointer into a block of 5 MiB. */
 #include "misuse.h"
 
 int main(void)

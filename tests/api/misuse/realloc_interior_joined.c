@@ -1,4 +1,4 @@
-/* realloc of a pointer into a joined block to a larger size. */
+/* Calls realloc with a larger size for a pointer into a joined block. */
 #include "joined_block.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* realloc of a pointer into a block of 100 KiB. */
+/* Calls realloc for a pointer into a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* realloc of memory that the program mapped itself. */
+/* Calls realloc for memory that the program mapped itself. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* realloc of an object on the stack. */
+/* Calls realloc for an object on the stack. */
 #include "misuse.h"
 
 int main(void)

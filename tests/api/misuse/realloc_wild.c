@@ -1,4 +1,4 @@
-/* realloc of an address where nothing is mapped. */
+/* Calls realloc for an address where nothing is mapped. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,5 @@
-/* Frees by other threads, which stay alive until the program lets them end. Until then the blocks that they freed wait in their outboxes. */
+/* Lets other threads free blocks. These threads stay alive until the program lets them end. Until then, the freed blocks wait in the threads'
+ * outboxes. */
 #ifndef TEST_MISUSE_REMOTE_H
 #define TEST_MISUSE_REMOTE_H
 
@@ -16,7 +17,7 @@ static struct {
 __attribute__((noinline)) static void free_elsewhere(void *p)
 {
     free(p);
-    /* This keeps the call from becoming a jump, so that this function has a frame. */
+    /* This statement keeps the call from becoming a jump, so that free_elsewhere() has a frame. */
     __asm__ volatile("" ::: "memory");
 }
 

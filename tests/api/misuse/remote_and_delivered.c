@@ -1,4 +1,4 @@
-/* A small block that is freed by another thread and then by its owner. The other thread has ended, and so its free has arrived. */
+/* Frees a small block in another thread, and then in the thread that owns it. The other thread has ended, so its free has reached the slab. */
 #include "remote.h"
 
 int main(void)

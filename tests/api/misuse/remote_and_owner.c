@@ -1,4 +1,4 @@
-/* A small block that is freed by another thread and then by its owner. The other thread is alive, and so its free has not arrived. */
+/* Frees a small block in another thread, and then in the thread that owns it. The other thread is alive, so its free has not reached the slab. */
 #include "remote.h"
 
 int main(void)

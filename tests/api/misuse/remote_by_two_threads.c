@@ -1,4 +1,4 @@
-/* A small block that is freed by two threads that did not allocate it. Both stay alive, and so the block waits in two outboxes. */
+/* Frees a small block in two threads that did not allocate it. Both threads stay alive, so the block waits in two outboxes. */
 #include "remote.h"
 
 int main(void)

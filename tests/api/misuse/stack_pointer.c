@@ -1,4 +1,4 @@
-/* free of an object on the stack. */
+/* Frees an object on the stack. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free of a static object. */
+/* Frees a static object. */
 #include "misuse.h"
 
 static char object[256];

@@ -1,4 +1,4 @@
-/* malloc_usable_size of a block of 100 KiB after it was freed. */
+/* Calls malloc_usable_size for a block of 100 KiB after it was freed. */
 #include "misuse.h"
 
 int main(void)

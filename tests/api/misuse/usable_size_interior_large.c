@@ -1,4 +1,4 @@
-/* malloc_usable_size of a pointer into a block of 100 KiB. */
+/* Calls malloc_usable_size for a pointer into a block of 100 KiB. */
 #include "misuse.h"
 
 int main(void)

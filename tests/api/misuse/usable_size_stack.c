@@ -1,4 +1,4 @@
-/* malloc_usable_size of an object on the stack. */
+/* Calls malloc_usable_size for an object on the stack. */
 #include "misuse.h"
 
 int main(void)

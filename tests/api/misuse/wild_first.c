@@ -1,4 +1,4 @@
-/* free of an address where nothing is mapped, before the first malloc of the program. */
+/* Frees an address where nothing is mapped, before the first malloc of the program. */
 #include "misuse.h"
 
 int main(void)

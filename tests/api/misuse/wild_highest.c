@@ -1,4 +1,4 @@
-/* free of the highest address. */
+/* Frees the highest address. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free of an address in the zero page, as of a member of a NULL structure. */
+/* Frees an address in the zero page, such as that of a member of a NULL structure. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* free of an address that is invalid for the processor (not canonical). */
+/* Frees an address that is invalid for the processor (not canonical). */
 #include "misuse.h"
 
 int main(void)

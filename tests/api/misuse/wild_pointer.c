@@ -1,4 +1,4 @@
-/* free of an address where nothing is mapped. */
+/* Frees an address where nothing is mapped. */
 #include "misuse.h"
 
 int main(void)

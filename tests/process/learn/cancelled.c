@@ -1,5 +1,5 @@
-/* Tests a thread with a pending cancellation that calls malloc. It must continue until it enables cancellation itself, even if HAKMEM
- * writes files in that call. No lock may stay held, and so a later fork must return. */
+/* Tests a thread with a pending cancellation that calls malloc. The thread must continue until it enables cancellation itself, even if HAKMEM
+ * writes files during malloc. No lock may stay held, because a later fork would then hang. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "support/check.h"
 
-enum { BLOCKS = 2000, MS = 700 }; /* some ticks of the learner */
+enum { BLOCKS = 2000, MS = 700 }; /* enough time for some ticks of the learner */
 
 static _Atomic bool cancelled_already, came_through;
 

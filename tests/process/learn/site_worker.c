@@ -1,6 +1,6 @@
 /* Usage: site_worker keep|drop|mixed ROUNDS PAUSE_MS
- * Allocates blocks at one call site again after each pause. During the pauses it makes enough slow calls that HAKMEM reads the clock. It
- * prints the page faults in the second half of the rounds, and the mean KiB resident after the last free.
+ * Allocates and frees blocks at one call site in rounds, with a pause between rounds. During the pauses it makes enough slow calls that HAKMEM
+ * reads the clock. It prints the page faults in the second half of the rounds, and the mean KiB resident after the last free.
  *   keep   one block in each round
  *   drop   four blocks in each round
  *   mixed  one block, and one of three other sizes in turn; no block of one size can serve a request for another */

@@ -2,8 +2,8 @@
  * Measures a process's address space, and its allocations under limits. It prints `name number` lines. test_address_space.py compares them
  * with the same run on the C library.
  *   idle          makes no calls
- *   large blocks  allocates GIB in blocks of 64 MiB, and touches none
- *   slabs         allocates GIB in blocks of 512 KiB, and touches none
+ *   large blocks  allocates GIB in blocks of 64 MiB, and touches no block
+ *   slabs         allocates GIB in blocks of 512 KiB, and touches no block
  *   limited       sets RLIMIT_AS to MIB, then allocates blocks, reallocates them to twice the size, and starts a thread
  *   locked        calls mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
  *   wait          holds 100 KB and waits until its input ends */
@@ -75,7 +75,7 @@ static int limited(size_t mib)
     return 0;
 }
 
-/* Uses little memory, because the account that runs the tests may lock only little. */
+/* Allocates little memory, because the user who runs the tests may lock only little. */
 static int locked(void)
 {
     void *block[64];

@@ -1,8 +1,8 @@
 /* Usage: test_growth_limited [under MIB]
  * Tests a buffer that realloc grows under a limit of address space or of data. The buffer must be able to take all that the limit leaves.
  * If realloc returns NULL, the system must refuse a mapping of the added bytes too. HAKMEM must never need room for the old and the new
- * buffer together. The limit exists from the start or comes later. Idle blocks of all sizes fill it, the buffer belongs to a private heap,
- * or several threads grow buffers. */
+ * buffer together. The limit exists from the start or is set later. In some cases idle blocks fill most of the limit, the buffer belongs to a
+ * private heap, or several threads grow buffers. */
 #include "rlimit.h"
 
 #include "hakmem.h"
@@ -22,7 +22,7 @@
 
 #define MIB ((size_t)1 << 20)
 enum { PAGE = 4096, THREADS = 24 };
-/* `spare` allows for HAKMEM's tables and for rounding to whole pages. */
+/* HAKMEM's tables and the rounding to whole pages may need `spare` bytes. */
 static const size_t room = 192 * MIB, spare = 2 * MIB;
 
 static const struct growth {
@@ -86,7 +86,7 @@ static void grow_to_the_limit(const char *how, const struct growth *growth, hak_
     drop(&vector);
 }
 
-/* Leaves idle blocks of all sizes in all caches. They fill three quarters of the limit. */
+/* Leaves idle blocks of all sizes in the caches, so that they fill three quarters of the limit. */
 static void use_and_free(void)
 {
     static const size_t size[] = {100, 3000, 40 << 10, 700 << 10, 3 << 20, 48 << 20};
@@ -113,7 +113,7 @@ static void *grow_beside_others(void *argument)
     return argument;
 }
 
-/* Checks only the contents, because one thread may be refused memory that another thread reserves for a moment. */
+/* Several threads grow buffers. Only the contents are checked, because a refusal is right if another thread has reserved memory for a moment. */
 static void grow_in_threads(const struct growth *growth)
 {
     pthread_t thread[THREADS];
@@ -142,7 +142,7 @@ static void grow_in_all_ways(const char *how)
     grow_to_the_limit(how, &growths[2], NULL);
 }
 
-/* Runs in a child, which has blocks that are older than the limit. */
+/* Tests buffers under a limit in a child, which has blocks that are older than the limit. */
 static void grow_under(bool address_space, const char *how)
 {
     free(malloc(5 * MIB));

@@ -2,10 +2,10 @@
  * Measures resident memory that would grow if each mapping got a huge page. It prints `name number` lines. test_huge_pages.py compares them
  * between the system's modes of huge pages.
  *   idle      makes no calls
- *   heap      allocates 64 MiB of blocks of 100 B, and writes each
- *   threads   starts 300 threads that hold 60 small blocks each; then they end
+ *   heap      allocates 64 MiB of blocks of 100 B, and writes each block
+ *   threads   starts 300 threads that hold 60 small blocks each, and then end
  *   parts     allocates 1,000 blocks of 64 KiB to 1 MiB, and writes the first byte of each
- *   tables    allocates 100 blocks of 16 MiB, and writes the first byte of each */
+ *   tables    allocates 100 blocks of 16 MiB, and writes the first byte of each block */
 #include "support/procinfo.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
-/* Tests programs that request large blocks and use little of them. The resident memory must follow the use. The program writes the first
- * bytes of one block again and again, of several blocks of random size, and of calloc's blocks that lie at a fully used block's address. */
+/* Tests programs that request large blocks and use little of them. The resident memory must be in proportion to the bytes that the program
+ * writes. The program writes the first bytes of one block again and again, of several blocks of random size, and of blocks that calloc returns at
+ * the address of a fully used block. */
 #include "support/check.h"
 #include "support/procinfo.h"
 
@@ -13,7 +14,7 @@ enum {
     LIVE = 8,
     START = 16 << 10,
     MANY = 32,
-    PASSES = 3 /* khugepaged may assemble a huge page in one pass */
+    PASSES = 3 /* repeats each test because khugepaged may assemble a huge page in one pass */
 };
 
 static size_t most_kib;
@@ -73,7 +74,7 @@ static void used_as_a_whole(size_t size)
     free(block);
 }
 
-/* Tests blocks that are in use at the same time, and so may lie on huge pages together. */
+/* Tests blocks that are in use at the same time, and that may therefore share huge pages. */
 static void zeroed_side_by_side(size_t size)
 {
     char *block[MANY];

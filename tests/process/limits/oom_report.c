@@ -1,7 +1,7 @@
 /* Usage: test_oom_report
- * Tests the report of a refusal (S30). The first refusal of a process prints one report to stderr, and later ones print nothing. The report
- * names the request, the limits, the memory of the process, and HAKMEM's counters. A request for more than PTRDIFF_MAX is a program
- * error, not lack of memory, and it may print only the same line. */
+ * Tests the report that HAKMEM writes when it refuses memory (S30). The first refusal of a process prints one report to stderr, and later refusals
+ * print nothing. The report names the request, the limits, the memory of the process, and HAKMEM's counters. A request for more than PTRDIFF_MAX
+ * is a program error, not lack of memory, and it prints at most one such line. */
 #include "rlimit.h"
 
 #include "support/check.h"

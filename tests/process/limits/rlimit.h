@@ -1,4 +1,4 @@
-/* Declares helpers of tests whose program runs itself again under a limit. So the limit holds from its start, not only in main. */
+/* Declares helpers of tests that run their own program again under a limit. The limit then holds from the start of the process, not only in main. */
 #ifndef TEST_LIMITS_RLIMIT_H
 #define TEST_LIMITS_RLIMIT_H
 
@@ -9,7 +9,7 @@
  * there what the program writes to stderr, and ends it with a NUL. Returns the wait status. */
 int rlimit_run_self(char *const arguments[], size_t limit_mib, char *errors, size_t room);
 
-/* The blocks form a chain. The first word of each block links to the next, so that the test needs no memory of its own. */
+/* A chain of blocks. The first word of each block links to the next, so that the test needs no memory of its own. */
 struct chain {
     void *head;
     size_t count;

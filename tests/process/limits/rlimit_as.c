@@ -1,6 +1,6 @@
 /* Usage: test_rlimit_as MIB...
- * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space
- * that the limit leaves, in whole pages, and then return NULL with ENOMEM. After a free of all blocks the same must work again, many times. */
+ * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space that
+ * the limit leaves, in whole pages, and then return NULL with ENOMEM. After all blocks are freed, malloc must serve as much again, many times. */
 #include "rlimit.h"
 
 #include "support/check.h"
@@ -23,7 +23,7 @@ static void serve_every_size(size_t limit, size_t room)
     static const size_t size[] = {72, 1000, 16 << 10, 200 << 10, 1 << 20, 3 << 20};
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         if (limit / size[i] > (4u << 20) || room / size[i] < 16) {
-            /* There would be too many blocks, or so few that the rest of the last one is more than a fifth. */
+            /* The chain would have too many blocks, or so few that the space after the last block may exceed a fifth. */
             continue;
         }
         struct chain chain = {NULL, 0};

@@ -1,6 +1,5 @@
 /* Usage: test_vma_exhaust [left]
- * Tests malloc in a process that has used up all but a few of the mappings that the kernel allows. malloc must still serve small and large
- * blocks. */
+ * Tests malloc in a process that has used up all but a few of the mappings that the kernel allows. malloc must still serve small and large blocks. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

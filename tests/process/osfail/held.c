@@ -8,7 +8,7 @@
 #include "support/pattern.h"
 
 /* Writes and compares every byte of the first 8 KiB, one word per page up to 64 KiB, and one word per 64 KiB above, because a sweep runs
- * thousands of times. The bytes depend only on their offset, so that a prefix stays correct after realloc. */
+ * thousands of times. The value of a byte depends only on its offset and the block's seed, so that a prefix stays correct after realloc. */
 enum { PAGE = 4096, DENSE = 2 * PAGE, UNIT = 16 * PAGE };
 
 bool held_healthy = true;

@@ -1,5 +1,5 @@
-/* Declares blocks with known contents, and checks of each allocation. An allocation must return all that was requested, or return NULL
- * with ENOMEM and change nothing. */
+/* Declares blocks with known contents, and checks of each allocation. An allocation must return a block as requested, or return NULL with ENOMEM
+ * and change nothing. */
 #ifndef TEST_OSFAIL_HELD_H
 #define TEST_OSFAIL_HELD_H
 
@@ -15,7 +15,7 @@ struct held {
 
 enum held_call { HELD_MALLOC, HELD_CALLOC, HELD_MEMALIGN, HELD_POSIX_MEMALIGN, HELD_VALLOC, HELD_PVALLOC };
 
-/* True while the system refuses nothing. Then a NULL is a failure of the test. */
+/* true while the system refuses nothing, so that a NULL is a failure of the test */
 extern bool held_healthy;
 
 /* Allocates a block, and returns whether it succeeded. `align` is the alignment for memalign and posix_memalign, and 16 otherwise. */

@@ -7,7 +7,7 @@
 struct scenario {
     const char *name;
     void (*run)(size_t size, size_t count);
-    size_t size, count;   /* Each function defines their meaning. */
+    size_t size, count;   /* each `run` function gives them a meaning */
     size_t address_limit; /* RLIMIT_AS of the process; 0 means none */
     size_t large_cache;   /* value of the option; 0 means its default */
 };

@@ -1,4 +1,4 @@
-/* These scenarios allocate blocks of each kind, by each function that allocates. */
+/* These scenarios allocate small, medium and large blocks with each function that allocates. */
 #include "process/osfail/scenarios.h"
 
 #include "hakmem.h"

@@ -50,7 +50,6 @@ static void large_come_and_go(size_t size, size_t count)
     }
 }
 
-/* Returns a size from all tiers. Small sizes are the most frequent. */
 static size_t some_size(struct rng *rng)
 {
     unsigned shift = 4 + rng_below(rng, 17);

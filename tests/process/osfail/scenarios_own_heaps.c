@@ -1,4 +1,4 @@
-/* These scenarios use private heaps: blocks of each kind, resets, and the destruction of a heap after the system refused it memory. */
+/* These scenarios allocate small, medium and large blocks in private heaps, reset the heaps, and destroy a heap after the system refused memory. */
 #include <errno.h>
 
 #include "hakmem.h"
@@ -32,7 +32,7 @@ static void ended(hak_heap_t *heap)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Allocates sizes from `size` on, each larger by half, so that every kind of block occurs. Resizes some blocks, and frees half. */
+/* Allocates sizes from `size` on, each larger by half, so that small, medium and large blocks occur. Resizes some blocks, and frees half. */
 static void blocks_of_heap(size_t size, size_t count)
 {
     unsigned char *blocks[MOST];

@@ -1,4 +1,4 @@
-/* These scenarios call realloc to grow and shrink blocks, in place, from one kind of block to another, and side by side. */
+/* These scenarios call realloc to grow and shrink blocks, in place, between small, medium and large sizes, and side by side. */
 #include "process/osfail/scenarios.h"
 
 #include <errno.h>

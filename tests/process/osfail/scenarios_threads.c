@@ -1,5 +1,5 @@
-/* In these scenarios threads begin, end, free each other's blocks, and leave blocks behind. If the order of calls matters, one thread runs
- * at a time. */
+/* In these scenarios threads begin, free each other's blocks, and end while some of their blocks are live. If the order of calls matters, one
+ * thread runs at a time. */
 #include "process/osfail/scenarios.h"
 
 #include <pthread.h>
@@ -108,7 +108,7 @@ static void *use_after_end(void *given)
 
 static void after_the_end(size_t size, size_t count) { in_thread(use_after_end, &(struct part){size, 0, count}); }
 
-/* Tests an owner that is alive while another thread frees its blocks. Each round frees more blocks than an outbox holds. */
+/* Tests an owner that is alive while another thread frees the owner's blocks. In each round more blocks are freed than an outbox holds. */
 static _Atomic int turn;
 
 static void *put_on_turn(void *given)

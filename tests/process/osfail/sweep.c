@@ -1,7 +1,7 @@
 /* Usage: test_osfail [warm|quick|full] [scenario name]        (warm: only in processes that have started, for valgrind)
- * Tests that any number of system calls may fail (R2). Each scenario runs with its k-th call refused, for all k. Then it runs with all calls
- * from the k-th on refused, with every n-th, and with some at random. It runs in processes that are starting, and repeatedly in one process
- * that has run for a while. After each run the system is healthy again, and the same scenario must succeed. */
+ * Tests that any number of system calls may fail (R2). Each scenario runs with its k-th call refused, for all k. Then the scenario runs with all
+ * calls from the k-th on refused, with every n-th call refused, and with random calls refused. It runs in processes that are starting, and
+ * repeatedly in one process that has run for a while. After each run the system is healthy again, and the same scenario must succeed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,11 +118,11 @@ static bool in_child(const struct scenario *scenario, void (*body)(const struct 
 }
 
 struct sweep {
-    size_t by_ordinal;      /* how many of the plans in by_ordinal to run */
-    uint64_t most_n, seeds; /* largest n of every_nth; number of seeds of at_random */
+    size_t by_ordinal;      /* number of plans to run of the table by_ordinal */
+    uint64_t most_n, seeds; /* the largest n of every_nth, and the number of seeds of at_random */
 };
 
-/* Calls `each` for every plan until it returns false. If the k-th call of a kind of plan refuses nothing, that kind is complete. */
+/* Calls `each` for every plan until it returns false. Each plan of the table by_ordinal runs for k = 1, 2, ... until a run refuses no call. */
 static bool for_each_plan(const struct scenario *scenario, const struct sweep *sweep,
                           bool (*each)(const struct scenario *scenario))
 {

@@ -3,7 +3,7 @@
 //   fail     sometimes refuses a request although there is memory
 //   corrupt  sometimes changes one byte of a block that realloc grew
 //   overlap  sometimes returns a block that is shorter than requested
-// It uses glibc's own allocator. The faults come at fixed counts, so that each run has them.
+// This malloc uses glibc's allocator. The faults come at fixed counts, so that each run has the same faults.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

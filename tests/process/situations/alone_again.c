@@ -1,8 +1,8 @@
 /* Usage: test_alone_again unshare|setns|fork|daemon
  * Tests programs that have one thread again, because their other threads have ended and were joined. The system allows some calls only to a
- * process of one thread. So no thread of HAKMEM's may remain, however much memory the threads freed.
+ * process of one thread. No thread of HAKMEM may therefore remain, however much memory the threads freed.
  *   unshare  creates a user namespace of its own
- *   setns    enters the mount namespace that it is in
+ *   setns    enters the process's own mount namespace again
  *   fork     creates a user namespace in a child
  *   daemon   creates a user namespace after daemon() */
 #include "support/check.h"
@@ -101,7 +101,7 @@ static int by_daemon(void)
 
 static int by_fork(void) { return of_child(new_user); }
 
-/* Runs one round in a child. The call changes the namespaces of the process, and so a process can be tested only once. */
+/* Runs one round in a child, because a process that has changed its namespaces cannot be tested again. */
 static int in_child(int (*act)(void))
 {
     int status = -1;

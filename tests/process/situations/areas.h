@@ -9,7 +9,7 @@
 struct area {
     uintptr_t start, end;
     bool writable, private_to_us;
-    bool anonymous; /* has no file and no name except [heap] */
+    bool anonymous; /* the mapping has no file, and no name except [heap] */
 };
 
 enum { AREAS_MOST = 4096 };

@@ -29,7 +29,6 @@ static inline void blocks_check(void *const *block, size_t count)
     }
 }
 
-/* Frees all blocks. Every third block is reallocated first. */
 static inline void blocks_free(void **block, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

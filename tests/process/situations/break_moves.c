@@ -1,6 +1,6 @@
 /* Usage: test_break_moves
- * Tests a program that moves the program break up and down while it uses malloc. The program's data there must stay intact. malloc must not
- * need the break, and must not use memory that the program has released by a move of the break. */
+ * Tests a program that moves the program break up and down while it uses malloc. The data that the program keeps in the break heap must stay
+ * intact. malloc must not need the break, and must not use memory that the program has released by moving the break down. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -26,7 +26,7 @@ static int freed_in_child(void *p)
     return status;
 }
 
-/* Checks HAKMEM's rule for foreign pointers (docs/FREE.md). It leaves pointers into the break heap alone. */
+/* Checks HAKMEM's rule for foreign pointers (docs/FREE.md). A free of a pointer into the break heap must do nothing. */
 static void foreign_rule(char *own)
 {
     CHECK(freed_in_child(own) == 0, "a pointer below the break is left alone");

@@ -1,7 +1,7 @@
 /* Usage: test_cancel deferred|async [threads]
  * Tests a thousand or more threads that are cancelled while they use the heap. Cleanup handlers free their blocks, their thread caches end,
  * and the heap must not grow.
- *   deferred  a thread is cancelled at its next cancellation point, which lies between calls of malloc, because malloc is none
+ *   deferred  a thread is cancelled at its next cancellation point, which lies between calls of malloc because malloc is no cancellation point
  *   async     a thread is cancelled at once while it reads its blocks; cancellation is disabled during calls of malloc, because no
  *             standard makes malloc safe for it */
 #include "support/check.h"
@@ -51,7 +51,7 @@ static void replace(struct held *held, size_t at, size_t size)
     pthread_setcancelstate(before, NULL);
 }
 
-/* Reads the blocks repeatedly. Asynchronous cancellation happens here. */
+/* Reads the blocks repeatedly. Asynchronous cancellation may end the thread during these reads. */
 static void compute(const struct held *held)
 {
     for (size_t i = 0; i < HELD; i++) {
@@ -88,7 +88,7 @@ static void some_threads(size_t from)
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_create(&thread[t], NULL, work, (void *)(uintptr_t)(from + t)) == 0, "thread %zu", from + t);
     }
-    usleep((useconds_t)(from % 11 * 100)); /* By then some threads have done much, and some nothing. */
+    usleep((useconds_t)(from % 11 * 100)); /* varies the threads' progress at their cancellation */
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_cancel(thread[t]) == 0, "thread %zu", from + t);
     }

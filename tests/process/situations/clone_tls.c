@@ -1,6 +1,6 @@
 /* Usage: test_clone_tls
- * Tests clone() without CLONE_SETTLS, as in old runtimes and sandboxes. The child has the parent's memory and thread pointer, and so it uses
- * the parent's thread cache while the parent waits. The child allocates and frees. Then each uses blocks of the other. */
+ * Tests clone() without CLONE_SETTLS, as in old runtimes and sandboxes. The child has the parent's memory and thread pointer, so it uses the
+ * parent's thread cache while the parent waits. The child allocates and frees blocks. Then the parent and the child use blocks of each other. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -1,6 +1,7 @@
 /* Usage: test_coroutines
- * Tests coroutines whose small stacks are from malloc. ucontext switches half of them, and a few instructions of the program the other half.
- * They allocate, switch while they hold blocks, free each other's blocks, continue in another thread, and end. Any thread frees a stack. */
+ * Tests coroutines that have small stacks from malloc. ucontext switches half of the coroutines, and a few instructions of the program switch the
+ * others. Coroutines allocate, switch while they hold blocks, free each other's blocks, continue in another thread, and end. Any thread may free
+ * a stack. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -22,7 +23,7 @@ struct coroutine {
 };
 
 static struct coroutine coroutine[COROUTINES];
-static char *handed_on[COROUTINES]; /* one coroutine allocates a block, the next one checks and frees it */
+static char *handed_on[COROUTINES]; /* blocks that one coroutine allocates, and the next one checks and frees */
 static size_t size_of_handed[COROUTINES];
 
 #if defined(__x86_64__)
@@ -79,7 +80,7 @@ static void run(struct coroutine *self)
     }
     self->ended = true;
     leave(self);
-    abort(); /* An ended coroutine must not be resumed. */
+    abort(); /* This line runs only if an ended coroutine is resumed, which is a mistake of the test. */
 }
 
 static void begin_here(void) { run(resumed); }
@@ -119,7 +120,6 @@ static void resume(struct coroutine *self)
     }
 }
 
-/* Resumes each coroutine that has not ended, in this thread. */
 static void *resume_all(void *unused)
 {
     for (size_t i = 0; i < COROUTINES; i++) {

@@ -51,7 +51,6 @@ static bool ring_open(struct ring *ring)
     return true;
 }
 
-/* Runs one operation on a fixed buffer, and returns its result. */
 static int transfer(struct ring *ring, int operation, int file, unsigned buffer, const struct iovec *block)
 {
     unsigned tail = atomic_load(ring->x_submitted), at = tail & ring->submit_mask;

@@ -1,6 +1,6 @@
 /* Usage: test_landlock
- * Tests a process that landlock has cut off from the file system. It must allocate, free, trim and start threads as before, open no file, and
- * end normally, with each kind of report requested. */
+ * Tests a process that landlock has cut off from the file system. The process must allocate, free, trim and start threads as before, open no file,
+ * and end normally, even if all reports are requested. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -17,7 +17,7 @@
 
 enum { SKIPPED = 77, HELD = 300, THREADS = 8 };
 
-/* Forbids all that the first version of landlock can forbid. Returns false if the kernel has no landlock. */
+/* Forbids every access that the first version of landlock can forbid. Returns false if the kernel has no landlock. */
 static bool shut_in(void)
 {
     struct landlock_ruleset_attr all = {.handled_access_fs = (1 << 13) - 1};

@@ -1,6 +1,6 @@
 /* Usage: test_neighbours
- * Tests a program that maps its own regions directly beside the heap, at addresses of its choice. They lie below and above each mapping of
- * the heap, and where the heap would grow next. The program and the heap must both keep their memory. */
+ * Tests a program that maps its own regions directly beside the heap, at addresses of its choice. These regions lie below and above each mapping
+ * of the heap, and at the address where the heap would grow next. The program and the heap must both keep their memory. */
 #include "areas.h"
 #include "blocks.h"
 #include "support/watchdog.h"
@@ -27,7 +27,7 @@ static void take(uintptr_t start, size_t size)
     void *got = mmap((void *)start, size, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
     if (got == MAP_FAILED) {
-        return; /* The place is in use already, as expected. */
+        return; /* MAP_FIXED_NOREPLACE fails if the place is in use, which is no failure of the test. */
     }
     region[regions] = (struct region){got, size};
     pattern_fill(got, PAGE, regions);
@@ -35,7 +35,7 @@ static void take(uintptr_t start, size_t size)
     regions++;
 }
 
-/* Fills the gaps above and below every private mapping. It takes a page at each edge or, if `wide`, the whole gap up to WIDEST. */
+/* Fills the gaps above and below every private mapping. Maps a page at each edge of a gap or, if `wide` is true, the whole gap up to WIDEST. */
 static void wall_in(bool wide)
 {
     static struct area area[AREAS_MOST];
@@ -66,7 +66,7 @@ static void regions_are_whole(void)
     }
 }
 
-/* Unmaps every second region and maps it again at the same place. Maps the other regions over themselves. */
+/* Unmaps every second region, and maps it again at its old address. Maps the other regions again without an unmap. */
 static void replace_some(void)
 {
     for (size_t i = 0; i < regions; i++) {

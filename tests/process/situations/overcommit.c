@@ -1,9 +1,9 @@
 /* Usage: test_overcommit real|charged|limited|upwards
  * Tests vm.overcommit_memory=2, with which the kernel charges writable memory when it is mapped, not when it is touched. The setting holds
  * for the whole machine, and namespaces cannot change it.
- *   real     runs only on a machine with this setting; otherwise it is skipped; the charged memory must be in proportion to the heap
+ *   real     the memory that the kernel charges must be in proportion to the heap; the test is skipped on a machine without this setting
  *   charged  on any machine, the writable private mappings, which would be charged, must be in proportion to the memory allocated
- *   limited  on any machine, RLIMIT_DATA counts the same mappings and refuses in the same place; starts with large blocks
+ *   limited  on any machine, RLIMIT_DATA counts the same mappings, and malloc must return NULL at this limit; starts with large blocks
  *   upwards  the same as limited, but starts with small blocks */
 #include "areas.h"
 #include "blocks.h"

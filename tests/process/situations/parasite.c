@@ -1,7 +1,7 @@
 /* Usage: test_parasite
  * Tests a tracer that stops a process, makes one of its threads call malloc and free, and lets it continue. A debugger does this for
  * "call malloc(10)", and so do checkpointing tools. The child is a copy of this program, so that functions have the same addresses.
- * The stopped threads compute or sleep, and are outside malloc. Another thread allocates all the time. */
+ * The stopped threads compute or sleep, so they are never inside malloc. Another thread allocates all the time. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -65,7 +65,7 @@ static void *allocates(void *unused)
 
 static size_t injected_size(int i) { return i % 10 == 9 ? 2000000 : i % 5 == 4 ? 50000 : 16 + (size_t)i * 20; }
 
-/* Runs the child's threads. At the end the child frees those blocks of the injected calls that are still in use. */
+/* Runs the child's threads. At the end, frees those blocks of the injected calls that are still in use. */
 static int child_runs(void)
 {
     void *(*work[])(void *) = {computes, sleeps, allocates};
@@ -129,7 +129,7 @@ static void inject(pid_t child)
         CHECK(block != 0 && block % 16 == 0, "injected malloc gave 0x%lx", (unsigned long)block);
         write_into(child, block, injected_size(i), (uint64_t)i);
         shared->x_block[i] = (void *)block;
-        if (i % 2) { /* frees the block that the injected malloc returned */
+        if (i % 2) { /* Half of the blocks are freed by an injected free. */
             call_in(thread, (uintptr_t)free, block);
         }
         CHECK(ptrace(PTRACE_DETACH, thread, NULL, NULL) == 0, "errno %d", errno);

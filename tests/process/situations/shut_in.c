@@ -1,8 +1,8 @@
 /* Usage: test_shut_in forbidden|bare|listed|own|apart
- * Tests programs that install a filter of system calls, or use namespaces. The filter allows the calls of a program that allocates, and ends
- * the process at any other call. HAKMEM must not need other calls.
+ * Tests programs that install a filter of system calls, or use namespaces. The filter allows the system calls of a program that allocates, and
+ * ends the process at any other call. HAKMEM must not make other calls.
  *   forbidden  the program has threads, then forbids new ones; behind the filter its heap grows, is freed, and the program sleeps
- *   bare       the same, but prctl() alone installs the filter, in a process with the privilege for it
+ *   bare       the same as forbidden, but prctl() alone installs the filter, in a process that has the privilege for this
  *   listed     the filter allows only the calls that malloc and pthread_create need; the program creates threads, and memory is purged
  *   own        a thread installs a filter for itself alone before its first malloc
  *   apart      a thread unshares its root (CLONE_FS), allocates, and enters a mount namespace; the system would refuse a shared root */
@@ -30,7 +30,8 @@ enum { SKIPPED = 77, HEAP = 96 << 20, BLOCK = 4000, BLOCKS = HEAP / BLOCK, REST_
 #define ALLOW SECCOMP_RET_ALLOW
 #define KILL SECCOMP_RET_KILL_PROCESS
 
-/* Installs a filter that answers the `listed` calls with `then`, and all others with `otherwise`. Returns false if it cannot. */
+/* Installs a filter that answers the `listed` calls with `then`, and all other calls with `otherwise`. Returns false if the kernel refuses the
+ * filter. */
 static bool install(const int *listed, size_t count, unsigned then, unsigned otherwise, unsigned flags)
 {
     struct sock_filter code[2 * LONGEST + 2];
@@ -51,7 +52,7 @@ static bool forbid_threads(unsigned flags)
     return install(makes, 2, KILL, ALLOW, flags);
 }
 
-/* Allows the calls of malloc and pthread_create, of the end of a thread and a process, and of this test's waits. */
+/* Allows the system calls that malloc, pthread_create, the end of a thread, the end of the process, and the waits of this test make. */
 static bool allow_little(void)
 {
     static const int little[] = {
@@ -116,7 +117,6 @@ static bool forbid(void)
 
 static void forbidden(void) { behind(forbid); }
 
-/* Installs a filter in this thread alone, by prctl. */
 static bool forbid_by_prctl(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -219,7 +219,7 @@ static size_t resident_kib(pid_t pid)
     return kib;
 }
 
-/* Returns the least KiB that the process holds after it held most, as seen from outside. */
+/* Waits for the end of the process. Returns the lowest resident memory, in KiB, that was measured after the highest. */
 static size_t least_of(pid_t pid, int *status)
 {
     size_t most = 0, least = 0;

@@ -17,7 +17,8 @@
 
 enum { SKIPPED = 77, MIXED = 500, SMALL = 40000, SMALL_SIZE = 2000, ROUNDS = 3, SPARE_KIB = 24 << 10, HUGE = 2 << 20 };
 
-/* Advises huge pages for every mapping that may belong to the heap. The advice does no harm to other mappings. */
+/* Advises huge pages for every mapping that may belong to the heap. Some of these mappings may belong to others, but the advice does no harm to
+ * them. */
 static void advise_all(void)
 {
     static struct area area[AREAS_MOST];
@@ -31,7 +32,7 @@ static void advise_all(void)
 
 static void *mixed[MIXED], *small[SMALL];
 
-/* Returns how many KiB were on huge pages while all blocks were in use. */
+/* Allocates and frees all blocks. Returns how many KiB were on huge pages while all blocks were in use. */
 static size_t one_round(bool advised)
 {
     blocks_allocate(mixed, MIXED);

@@ -1,6 +1,7 @@
 /* Usage: test_two_copies LIBRARY PLUGIN
- * Tests several HAKMEMs in one process, by dlmopen. Each namespace has its own C library and HAKMEM, which do not know the others.
- * PLUGIN is linked with the library, and so all its blocks come from the copy in its namespace. Threads of the program use all copies. */
+ * Tests several copies of HAKMEM in one process, which dlmopen loads. Each namespace has its own C library and its own copy of HAKMEM, which does
+ * not know the other
+ * copies. PLUGIN is linked with LIBRARY, so all its blocks come from the copy in its namespace. Threads of the program use all copies. */
 #include "../../process/plugin.h"
 #include "blocks.h"
 #include "support/watchdog.h"

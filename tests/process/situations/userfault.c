@@ -22,7 +22,7 @@
 enum { SKIPPED = 77, LARGEST_PAGE = 65536, ROUNDS = 4, HELD = 400 };
 
 static int faults;
-static size_t page_bytes; /* of the kernel, which the core's page is a multiple of */
+static size_t page_bytes; /* size of the kernel's pages; the core's pages may be multiples of it */
 static _Atomic size_t x_served;
 
 /* Serves page faults. The first word of each page is the page's own address. */
@@ -34,7 +34,7 @@ static void *serve(void *unused)
         uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(page_bytes - 1);
         page[0] = at;
         struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)page, .len = page_bytes};
-        x_served++; /* before the one that waits for it goes on */
+        x_served++; /* counted before the ioctl lets the waiting thread continue */
         CHECK(ioctl(faults, UFFDIO_COPY, &copy) == 0, "errno %d", errno);
     }
     check_thread_done();
@@ -49,7 +49,7 @@ static void ranges(char *start, size_t size, bool on)
     CHECK(done == 0, "%s: errno %d", on ? "register" : "unregister", errno);
 }
 
-/* Registers the whole pages of a block. The bytes before and after them are not served. */
+/* Tests one block. The whole pages of the block are registered, and the bytes before and after these pages are not served. */
 static void one_block(size_t size)
 {
     char *block = malloc(size);

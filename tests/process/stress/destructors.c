@@ -2,8 +2,8 @@
  * Tests malloc and free in each destructor that a thread or a process runs, in any order.
  *
  * At the end of a thread the destructors of its pthread keys run, in up to PTHREAD_DESTRUCTOR_ITERATIONS rounds, before or after the
- * allocator's own destructor. Each frees its block, allocates a new one and requests another round, so that the last round surely runs
- * after the end of the thread's cache. At the end of a process, atexit handlers run, then ELF destructors. */
+ * allocator's own destructor. Each destructor frees its block, allocates a new block and requests another round, so that the last round surely
+ * runs after the end of the thread's cache. At the end of a process, atexit handlers run, then ELF destructors. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -32,7 +32,7 @@ static _Atomic(struct item *) x_left[LEFT_ROOM]; /* blocks of the last round, wh
 static atomic_uint x_left_count;
 static atomic_uint x_last_rounds;
 
-/* Returns a block that begins with its description. The rest is filled with a pattern. */
+/* Returns a block that begins with its description, followed by a pattern. */
 static struct item *item_new(unsigned key, unsigned round)
 {
     size_t size = sizeof(struct item) + (key * 977 + round * 131) % (key % 8 == 7 ? 90000 : 1500);
@@ -65,7 +65,7 @@ static void destroy(void *value)
     if (round + 1 < ROUNDS) {
         pthread_setspecific(keys[key], item_new(key, round + 1));
     } else {
-        /* This is the last round. A block that is allocated here outlives the thread. */
+        /* After the last round, no destructor frees the block, so it outlives the thread. */
         atomic_fetch_add(&x_last_rounds, 1);
         atomic_store(&x_left[atomic_fetch_add(&x_left_count, 1) % LEFT_ROOM], item_new(key, round + 1));
     }
@@ -77,7 +77,7 @@ static void *live(void *argument)
     struct rng rng = rng_seeded((uintptr_t)argument);
     unsigned first = rng_below(&rng, KEYS);
     if (first % 2) {
-        /* Without this call, the thread's first malloc comes after its first pthread_setspecific. */
+        /* Half of the threads call malloc before their first pthread_setspecific, and the others after it. */
         free(malloc(100));
     }
     for (unsigned i = 0; i < KEYS; i++) {
@@ -88,7 +88,6 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* Runs a thread that calls malloc only from its destructors. */
 static void *live_quietly(void *argument)
 {
     pthread_setspecific(keys[0], argument);
@@ -109,7 +108,7 @@ static void run_pair(uintptr_t n)
 
 static void *at_end[3];
 
-/* Checks and frees an earlier block, and allocates more. It runs too late in the process for check_report. */
+/* Checks and frees an earlier block, and allocates more blocks. It runs after check_report, so it ends the process itself if a check fails. */
 static void use_heap_at_end(const char *where, unsigned which)
 {
     enum { BLOCKS = 500 };

@@ -16,7 +16,7 @@
 namespace {
 
 std::mutex                                left_lock;
-std::vector<std::unique_ptr<std::string>> left_behind; /* the main thread frees them */
+std::vector<std::unique_ptr<std::string>> left_behind; /* strings of ended threads, which the main thread frees */
 
 struct logger {
     std::vector<std::string>   lines;
@@ -32,7 +32,7 @@ struct logger {
     {
         std::size_t bytes = 0;
         for (int i = 0; i < 50; i++) {
-            add(10000 + i); /* grows during its destruction */
+            add(10000 + i); /* The object grows during its destruction. */
         }
         for (const std::string &line : lines) {
             bytes += line.size();
@@ -75,7 +75,7 @@ void live(int n)
     check_thread_done();
 }
 
-/* Built before main and destroyed after it. By then atexit handlers and other static objects have come and gone. */
+/* A static object that is built before main and destroyed after the atexit handlers and other static objects. */
 struct at_the_end {
     std::map<int, std::string> table;
     ~at_the_end()

@@ -33,7 +33,6 @@ struct cell {
 static struct cell exchange[CELLS];
 static struct block tables[ENGINE_THREADS][SLOTS];
 
-/* Returns a random size. It draws the magnitude first, so that most sizes are small and all tiers occur. */
 static size_t draw_size(struct worker *w)
 {
     static const uint32_t bound[] = {64, 128, 128, 512, 1024, 1024, 4096, 16384};
@@ -153,7 +152,7 @@ static uint64_t run_generation(const struct engine_plan *plan, unsigned generati
         unsigned inherited = (t + generation) % plan->threads;
         workers[t] = (struct worker){plan, rng_seeded(seed), seed << 40, tables[inherited]};
     }
-    /* With one thread, the steps run on the main thread, so that this path is tested too. */
+    /* If the plan has one thread, the steps run in the main thread. */
     if (plan->threads == 1) {
         worker_main(&workers[0]);
         return plan->steps;

@@ -1,6 +1,6 @@
 /* Usage: test_idle_threads [threads]
- * Tests how much resident memory a thread costs that has used the allocator a little and then waits, compared with a thread that has not.
- * The unit is pages, and so the result is the same on each machine. */
+ * Compares the resident memory of a thread that has used the allocator a little and then waits with that of a thread that has not used it.
+ * Counts this memory in pages, so that the result is equal on all machines. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

@@ -1,7 +1,7 @@
 /* Usage: test_joined_blocks
  * Tests joined blocks (slab/joined_blocks.h). Most of a heap of small blocks is freed. Then larger blocks are allocated, which join free small
- * blocks between the rest. All usable bytes are written and checked. Blocks of both kinds are resized, aligned, freed by other threads
- * while their owner uses the same slabs, left behind by threads, and freed in a forked child. Each check of the heap must pass. */
+ * blocks between the live ones. All usable bytes are written and checked. Joined and small blocks are resized and aligned. Other threads free them
+ * while their owner uses the same slabs. Some outlive their threads, and some are freed in a forked child. Each check of the heap must pass. */
 #include "report/heap_stats.h"
 #include "slab/joined_blocks.h"
 #include "support/check.h"
@@ -23,10 +23,10 @@ enum {
     OF_THREAD = 2000,
     PASSED_ON = 512,
     PASSES = 60000,
-    OF_C_LIBRARY = 16 /* blocks that the C library keeps for threads */
+    OF_C_LIBRARY = 16 /* number of blocks that the C library keeps for threads */
 };
 
-/* The thread sanitizer cannot fork a process that has several threads. */
+/* Under the thread sanitizer, a process that has several threads cannot fork. */
 #ifdef __SANITIZE_THREAD__
 enum { CHILDREN = 0 };
 #else
@@ -43,7 +43,7 @@ static struct held small[SMALL], large[LARGE], of_thread[OF_THREAD], passed_on[P
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 static struct hk_heap_stats heap_stats;
 
-/* Checks the heap, except while the background thread works, because then the counts may lag behind the state. */
+/* Checks the heap, unless there is a background thread, because counts may be out of date while this thread works. */
 static void check_heap(const char *when)
 {
     const char *wrong = getenv("HAKMEM_BACKGROUND") == NULL ? heap_is_wrong(&heap_stats) : NULL;
@@ -88,7 +88,7 @@ static size_t joined(void)
     return sum;
 }
 
-/* Builds slabs of which four fifths are free. Nothing is allocated after the last sweep. */
+/* Builds slabs that have four fifths of their blocks free. No block is allocated after the last sweep. */
 static void build(struct rng *rng)
 {
     for (size_t i = 0; i < SMALL; i++)
@@ -135,7 +135,7 @@ static void align(void)
         fill(&large[i], heap_malloc(1000), i);
 }
 
-/* Frees blocks of other threads, and leaves joined blocks of its own behind. */
+/* Frees blocks of other threads, and allocates joined blocks that outlive this thread. */
 static void *be_stranger(void *given)
 {
     struct rng rng = rng_seeded(3);
@@ -174,7 +174,6 @@ static struct held exchange(size_t place, struct held given)
     return found;
 }
 
-/* Frees blocks that another thread passes on. */
 static void *be_receiver(void *given)
 {
     struct rng rng = rng_seeded(4);

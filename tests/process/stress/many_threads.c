@@ -1,5 +1,6 @@
 /* Usage: test_many_threads [threads]
- * Tests thousands of threads that are alive at once. Each allocates blocks that another one frees. Memory must not grow in three rounds. */
+ * Tests thousands of threads that are alive at once. Each allocates blocks that another thread frees. Resident memory must not grow over three
+ * rounds. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -28,7 +29,7 @@ static void *live(void *argument)
     }
     pthread_barrier_wait(&all_allocated);
     pthread_barrier_wait(&measured);
-    /* The number of threads is no multiple of 7, and so each thread frees the blocks of a different one. */
+    /* Because the number of threads is no multiple of 7, each thread frees the blocks of a different thread. */
     size_t other = (me * 7 + 1) % threads;
     for (size_t i = 0; i < BLOCKS; i++) {
         CHECK(pattern_holds(block[other][i], size[i], other * BLOCKS + i), "thread %zu, block %zu", other, i);
@@ -50,7 +51,7 @@ static size_t one_round(void)
     for (size_t i = 0; i < threads; i++) {
         int error = pthread_create(&thread[i], &attributes, live, (void *)(uintptr_t)i);
         if (error) {
-            /* The threads that wait at the barrier cannot be joined, and so the test must end here. */
+            /* The test must end at once because the threads that wait at the barrier cannot be joined. */
             fprintf(stderr, "many threads: thread %zu: pthread_create: error %d\n", i, error);
             _Exit(1);
         }
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
     size_t dead = 0;
     for (int round = 0; round < ROUNDS; round++) {
         size_t rss = one_round();
-        /* Memory of ended threads stays resident for a while. The trim purges it, so that the rounds can be compared. */
+        /* The trim purges the memory of ended threads, which would otherwise stay resident for some time, so that the rounds can be compared. */
         malloc_trim(0);
         size_t after = procinfo_rss_kib();
         printf("many threads: round %d: RSS %zu KiB with %zu alive, %zu KiB after\n", round, rss, threads, after);

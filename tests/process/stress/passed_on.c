@@ -1,7 +1,7 @@
 /* Usage: test_passed_on [generations [steps]]
- * Tests eight threads that put blocks of all sizes into slots, and free the blocks of other threads that they take out. The threads end and
- * others begin, one thread trims, and the main thread forks. The child frees the blocks in the slots and continues to work. This is a
- * correct program, and so the allocator must report nothing. */
+ * Tests eight threads that put blocks of all sizes into slots, take blocks of other threads out, and free them. Threads end and others begin, one
+ * thread trims, and the main thread forks. The child frees the blocks in the slots and continues to work. Because the program is correct, the
+ * allocator must report nothing. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"
@@ -64,7 +64,7 @@ static void drop(const struct passed *passed)
     free(passed->block);
 }
 
-/* Puts a new block into a slot. The thread resizes some of the blocks that it takes out, and most of these move. */
+/* Puts a new block into a slot, and frees the block that was in it. Some of the blocks are resized first, and most of these move. */
 static void pass_on(struct rng *rng)
 {
     struct shard *shard = &shards[rng_below(rng, SHARDS)];

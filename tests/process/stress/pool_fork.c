@@ -67,8 +67,8 @@ static void *keep_trimming(void *unused)
     return unused;
 }
 
-/* Does the work of a child, without threads under a sanitizer. The thread sanitizer ends a child that has threads. The address sanitizer
- * of GCC 12 does not take its allocator's locks for the fork, and a thread of the child needs that allocator for its thread-local storage. */
+/* Does the work of a child. Under a sanitizer it starts no threads. The thread sanitizer ends a child that has threads. The address sanitizer of
+ * GCC 12 does not take its allocator's locks for the fork, and a thread of the child needs that allocator for its thread-local storage. */
 static void work_as_child(void)
 {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

@@ -1,7 +1,7 @@
 /* Usage: test_soak [seconds [steps of a round]]
- * Tests the heap in many rounds of the engine, with all sizes and numbers of threads, next to a set of blocks that is slowly replaced.
+ * Tests the heap in many rounds of the engine, with all sizes and numbers of threads, while a set of other blocks is slowly replaced.
  * After each round the heap must be sound, and HAKMEM's counts must equal the program's blocks and bytes. After each cycle of rounds and
- * a trim, the resident bytes beyond those must not exceed their level in the first rounds and in the first quarter of the time. In the first
+ * a trim, the resident bytes that are not live must not exceed their level in the first rounds and in the first quarter of the time. In the first
  * 176 rounds they rise, however long a round takes, until holes and blocks are in balance. */
 #include "engine.h"
 
@@ -70,7 +70,7 @@ static void take_heap_stats(void)
     CHECK(wrong == NULL, "the heap: %s", wrong);
 }
 
-/* CYCLE rounds run each combination of threads and sizes once. */
+/* Runs one round. CYCLE rounds have each combination of threads and sizes once. */
 static void run_round(unsigned round, uint64_t steps)
 {
     static const size_t largest[] = {1024, 16384, 262144, 4 << 20};
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     bool watched = getenv("TEST_SLOWDOWN") != NULL;
     unsigned fewest = watched ? FEWEST_ROUNDS : SETTLING_ROUNDS + FEWEST_ROUNDS;
     watchdog_start(1800, "soak");
-    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* This call also allocates stdout's buffer. */
+    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* allocates stdout's buffer too */
     for (size_t i = 0; i < KEPT; i++)
         exchange_one(&rng, i, i);
     size_t blocks = 0, bytes = 0, settled = 0, beyond = 0;
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < EXCHANGED; i++)
             exchange_one(&rng, rng_below(&rng, KEPT), round);
         take_heap_stats();
-        /* The C library keeps the memory that it has allocated for its threads by then. */
+        /* The C library keeps the memory that it has allocated for threads in the first cycle. */
         if (round < CYCLE) {
             blocks = heap_stats.sum.live_blocks;
             bytes = heap_stats.sum.live + heap_stats.sum.rounding - kept_bytes();
@@ -115,7 +115,8 @@ int main(int argc, char **argv)
         beyond = rss - live;
         if ((round < SETTLING_ROUNDS || seconds_now() < begun + seconds / 4) && beyond > settled)
             settled = beyond;
-        /* A tool that watches the program keeps data of its own, which is resident too. The number of pages that hold only a few blocks varies. */
+        /* The data of a tool that watches the program is resident too, so `beyond` is then not checked. PAGES_MORE allows for pages that hold
+         * only a few blocks. */
         CHECK(watched || beyond <= settled + rss / 50 + PAGES_MORE * core_page() / 1024,
               "RSS beyond what is live grew from %zu to %zu KiB", settled, beyond);
         if (seconds_now() >= said + 10) {

@@ -1,5 +1,5 @@
 /* Usage: test_thread_churn [threads]
- * Tests threads that run one after the other. Each allocates, frees, and leaves a few blocks that others free. RSS must not grow. */
+ * Tests threads that run one after the other. Each thread allocates, frees, and leaves a few blocks that later threads free. RSS must not grow. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -43,7 +43,7 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* Frees the blocks that an ended thread left, KEPT threads later. The main thread or another thread runs it. */
+/* Frees the blocks that an ended thread left, after KEPT more threads have run. Runs in the main thread or in another thread. */
 static void bury(struct life *life)
 {
     for (size_t i = 0; i < LEFT_BEHIND && life->left[i]; i++) {

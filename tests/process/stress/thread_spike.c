@@ -1,7 +1,7 @@
 /* Usage: test_thread_spike [threads [blocks]]
- * Tests thousands of threads that are alive at once. Each allocates and frees a few blocks, then all end. The program compares its resident
- * memory with that on the C library's malloc, for which it first runs itself without the preload. It measures before the next call of the
- * allocator, after some work, and after a trim. */
+ * Tests thousands of threads that are alive at once. Each allocates and frees a few blocks, and then all threads end. The program first runs
+ * itself without the preload, and compares its resident memory with that of this run. It measures before the next call of the allocator, after
+ * some work, and after a trim. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
@@ -69,7 +69,7 @@ static size_t all_live_and_end(void)
         pthread_attr_setstack(&attributes, stacks + i * STACK_BYTES, STACK_BYTES);
         int error = pthread_create(&thread[i], &attributes, live, NULL);
         if (error != 0) {
-            /* The threads that wait at the barrier cannot be joined, and so the test must end here. */
+            /* The test must end at once because the threads that wait at the barrier cannot be joined. */
             fprintf(stderr, "thread spike: thread %zu: pthread_create: error %d\n", i, error);
             _Exit(1);
         }
@@ -80,7 +80,7 @@ static size_t all_live_and_end(void)
     for (size_t i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
     pthread_attr_destroy(&attributes);
-    /* The stacks are the test's own, because the C library would keep some of the stacks that it makes. */
+    /* The test maps the stacks itself because the C library would keep some of the stacks that it maps. */
     munmap(stacks, threads * STACK_BYTES);
     return rss;
 }
@@ -104,8 +104,8 @@ static void work_a_while(void)
     }
 }
 
-/* Runs the threads and returns the measurements. It works until at most `enough` KiB are resident; one second is enough if a processor is
- * always free. */
+/* Runs the threads and returns the measurements. The work continues until at most `enough` KiB are resident, which takes a second if a processor
+ * is always free. */
 static struct seen spike(size_t enough)
 {
     struct seen seen = {.before = procinfo_rss_kib()};

@@ -1,5 +1,5 @@
-/* Corrects a false report of valgrind 3.19. If mremap moves and extends a mapping, valgrind reads a stale segment and may report the added
- * part as out of bounds; a loop of mmap and mremap alone shows it. This file tells valgrind the right bounds. */
+/* Corrects a false report of valgrind 3.19. If mremap moves and extends a mapping, valgrind reads a stale segment, and may report the added part
+ * as out of bounds. A loop of mmap and mremap alone shows this error. This file tells valgrind the right bounds. */
 #include "os/os.h"
 
 #include <valgrind/memcheck.h>

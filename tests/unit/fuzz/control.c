@@ -1,4 +1,5 @@
-/* The negative control of the engine: a stack with a deliberate mistake, which must be found in this process and in a forked child. */
+/* Defines the negative control of the engine. It is a stack with a deliberate mistake, which the engine must find in its own process and in a
+ * forked child. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -9,7 +10,7 @@ void world_reset(void) {}
 
 enum { MOST = 64, WRONG_AT = 11 };
 
-/* The stack loses a byte if it is the twelfth on the stack and is odd. */
+/* The stack loses its twelfth byte if this byte is odd. */
 static void run_stack(struct fuzz_input *in)
 {
     uint8_t stack[MOST], model[MOST];

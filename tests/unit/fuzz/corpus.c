@@ -39,7 +39,7 @@ static unsigned digit_of(char c)
     return c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
 }
 
-/* Reads a case from each line. The case ends at the first character that is no hexadecimal digit. */
+/* Reads a case from each line. A case ends at the first character that is no hexadecimal digit. */
 static void read_lines(struct corpus *corpus, const char *path)
 {
     struct corpus_case text;
@@ -87,7 +87,7 @@ void corpus_read(struct corpus *corpus, const char *folder, const char *target)
     qsort(corpus->cases, corpus->count, sizeof corpus->cases[0], by_size);
 }
 
-/* Runs a case in a child, which may fail. `said` gets the message of the failure without the values of this run. */
+/* Runs a case in a child, which may fail. Stores the failure's message in `said`, without numbers that differ from run to run. */
 enum { SAID_ROOM = 512 };
 
 static void read_said(int fd, char *said)

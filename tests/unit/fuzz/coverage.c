@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* libFuzzer uses counters in this section like its own. */
+/* libFuzzer reads the counters in this section in addition to its own. */
 static uint8_t counters[COVERAGE_PLACES] __attribute__((section("__libfuzzer_extra_counters"), aligned(4096)));
 static uint8_t seen[COVERAGE_PLACES]; /* one bit for each order of magnitude of a count */
 
@@ -20,7 +20,8 @@ void coverage_begin(void)
 #define COVERAGE_HOOK __sanitizer_cov_trace_pc
 #endif
 
-/* The compiler inserts calls of this function at each place of the code. Counts may get lost between threads. */
+/* Counts a call. The compiler inserts a call of this function at each place of the code. If several threads call it at once, some counts may get
+ * lost. */
 void COVERAGE_HOOK(void);
 void COVERAGE_HOOK(void)
 {

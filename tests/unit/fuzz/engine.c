@@ -1,4 +1,4 @@
-/* The project's own fuzz engine. It is used if there is no libFuzzer, or if a number of operations is requested.
+/* This is the project's own fuzz engine. It is used without libFuzzer, or if a number of operations is requested.
  *
  *   test_fuzz --corpus=DIR                          runs each case of DIR/TARGET.txt and DIR/TARGET/ once
  *   test_fuzz --operations=N --seconds=S            makes inputs for each target, until either limit is reached
@@ -35,7 +35,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Returns the CPU time of all children that have ended, because it does not depend on how busy the machine is. */
+/* Returns the CPU time of all children that have ended. The time limits use CPU time because it does not depend on how busy the machine is. */
 static double cpu_seconds(void)
 {
     struct rusage usage;
@@ -44,7 +44,7 @@ static double cpu_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Holds the current input of a job. If the input ends the job, the parent reads it here. */
+/* Holds the current input of a job in shared memory. If the input ends the job, the parent reads the input. */
 struct attempt {
     size_t size;
     uint8_t bytes[];
@@ -161,7 +161,7 @@ static bool do_target(const struct plan *plan, const struct fuzz_target *target)
     return plan->operations + plan->seconds != 0 ? run_jobs(plan, target) : corpus_run(plan->corpus, target);
 }
 
-/* Runs the first target for the rest of the total, or for half of the total if that is more. */
+/* Runs the first target for the operations that the other targets have left of the total, but for at least half of the total. */
 static bool run_rest(struct plan *plan)
 {
     uint64_t done = fuzz_operations(), half = plan->total / 2;

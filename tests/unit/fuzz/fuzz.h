@@ -1,10 +1,10 @@
-/* Fuzz: the frame of the fuzz targets. A target reads a string of bytes as a series of operations on one part of HAKMEM. It does the same with a
- * simple model that needs no allocator. If the two differ, the process ends with abort().
+/* Fuzz: the frame of the fuzz targets. A target reads a string of bytes as a series of operations. It makes each operation on one part of HAKMEM
+ * and on a simple model of this part. If the two then differ, the process ends with abort().
  *
  *   bytes -> fuzz_below() ... -> operation on the core, and on the model -> FUZZ_CHECK
  *
- * targets.def lists the targets. A FORK target runs in a forked child for each input. It finds a core that has not started, and cannot affect
- * other inputs. A PURE target leaves no state in the core. */
+ * targets.def lists the targets. A FORK target runs in a forked child for each input. In the child the core has not started, and an input cannot
+ * affect other inputs. A PURE target leaves no state in the core. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Holds the rest of the bytes of an input. Reads beyond its end return zeros. */
+/* Holds the bytes of an input that were not read yet. A read beyond the end returns zeros. */
 struct fuzz_input {
     const uint8_t *at, *end;
     uint64_t operations; /* operations so far */
@@ -47,12 +47,12 @@ const struct fuzz_target *fuzz_target_named(const char *name);
 /* Returns the number of operations of all processes that were started after fuzz_begin(). */
 uint64_t fuzz_operations(void);
 void fuzz_begin(void);
-/* Adds operations. A forked process calls it before it ends with _exit(). */
+/* Adds operations to the count of all processes. A forked process calls fuzz_count() before it ends with _exit(). */
 void fuzz_count(uint64_t operations);
 
 static inline size_t fuzz_left(const struct fuzz_input *in) { return (size_t)(in->end - in->at); }
 
-/* Returns true while there are bytes left. A target's loop calls it before each operation. */
+/* Returns true while the input has unread bytes. A target's loop calls fuzz_next() before each operation. */
 static inline bool fuzz_next(struct fuzz_input *in)
 {
     in->operations++;

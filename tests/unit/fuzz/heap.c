@@ -1,5 +1,4 @@
-/* Tests the whole heap. The input is a program that is run by several threads. Usually one thread works at a time, but in bursts several work at
- * once.
+/* Tests the whole heap. The input is a program for several threads. Usually one thread runs at a time, but in bursts several threads run at once.
  *
  *   options, then steps:   an empty slot -> a block of some form;   a filled slot -> freed, resized, or its usable size requested
  *                          a switch to another thread, a thread's end, a fork, time, refusals, trims, reports
@@ -19,7 +18,7 @@
 
 enum { SLOTS = 1024, THREADS = 4, BURST = 3, BURST_SLOTS = 64, CELLS = 16, CONTROLS_FROM = 236, CHILD_SECONDS = 60 };
 
-/* Describes who makes steps, and which slots belong to it. */
+/* Describes a thread that makes steps, and the slots that belong to this thread. */
 struct actor {
     struct fuzz_input *in;
     struct heap_block **slots;
@@ -29,7 +28,7 @@ struct actor {
 static struct heap_block blocks[SLOTS];
 static struct heap_block *slots[SLOTS];
 static struct actor everything = {.slots = slots, .count = SLOTS};
-static bool in_child; /* This process is a fork child, so it uses no other threads and does not fork. */
+static bool in_child; /* true: this process is a fork child, so it uses no other threads and does not fork */
 
 static struct worker {
     pthread_t thread;
@@ -96,7 +95,7 @@ static void many(struct actor *actor, bool put)
     in->operations += count;
 }
 
-/* Several threads work at once. Each has its own part of the input and of the slots. Blocks change threads through cells. */
+/* In a burst, several threads work at once. Each has its own part of the input and of the slots. A thread passes a block to another by a cell. */
 static _Atomic(struct heap_block *) cells[CELLS];
 
 static void *run_burst(void *given)
@@ -147,7 +146,7 @@ static void *work(void *given)
     sem_wait(&me->wake);
     while (!me->ends) {
         interpret(&everything);
-        if (!me->ends) { /* The input is used up, so the first thread continues. */
+        if (!me->ends) { /* At the end of the input, the first thread continues. */
             sem_post(&workers[0].wake);
             sem_wait(&me->wake);
         }
@@ -223,7 +222,7 @@ static void fork_here(struct fuzz_input *in)
                (unsigned)status);
 }
 
-/* Makes one of the steps that take long. These steps are rare. */
+/* Makes one of the steps that take long, and that are therefore rare. */
 static void seldom(struct fuzz_input *in)
 {
     uint8_t kind = fuzz_byte(in);

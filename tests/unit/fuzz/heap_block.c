@@ -10,8 +10,8 @@ enum { ERRNO_BEFORE = 4711, WHOLE = 1024, STRIDE = 1024, FAR = 64 << 10, VERY_FA
 
 struct heap_rules heap_rules;
 
-/* Returns the distance of the words that carry the pattern in a block. Small blocks carry it everywhere. Others carry it at both ends, and in
- * single words on many pages. */
+/* Returns the distance of the words that carry the pattern in a block. Small blocks carry the pattern everywhere. Other blocks carry it at both
+ * ends, and in single words on many pages. */
 static size_t stride_of(size_t size) { return size <= FAR ? STRIDE : size <= VERY_FAR ? 16 * STRIDE : 64 * STRIDE; }
 
 static void fill_words(void *p, size_t from, size_t to, size_t stride, uint64_t seed)
@@ -63,7 +63,8 @@ void heap_block_check(const struct heap_block *block)
                block->size);
 }
 
-/* Returns true if the call succeeded. A call may fail only if memory is refused, and must set errno then. If it succeeds, it must keep errno. */
+/* Returns true if the call returned a block. A call may fail only if memory is refused, and must then set errno. A call that succeeds must keep
+ * errno. */
 static bool was_given(const void *p, size_t size)
 {
     if (p == NULL) {
@@ -126,7 +127,7 @@ static void *get(enum heap_how how, size_t align, size_t size)
     }
 }
 
-/* Returns true for forms that end the program, or throw, if memory is refused. */
+/* Returns true if this form of allocation ends the program or throws an exception when memory is refused. */
 static bool throws(enum heap_how how)
 {
     return how == HEAP_NEW || how == HEAP_NEW_ARRAY || how == HEAP_NEW_ALIGNED || how == HEAP_NEW_ARRAY_ALIGNED;

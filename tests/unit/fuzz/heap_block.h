@@ -1,4 +1,4 @@
-/* Heap block: a block as the model of the target `heap` knows it, and all ways to allocate, resize and free it, with checks of each. */
+/* Heap block: a block in the model of the target `heap`. The functions allocate, resize and free blocks in all ways, and check each call. */
 #ifndef TEST_FUZZ_HEAP_BLOCK_H
 #define TEST_FUZZ_HEAP_BLOCK_H
 
@@ -30,13 +30,13 @@ enum heap_how {
 struct heap_block {
     void *p; /* NULL: the slot is empty */
     size_t size, align;
-    /* Bytes that the program may use. This is the size, or the usable size if the program has asked for it. */
+    /* the number of bytes that the program may use: the requested size, or the usable size after heap_block_ask() */
     size_t known;
     uint64_t seed;
     uint8_t how; /* enum heap_how */
 };
 
-/* Says what may happen in this process. */
+/* These flags say what may happen in this process. */
 extern struct heap_rules {
     _Atomic bool xmay_refuse; /* The system or a limit may refuse memory. */
     _Atomic uint64_t xlive;   /* number of live blocks */
@@ -47,7 +47,7 @@ void heap_block_get(struct heap_block *block, enum heap_how how, size_t align, s
 /* Frees the block. `way` is any number, which chooses one of the forms of free that suit the block. */
 void heap_block_put(struct heap_block *block, unsigned way);
 void heap_block_resize(struct heap_block *block, size_t size, bool array);
-/* Asks for the usable size. From here on, the program uses all of it. */
+/* Asks for the usable size. After this call, the program uses all of these bytes. */
 void heap_block_ask(struct heap_block *block);
 void heap_block_check(const struct heap_block *block);
 /* Requests impossible sizes and alignments, which must be refused. */

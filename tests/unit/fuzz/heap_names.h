@@ -1,6 +1,6 @@
 /* Heap names: the names by which the target `heap` calls HAKMEM. With FUZZ_LINKED, HAKMEM is the malloc of the process. The names are then those
- * of the C and C++ libraries, with all forms of the operators. Otherwise the C library's malloc is also in the process, and the names begin with
- * hak_. */
+ * of the C and C++ libraries, with all forms of the operators. Without FUZZ_LINKED, the C library's malloc is also in the process, and HAKMEM's
+ * names begin with hak_. */
 #ifndef TEST_FUZZ_HEAP_NAMES_H
 #define TEST_FUZZ_HEAP_NAMES_H
 

@@ -15,8 +15,8 @@ static void *pages(size_t size)
     return p;
 }
 
-/* Begins without inputs. Their memory is mapped, because HAKMEM may be the malloc of the process, and would count a call of malloc as the
- * program's. */
+/* Begins without inputs. The memory for inputs is mapped because HAKMEM may be the malloc of the process, and would count memory from malloc as
+ * the program's. */
 void inputs_begin(struct inputs *inputs, uint64_t seed, size_t largest)
 {
     *inputs = (struct inputs){.rng = rng_seeded(seed), .largest = largest};
@@ -44,7 +44,7 @@ static void fill(struct inputs *inputs, uint8_t *bytes, size_t size)
     }
 }
 
-/* Writes a new input: arbitrary bytes, a few bytes in any order, or a repeated snippet with changes. Returns its size. */
+/* Writes a new input and returns its size. The input has arbitrary bytes, a few byte values in any order, or a repeated snippet with changes. */
 static size_t fresh(struct inputs *inputs, uint8_t *bytes)
 {
     uint8_t snippet[SNIPPET];
@@ -67,7 +67,7 @@ static size_t cut(struct inputs *inputs, uint8_t *bytes, size_t size)
     return size - count;
 }
 
-/* Inserts bytes of a kept input, or random bytes. Returns the new size. */
+/* Inserts bytes of a kept input, or random bytes, into an input. Returns the input's new size. */
 static size_t insert(struct inputs *inputs, uint8_t *bytes, size_t size)
 {
     unsigned from = rng_below(&inputs->rng, inputs->count);

@@ -18,7 +18,7 @@ struct inputs {
 void inputs_begin(struct inputs *inputs, uint64_t seed, size_t largest);
 /* Writes the next input, of at most `largest` bytes. Returns its size. */
 size_t inputs_next(struct inputs *inputs, uint8_t *bytes);
-/* Keeps an input so that it can be changed later. If there are too many, another one is dropped. */
+/* Keeps an input so that it can be changed later. If there are too many inputs, another input is dropped. */
 void inputs_keep(struct inputs *inputs, const uint8_t *bytes, size_t size);
 
 #endif

@@ -10,7 +10,7 @@ static const char *value(const char *at, int depth);
 
 static const char *space(const char *at) { return at + strspn(at, " \t\r\n"); }
 
-/* Returns the end of a UTF-8 character. Returns NULL if it is invalid, not in its shortest form, or a surrogate. */
+/* Returns the end of a UTF-8 character. Returns NULL if the character is invalid, not in its shortest form, or a surrogate. */
 static const char *wide_character(const unsigned char *at)
 {
     unsigned c = *at, second = at[1],

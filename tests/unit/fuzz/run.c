@@ -19,7 +19,7 @@ const struct fuzz_target fuzz_targets[] = {
 };
 const size_t fuzz_target_count = sizeof fuzz_targets / sizeof fuzz_targets[0];
 
-static _Atomic uint64_t *operations; /* All processes of a run share it. */
+static _Atomic uint64_t *operations; /* This count is in memory that all processes of a run share. */
 static const char *running = "none";
 
 void fuzz_begin(void)

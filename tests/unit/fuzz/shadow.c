@@ -7,7 +7,7 @@
 
 enum { QUANTUM_SHIFT = 4, PART_SHIFT = 21, PART_WORDS = 1 << (PART_SHIFT - QUANTUM_SHIFT - 6), PARTS = 1 << 14 };
 
-/* A part is 2 MiB of the address space, and has a bit for each 16 bytes. */
+/* A part describes 2 MiB of the address space, with a bit for each 16 bytes. */
 static struct part {
     _Atomic uintptr_t xnumber; /* 0: unused */
 } * parts;
@@ -27,7 +27,7 @@ void shadow_begin(void)
     words = pages(PARTS * sizeof *words);
 }
 
-/* Returns the words of the part of an address. The words never change to another part. */
+/* Returns the words of the part that describes an address. Words that belong to a part belong to it until the process ends. */
 static _Atomic uint64_t *words_of(uintptr_t address)
 {
     uintptr_t number = address >> PART_SHIFT;

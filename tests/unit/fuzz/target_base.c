@@ -1,4 +1,4 @@
-/* Tests the room base: bits, inline copies, lists, numbers, messages and locks, each against a simple computation. */
+/* Tests the bits, inline copies, lists, numbers, messages and locks of src/base, each against a simple computation. */
 #include <stdio.h>
 
 #include "base/bits.h"
@@ -39,7 +39,7 @@ void fuzz_bits(struct fuzz_input *in)
     }
 }
 
-/* A copy may change only whole quanta. The quanta around them must be unchanged. */
+/* A copy may write only the 16-byte quanta that contain its bytes. The quanta beside them must be unchanged. */
 void fuzz_inline_copy(struct fuzz_input *in)
 {
     enum { ROOM = 1024 };
@@ -130,7 +130,7 @@ void fuzz_number(struct fuzz_input *in)
     }
 }
 
-/* Adds a piece to a message and to a model made by snprintf(). Uses only the formats that both support. */
+/* Adds a piece to a message, and adds the same piece to the model with snprintf(). Uses only formats that both support. */
 static size_t add_piece(struct fuzz_input *in, struct hk_text *text, char *model, size_t room)
 {
     char string[300];
@@ -174,7 +174,7 @@ void fuzz_message(struct fuzz_input *in)
     FUZZ_CHECK(kept.used == room && memcmp(kept.bytes, model, room) == 0);
 }
 
-/* Tests locks in one thread. A lock is held or not, and an unlock clears the mark of a waiter. */
+/* Tests locks in one thread. A model says which locks are held. An unlock must clear the mark of a waiter. */
 void fuzz_lock(struct fuzz_input *in)
 {
     static struct hk_lock locks[3] = {HK_LOCK_INIT(HK_RANK_DRAIN), HK_LOCK_INIT(HK_RANK_LARGE),

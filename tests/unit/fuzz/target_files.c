@@ -35,7 +35,7 @@ static uint64_t digits_of(const char *text, const char *digits)
     return value;
 }
 
-/* Reads the mappings line by line. Only the first 63 characters of a line count. A line without an end does not count. */
+/* Reads the mappings line by line. Only the first 63 characters of a line are read. A last line without a newline is ignored. */
 static void model_smaps(const char *text, struct mappings *model)
 {
     static const char hex[] = "0123456789abcdef";
@@ -125,7 +125,7 @@ static uint64_t cpus_of(const char *text)
     return cpus > 0 ? cpus : 1;
 }
 
-/* Reads the limits of the group. Also reads those of its ancestors if `all` is true. */
+/* Reads the limits of the control group, and those of its ancestors if `all` is true. */
 static void model_group(const char *group, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (size_t length = strlen(group);; length--) {
@@ -139,7 +139,7 @@ static void model_group(const char *group, bool all, uint64_t *limit, uint64_t *
     }
 }
 
-/* Makes files with limits for the folders of a group. The numbers are short enough for 64 bits. */
+/* Makes files with limits for the folders of a control group. The limits fit into 64 bits. */
 static void make_group_files(struct fuzz_input *in, char *groups, char *group)
 {
     static const char *const names[] = {"memory.max", "memory.high", "cpu.max"};
@@ -200,7 +200,7 @@ void fuzz_goal(struct fuzz_input *in)
     hk_options.goal = goal_before;
 }
 
-/* The files contain arbitrary text. The results must still lie in their ranges. */
+/* If the files contain arbitrary text, the results must still lie in their ranges. */
 void fuzz_goal_text(struct fuzz_input *in)
 {
     static const char *const pieces[] = {
@@ -237,7 +237,7 @@ void fuzz_foreign(struct fuzz_input *in)
         const struct fake_file files[] = {{"/proc/self/stat", text}, {NULL, NULL}};
         uintptr_t end = fuzz_word(in) >> 16, start = 0, p = fuzz_word(in) >> 16;
         fake_os.files = files;
-        fake_os.break_start = 1; /* The fake OS then returns the break from its own fields. */
+        fake_os.break_start = 1; /* Makes the fake OS invent the text of /proc/self/stat. */
         fake_os.break_end = end;
         const char *at = strrchr(text, ')');
         at = at != NULL ? at : text;

@@ -14,11 +14,10 @@
 
 enum { OWN_HEAPS = 4, OWN_SLOTS = 128, KIB = 1024, BATCH = 48 };
 
-/* Holds what the model knows of a heap. */
 static struct own_heap {
     hak_heap_t *handle; /* NULL: the heap has ended */
     size_t limit;
-    size_t most; /* most bytes that the program had at a time */
+    size_t most; /* the largest number of bytes that the program had at one time */
     uint64_t blocks, given, refused, resets;
 } heaps[OWN_HEAPS];
 
@@ -67,7 +66,6 @@ static void enter_block(struct own_block *block, struct own_heap *heap, void *p,
     heap->blocks++;
 }
 
-/* Checks the contents of a block that is about to be freed. */
 static void leave_block(struct own_block *block)
 {
     FUZZ_CHECK(pattern_holds(block->p, block->size, block->seed) && shadow_leave(block->p, block->usable));
@@ -108,7 +106,7 @@ static void get_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
     heap->given++;
 }
 
-/* Frees the block. The heap that hak_heap_free() gets may be the wrong one. */
+/* Frees the block. hak_heap_free() may get a wrong heap, because it must accept each heap. */
 static void put_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
 {
     struct own_heap *named = how % 4 == 0 ? &heaps[fuzz_below(in, OWN_HEAPS)] : block->heap;
@@ -120,7 +118,7 @@ static void put_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
     block->p = NULL;
 }
 
-/* Resizes a block in its heap, or moves it to another heap. Shrinking in place must never fail. */
+/* Resizes a block in its heap, or moves it to another heap. A realloc that makes a block smaller in its heap must never fail. */
 static void resize_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
 {
     struct own_block old = *block;
@@ -139,7 +137,7 @@ static void resize_own(struct own_block *block, struct fuzz_input *in, uint8_t h
         to = old.heap;
         p = old.p;
     }
-    /* A refused move of a shrinking block counts too, although the block then stays in place. */
+    /* The heap counts a refused move of a shrinking block, although realloc then succeeds in place. */
     to->refused = own_stats(to).refused;
     FUZZ_CHECK(pattern_holds(p, size < old.size ? size : old.size, old.seed));
     enter_block(block, to, p, size, 1);

@@ -22,7 +22,7 @@ static size_t draw_bytes(struct fuzz_input *in)
            (shape >= 128 ? fuzz_byte(in) % 64 * (size_t)HK_PAGE : 0);
 }
 
-/* The search must find the nearest block that serves. It looks at every record because there are so few. */
+/* The search must find the nearest block that can serve the request. It looks at every block because there are so few. */
 void fuzz_fit(struct fuzz_input *in)
 {
     static struct hk_fit fit;
@@ -81,7 +81,7 @@ static struct large_model {
     uint64_t seed;
 } larges[LIVE];
 
-/* Writes a word on some of the pages, and the last bytes. */
+/* Writes a word on some pages of the block, and writes the block's last bytes. */
 static void fill_large(const struct large_model *large)
 {
     for (size_t at = 0; at + 8 <= large->size; at += 64 * HK_PAGE)

@@ -1,4 +1,4 @@
-/* Tests the learner and the rules of call sites. The same signals must lead to the same policy, and the policy must stay within its bounds. */
+/* Tests the learner and the rules of call sites. Equal signals must lead to equal policies, and each knob must stay within its bounds. */
 #include "base/bits.h"
 #include "count/stats.h"
 #include "unit/fuzz/fuzz.h"
@@ -68,7 +68,7 @@ void fuzz_learner(struct fuzz_input *in)
     }
 }
 
-/* Returns the milliseconds of holding a block that a rule saves, by the definition of the rule. */
+/* Returns how much a rule saves, by its definition, in the milliseconds for which one block could be held at that cost. */
 static __int128 model_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     __int128 worth = (__int128)costs->worth_ms, delay = (__int128)costs->delay_ms, soon = fates->soon,

@@ -1,4 +1,5 @@
-/* Tests the options against a second reader of options.def and profiles.def: numbers, words, HAKMEM_CONF, the environment and profiles. */
+/* Tests how HAKMEM reads numbers, words, HAKMEM_CONF, the environment and profiles. Compares the options with those of a second reader of
+ * options.def and profiles.def. */
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -86,7 +87,7 @@ static bool model_number(const char *text, uint64_t *value)
     return sum <= UINT64_MAX;
 }
 
-/* hk_option_number() may refuse the six largest 64-bit numbers. */
+/* The model allows hk_option_number() to refuse the six largest 64-bit numbers. */
 void fuzz_option_number(struct fuzz_input *in)
 {
     static const char *const pieces[] = {"0", "1",  "9", "18446744073709551", "615", "k", "K", "m", "g",
@@ -282,7 +283,7 @@ void fuzz_options(struct fuzz_input *in)
     hk_options = defaults;
 }
 
-/* Copies the text, and adds blanks around its words. Returns the new length. */
+/* Copies the text `from`, and adds blanks around its words. Returns the length of the copy. */
 static size_t spread_out(struct fuzz_input *in, char *to, size_t room, const char *from)
 {
     size_t used = 0;
@@ -296,7 +297,7 @@ static size_t spread_out(struct fuzz_input *in, char *to, size_t room, const cha
     return used;
 }
 
-/* A profile that was written must be read as the same knobs, even among arbitrary other lines. */
+/* If a profile is written and read again, the knobs must be unchanged, even if the file has arbitrary other lines. */
 void fuzz_profile(struct fuzz_input *in)
 {
     static char file[8000];

@@ -1,4 +1,4 @@
-/* Tests slabs that change their holders: the outbox, the inboxes, abandoned slabs, and the slabs of an owner. */
+/* Tests slabs while threads pass them on by outboxes and inboxes, abandon them, or own them. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -116,14 +116,14 @@ void fuzz_outbox(struct fuzz_input *in)
                    waiting);
     }
     hk_outbox_send_all(&outbox);
-    for (unsigned i = 0; i < 2; i++) { /* The first round takes the backlog, and the second one the inbox. */
+    for (unsigned i = 0; i < 2; i++) { /* The first call takes the backlog, and the second takes the inbox. */
         collect_inbox(first_owner, SLABS);
         collect_inbox(second_owner, SLABS);
     }
     check_sent(true);
 }
 
-/* Each queued slab must be taken out exactly once, whoever takes it. */
+/* Each queued slab must be taken out exactly once, by its owner or by another thread. */
 static bool queued[SLABS];
 
 static void note_out(struct hk_slab *chain, unsigned most)
@@ -181,7 +181,7 @@ void fuzz_inbox(struct fuzz_input *in)
             note_out(hk_inbox_take(first_owner, class, 2), 2);
 }
 
-/* Holds live blocks of one class. Their slabs are abandoned, or belong to one of two owners. */
+/* The test holds up to LIVE live blocks of one class. Their slabs are abandoned, or belong to one of two owners. */
 enum { LIVE = 512 };
 static void *live[LIVE];
 
@@ -280,7 +280,7 @@ void fuzz_abandoned(struct fuzz_input *in)
     FUZZ_CHECK(slab == NULL, "(a slab without live blocks was not released)");
 }
 
-/* Tests an owner's slabs as its bins use them. Batches of blocks are allocated and freed in any order. */
+/* Tests an owner's slabs. Batches of blocks are allocated and freed in any order, as bins do. */
 enum { BATCH = 32 };
 static uint8_t class_of_live[LIVE];
 static unsigned lives;

@@ -1,5 +1,5 @@
-/* Tests the page heap. Spans must not overlap, and must keep their contents. Its sums must be right. A purge must take the right free slices at
- * the right time. */
+/* Tests the page heap. Spans must not overlap, and must keep their contents. The page heap's sums must be right. A purge must purge exactly the
+ * slices that have been free for the delay. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -133,11 +133,11 @@ void fuzz_page_heap(struct fuzz_input *in)
     FUZZ_CHECK(hk_page_heap_dirty() == 0);
 }
 
-/* The model of the purge queue notes by address when each slice became free. */
+/* The model of the purge queue has SLICES entries, which note for each address when the slice became free. */
 enum { SLICES = 1 << 12 };
 static struct freed_slice {
     uintptr_t address;
-    uint64_t freed_ms; /* UINT64_MAX: in use, or clean */
+    uint64_t freed_ms; /* UINT64_MAX if the slice is in use or clean */
 } freed[SLICES];
 static uint64_t purge_delay_now, purged_now;
 
@@ -151,7 +151,7 @@ static struct freed_slice *freed_at(uintptr_t address)
     return &freed[at];
 }
 
-/* Replaces the system's purge. It accepts only slices that are free and dirty, and have been for the delay. */
+/* Replaces the system's purge. It accepts only slices that have been free and dirty for the delay. */
 static bool watched_purge(void *p, size_t size)
 {
     uint64_t now = hk_os.clock_ms();
@@ -195,7 +195,7 @@ static void purge_once(uint64_t delay, size_t enough)
     FUZZ_CHECK(delay != 0 || after.free_dirty == 0 || (enough != 0 && bytes >= enough));
 }
 
-/* Looks three times, with a delay in between. Slices that were free before the first look must be purged after the last one. */
+/* Calls the purge three times, with the delay in between. Slices that were free before the first call must be purged after the last. */
 static void look_three_times(uint64_t delay)
 {
     uint64_t before = hk_os.clock_ms();

@@ -1,4 +1,4 @@
-/* Tests the rooms policy and count: classes, page map entries, knobs, the countdown of samples, decisions, rings, and reuse. */
+/* Tests src/policy and src/count: size classes, page map entries, knobs, the countdown to samples, decisions, rings, and the reuse of memory. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void fuzz_which(struct fuzz_input *in)
     }
 }
 
-/* Page map entries and ages are packed without loss. */
+/* Packs page map entries and ages, and checks that unpacking returns the same values. */
 void fuzz_entry(struct fuzz_input *in)
 {
     while (fuzz_next(in)) {
@@ -59,7 +59,7 @@ void fuzz_entry(struct fuzz_input *in)
     }
 }
 
-/* Every published value can be read. If the system refuses, the old values stay. */
+/* Every published knob must be read back. If the system refuses, the old knobs must stay in force. */
 void fuzz_policy(struct fuzz_input *in)
 {
     struct hk_knobs model, read;

@@ -1,5 +1,5 @@
-/* Tests recordings of `hakmem record` (tools/record). Events must be read as they were written, in the order of all threads. A damaged recording
- * must be refused, or read in order up to its end. */
+/* Tests recordings of `hakmem record` (tools/record). The reader must return the written events, in one order for all threads. A damaged
+ * recording must be refused, or read in order up to its end. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -23,7 +23,7 @@ static struct rec_event draw_event(struct fuzz_input *in, uint64_t order)
     return event;
 }
 
-/* Writes events of 2 bytes up to the end of a chunk, so that the next event needs another chunk. Returns their number. */
+/* Fills a chunk with events of 2 bytes, so that the next event needs another chunk. Returns the number of events. */
 static size_t fill_chunk(void)
 {
     size_t count = 0;
@@ -77,7 +77,7 @@ static void check_event(const struct rec_event *event, const struct rec_event *e
     FUZZ_CHECK(event->weight_one == expected->weight_one);
 }
 
-/* Reads all events. In a damaged recording, the events that can be read must be in order, and the reading must end. */
+/* Reads all events. Events that can be read from a damaged recording must be in order, and the reading must end. */
 static void read_events(struct rec_reader *reader, size_t count, bool sound)
 {
     struct rec_event event;

@@ -1,4 +1,4 @@
-/* Tests what HAKMEM writes by reading it back: reports as JSON, OpenMetrics and text, the heap profile, decisions and signals. */
+/* Tests the output of HAKMEM by reading it back. The outputs are reports as JSON, OpenMetrics and text, the heap profile, decisions and signals. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static size_t make_heap(struct fuzz_input *in, void *held[HELD])
     return live;
 }
 
-/* Checks a line of the form name{label="value",...} number */
+/* Checks a line that has the form name{label="value",...} number. */
 static void check_metric(const char *line)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -127,7 +127,7 @@ void fuzz_report(struct fuzz_input *in)
     FUZZ_CHECK(strncmp(written_by(hk_report_text, &report), "HAKMEM ", 7) == 0);
 }
 
-/* The lines of the sites must add up to the first line. They must have as many live blocks and as many allocations as the model. */
+/* The lines of the call sites must add up to the first line, and to the live blocks and allocations of the model. */
 static struct {
     uint64_t bytes; /* 0: no sample */
     uint64_t record;
@@ -196,7 +196,7 @@ void fuzz_samples(struct fuzz_input *in)
     check_profile(live, bytes, all, all_bytes);
 }
 
-/* A decision is a line of JSON with its numbers. A line of the trace has all signals in order. */
+/* Each decision must be a line of JSON with the decision's numbers. Each line of the trace must have all signals in order. */
 void fuzz_explain(struct fuzz_input *in)
 {
     while (fuzz_next(in)) {

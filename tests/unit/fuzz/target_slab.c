@@ -1,4 +1,5 @@
-/* Tests a slab: the lowest blocks are allocated first, joined blocks are whole, remote frees arrive once, and purged pages hold no live block. */
+/* Tests a slab. It must allocate the lowest blocks first, and joined blocks as a whole. Each remote free must arrive once. Purged pages must hold
+ * no live block. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "runtime/lifecycle.h"
@@ -12,7 +13,7 @@
 
 enum { OWNER = 7, MOST = 64 * HK_SLAB_MOST_WORDS, BATCH = 256 };
 
-/* Says where each block is. A part of a joined block belongs to the block before it. */
+/* Says where each block is. JOINED is a part of a joined block that begins at a lower address. */
 enum where { FREE, TAKEN, JOINED, REMOTE };
 static enum where where[MOST];
 static struct hk_slab *slab;
@@ -96,7 +97,7 @@ void fuzz_slab(struct fuzz_input *in)
     release_slab();
 }
 
-/* Takes joined blocks. They must be whole runs of free blocks, the lowest first. */
+/* Takes joined blocks. Each must be a run of free blocks, and the lowest runs must be taken first. */
 static void take_joined_blocks(unsigned cells, unsigned n)
 {
     void *taken[16];
@@ -144,7 +145,7 @@ void fuzz_joined_blocks(struct fuzz_input *in)
     release_slab();
 }
 
-/* Follows the protocol of remote frees, which one thread at a time executes. Each block is claimed once. The slab is kept until all threads have
+/* Models the protocol of remote frees. One thread at a time makes a step. Each block is claimed once. The slab is kept until all threads have
  * counted their blocks. */
 static struct {
     unsigned uncounted; /* blocks that are marked, but not counted */
@@ -184,7 +185,7 @@ static void count_some(unsigned n)
     remote.counted += (int)n;
 }
 
-/* Marks remote blocks as free in the model, each with the cells that are joined to it. */
+/* Marks remote blocks as free in the model. If a block is joined, all of its cells become free. */
 static void free_remote(void)
 {
     bool freed = false;
@@ -203,7 +204,7 @@ static void collect_all(void)
     remote.queued = false;
 }
 
-/* Does what a purging walk does: claims blocks, checks them, releases the slab, and sends the claimed blocks again. */
+/* Claims blocks, checks them, lets the slab go, and sends the claimed blocks again, as a walk that purges does. */
 static void claim_and_send(void)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS], set = 0;
@@ -291,7 +292,7 @@ static void fill_taken(void)
         }
 }
 
-/* The first and the last bytes of a block carry the pattern. */
+/* Purges a slab. The first and the last bytes of each live block carry a pattern, which the purge must keep. */
 void fuzz_slab_purge(struct fuzz_input *in)
 {
     make_slab(in);

@@ -1,4 +1,4 @@
-/* Tests the room span without the page heap: the page map, descriptors, metadata, and the bootstrap arena. */
+/* Tests the page map, descriptors, metadata, and the bootstrap arena, which are parts of src/span. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -12,7 +12,6 @@
 
 enum { KNOWN = 1 << 13 };
 
-/* Holds the expected entries of slices in a table by address. */
 static struct known_slice {
     uintptr_t address; /* 0: unused */
     uint32_t entry;
@@ -167,7 +166,7 @@ void fuzz_descriptor(struct fuzz_input *in)
     }
 }
 
-/* Returns the first run of free lines that is long enough. */
+/* Returns the first run of free lines that has at least `least` lines. */
 static unsigned model_run(const bool *used, unsigned least, unsigned *length)
 {
     for (unsigned at = 0; at < HK_META_AREA_LINES; at += *length + (*length == 0)) {
@@ -281,7 +280,7 @@ void fuzz_meta(struct fuzz_input *in)
     }
 }
 
-/* Pages rest and wake. Purged pages read as zeros, and other pages keep their contents. */
+/* Withdraws pages of metadata and returns them. Purged pages must read as zeros, and other pages must keep their contents. */
 void fuzz_meta_pages(struct fuzz_input *in)
 {
     enum { RUNS = 32 };
@@ -331,12 +330,12 @@ void fuzz_bootstrap(struct fuzz_input *in)
                align = (size_t)1 << fuzz_byte(in) % 14;
         unsigned char *block = hk_bootstrap_alloc(size, align);
         if (block == NULL)
-            continue; /* All arenas are full, or the size is impossible. */
+            continue; /* NULL is right if all arenas are full or the size is impossible. */
         FUZZ_CHECK(size < (size_t)1 << 47 && (uintptr_t)block % align == 0 && (uintptr_t)block % 16 == 0);
         FUZZ_CHECK(hk_bootstrap_size(block) == (size < sizeof(size_t) ? sizeof(size_t) : size) &&
                    hk_bootstrap_size(&blocks) == SIZE_MAX);
         if (size > (size_t)1 << 20)
-            continue; /* This block has a mapping of its own. */
+            continue; /* A block with its own mapping is not checked further. */
         FUZZ_CHECK(all_zero(block, size) && shadow_enter(block, size));
         memset(block, 0xcd, size);
     }

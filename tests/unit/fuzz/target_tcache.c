@@ -1,4 +1,4 @@
-/* Tests a thread's cache: bins as stacks, magazines as stacks of stacks, and the pool of caches by their numbers. */
+/* Tests the parts of a thread's cache against models. A bin is a stack, a depot is a stack of magazines, and the pool has the numbers of caches. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -116,7 +116,7 @@ void fuzz_bins(struct fuzz_input *in)
     }
 }
 
-/* Magazines are taken as a whole, the newest first. Their bytes stay within the limit. */
+/* Models the depot. Magazines are taken as a whole, the newest first. Their bytes stay within the limit. */
 static struct magazine_model {
     void *blocks[HK_MAGAZINE_BLOCKS];
     size_t count;
@@ -131,7 +131,8 @@ static void put_magazine(unsigned which, size_t n, uintptr_t start, bool scatter
     size_t size = hk_classes[depot_classes[which]].size, step = scattered ? 5 * size : size;
     for (size_t i = 0; i < n; i++)
         blocks[i] = (void *)(start + i * step);
-    bool close = (n - 1) / 8 * 8 * step <= 4 * n * size; /* The depot checks the distance of every eighth block. */
+    /* The depot refuses a magazine if every eighth of its blocks lie too far apart. */
+    bool close = (n - 1) / 8 * 8 * step <= 4 * n * size;
     bool right = n <= HK_MAGAZINE_BLOCKS && depot_bytes + n * size <= HK_POLICY(depot) && close;
     FUZZ_CHECK(hk_depot_put(&depot, depot_classes[which], blocks, n) == right, "(%zu blocks of %zu bytes)", n, size);
     if (!right)

@@ -1,5 +1,5 @@
-/* Tests the reader of unwind tables. Rules that were written as instructions must be read back. Changed bytes may give any rules or none, but
- * nothing may be read beyond the end. */
+/* Tests the reader of unwind tables. Rules that were written as instructions must be read back. If the bytes are changed, any rules or none may
+ * be read, but no byte beyond the end. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -52,7 +52,7 @@ static void draw_cfa(struct fuzz_input *in, struct hk_rules *model, unsigned sha
     made_unsigned(&made, (uint64_t)value);
 }
 
-/* Writes a program of instructions. The model gets the rules that are in force at the wanted place. */
+/* Writes instructions. Stores the rules that are in force at the code offset `wanted` in the model. */
 static void draw_program(struct fuzz_input *in, struct hk_rules *model, uint64_t wanted)
 {
     struct hk_rules now = *model, kept;

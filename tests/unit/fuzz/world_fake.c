@@ -23,7 +23,7 @@ static char *environment[OPTIONS_MOST + 1];
 static bool limited, exact;
 static uint64_t plan_n, plan_k;
 
-/* Keeps the core from starting here. It starts in the children of FORK targets. */
+/* Keeps the core from starting in this process. The core starts in the children of FORK targets. */
 void world_prepare(void)
 {
     fake_os_reset();

@@ -13,7 +13,7 @@
 enum { PAGE = 4096, ROOM_FOR_STACKS = 1 << 20, STEP = 128 << 10 };
 
 static bool limited, exact;
-static uint64_t live_before; /* live blocks that do not belong to the target */
+static uint64_t live_before; /* number of live blocks that do not belong to the target */
 static struct rlimit limit_before;
 
 void world_prepare(void) {}
@@ -25,7 +25,7 @@ static uint64_t live_now(void)
     return hak_get_stats(&stats, sizeof stats) == 0 ? stats.live_blocks : 0;
 }
 
-/* The options are those of the environment. The bytes for options in the input are skipped. */
+/* Skips the bytes for options in the input, because the process has the options of the environment. */
 void world_begin(struct fuzz_input *in)
 {
     const char *background = getenv("HAKMEM_BACKGROUND");
@@ -38,7 +38,7 @@ void world_begin(struct fuzz_input *in)
     live_before = live_now();
 }
 
-/* Time passes only by the system's clock. */
+/* Lets other threads run at times. Time passes only by the system's clock. */
 void world_pass_ms(uint64_t ms)
 {
     if (ms % 8 == 0)

@@ -1,4 +1,4 @@
-/* This program has an index that doubles until it holds all names, which it reads at its start. Each sort leaks the head of its list. */
+/* This program reads names at its start into an index that doubles until it holds all names. Each sort leaks the head of its list. */
 #include "run.h"
 
 enum { NAMES = 20000, HEAD = 240, TAIL = 120 };

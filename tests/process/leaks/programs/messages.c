@@ -1,4 +1,4 @@
-/* In this program four threads handle messages, each with a ring of its recent results. They never free the urgent messages. */
+/* In this program four threads handle messages. Each thread has a ring of its recent results. Urgent messages are never freed. */
 #include "run.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Defines functions for the programs with planted leaks. A program runs some thousand rounds, at least a millisecond apart. It marks the
- * line that leaks with a comment, which test_leaks.py looks for. Its other blocks that live long belong to a cache, a table or a pool. */
+/* Defines functions for the programs with planted leaks. A program runs some thousand rounds, at least a millisecond apart. A comment marks the
+ * line that leaks, and test_leaks.py looks for this comment. Other blocks that live long belong to a cache, a table or a pool. */
 #ifndef LEAKS_RUN_H
 #define LEAKS_RUN_H
 
@@ -14,7 +14,6 @@ static __attribute__((unused)) unsigned next_number(unsigned *state)
     return *state = *state * 1664525u + 1013904223u, *state >> 8;
 }
 
-/* Allocates blocks, and frees them at once. */
 static __attribute__((noinline, unused)) void work(unsigned blocks, size_t size)
 {
     void *all[64];

@@ -1,4 +1,4 @@
-/* This program interns strings until it knows all. It joins strings, and one caller does not free the result. */
+/* This program keeps each different string once until it has all of them. It also joins strings, and one caller does not free the result. */
 #include "run.h"
 
 enum { WORDS = 4000, WORD = 100, JOINED = 260 };
