@@ -1,4 +1,5 @@
-/* Makes functions from the table of kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
+/* Makes functions from the table of kinds.def. They use switches, because the loader would have to relocate arrays of functions before the first
+ * call. */
 #include "api/kinds.h"
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
@@ -44,7 +45,7 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
     case HK_BLOCK_##kind:                                                                                              \
         return bytes;
 #include "api/kinds.def"
-#undef HK_BLOCK /* otherwise clang-format joins the lines */
+#undef HK_BLOCK /* keeps clang-format from joining the lines before and after */
     }
     __builtin_unreachable();
 }

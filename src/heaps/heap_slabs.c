@@ -99,8 +99,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     hk_descriptor_drop(&slice->d);
 }
 
-/* Returns how many pages of a shared slice a slab of the class takes. They hold at least 4 blocks. Returns 0 if slabs of the class share no slices.
- * */
+/* Returns how many pages of a shared slice a slab of the class takes. They hold at least 4 blocks. Returns 0 if slabs of the class do not share. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;

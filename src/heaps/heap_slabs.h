@@ -49,8 +49,7 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
-/* Returns a text about what is wrong with an address in a heap's slabs. Returns NULL if the address is the start of a block that is not free there.
- * */
+/* Returns a text about what is wrong with an address in a heap's slabs. Returns NULL if the address is the start of an allocated block. */
 const char *hk_heap_fault_at(const void *block, uint32_t entry);
 /* Releases the slabs of free blocks that were kept for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);

@@ -66,8 +66,7 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks and cuts slack that an earlier purge, at least delay_ms ago, has seen. If delay_ms is 0, takes all of them. Returns the bytes.
- * */
+/* Unmaps cached blocks and cuts slack that an earlier purge, at least delay_ms ago, has seen. If delay_ms is 0, takes all. Returns the bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges as hk_large_purge() does, but begins with the oldest blocks, and stops after `enough` bytes. Cuts slack last, and only if delay_ms is 0,
  * because a growing buffer is about to use its slack. Returns the bytes. */

@@ -65,8 +65,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Puts a block of the entry's word into the outbox. Returns false if no block begins at the address, or the block waits already, or no room is left.
- * */
+/* Puts a block of the entry's word into the outbox. Returns false if no block begins at the address, the block waits already, or no room is left. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;

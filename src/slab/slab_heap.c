@@ -207,8 +207,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if a slab of free blocks is kept for the next miss. Each class keeps one slab, except medium classes, because their slabs are large.
- * */
+/* Returns true if a slab of free blocks is kept for the next miss. Each class keeps one slab, except medium classes, whose slabs are large. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;

@@ -22,8 +22,7 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Notes that the bin ran empty or full. Returns true if the bin should grow, because since the last note it has served at most four times its
  * capacity. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
-/* Returns the most bytes that one thread's bins may hold. The limit grows with the heap, because a large heap needs many medium blocks of each class.
- * */
+/* Returns the most bytes that one thread's bins may hold. The limit grows with the heap, because a large heap needs many blocks of each class. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);
 /* Flushes all bins and the depot. */

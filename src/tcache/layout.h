@@ -139,8 +139,7 @@ void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
 /* Fills the empty bins from the inboxes of all other owners, even if they are not asleep. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
-/* These functions end a thread's cache (ending.c). The thread itself calls them, or another thread that finds it gone, or the thread of a fork child.
- * */
+/* These functions end a thread's cache (ending.c). The thread itself calls them, another thread that finds it gone, or the thread of a fork child. */
 /* Flushes everything that the calling thread holds, and ends its cache. The thread gets no other cache. */
 void hk_tcache_end(void);
 /* Checks up to `most` caches. If a thread is gone and has not ended its cache, ends the cache. Returns true if a cache was ended. */

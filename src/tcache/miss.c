@@ -1,5 +1,4 @@
-/* Counts a thread's slow calls, does its periodic work, refills its bins, and sends freed blocks to bins, outbox, slabs or the cache of large blocks.
- * */
+/* Counts a thread's slow calls, does its periodic work, refills its bins, and sends freed blocks to a bin, the outbox, a slab or the large cache. */
 #include "tcache/miss.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"

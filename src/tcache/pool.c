@@ -234,8 +234,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Purges caches of one word, and returns their number. No thread can take these caches during the purge. A fork child restores them from pool.purged.
- * */
+/* Purges caches of one word, and returns their number. No thread can take them during the purge. A fork child restores them from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
