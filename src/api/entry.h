@@ -12,8 +12,7 @@
 /* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. It is a tail call of malloc and reads malloc's return
  * address itself, because passing the address on would cost each coarse hit an instruction. */
 void *hk_malloc_slow(size_t size);
-/* Allocates a block for the functions other than malloc, after they have tried the bin of a size up to HK_FINE_MAX. Returns NULL, without setting
- * errno, if memory is refused. */
+/* Allocates a block after a miss of a function other than malloc. Returns NULL if memory is refused, and does not set errno. */
 void *hk_alloc_slow(struct hk_request *request);
 /* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
 void *hk_refuse(size_t size);

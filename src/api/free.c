@@ -41,8 +41,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Frees a block by its page map entry. If hooks began in a running process, they need to see only large blocks, because smaller sampled blocks have
- * no page map entry. */
+/* Frees a block by its page map entry. If hooks began in a running process, only the free of a large block is shown to them. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
@@ -79,8 +78,7 @@ static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t of
     hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
-/* Frees a block whose bin is full. Detects a double free of the bin's newest block only, because a look at its other blocks would cost more than a
- * flush. */
+/* Frees a block whose bin is full. Detects a double free only of the bin's newest block, because a search of the bin would cost more than a flush. */
 HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
@@ -104,8 +102,7 @@ HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_stat
 }
 
 #define LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
-/* Each miss has one function for free and one function for delete. If `call` were a parameter instead, each remote free would cost one more
- * instruction. */
+/* Each miss has one function for free and one function for delete, because a parameter `call` would cost each remote free an instruction. */
 static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_FREE, block, hot, entry);

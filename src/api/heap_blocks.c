@@ -5,8 +5,7 @@
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* Returns the shelf of the thread's tcache, or NULL if the thread has no tcache. Returns NULL also if an option checks each free, because heaps then
- * have no caches. */
+/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Returns NULL also if an option checks each free, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;

@@ -20,8 +20,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Unmaps a large block at once. Called while protections read or write blocks, because the block's last page faults, and its other pages are not
- * zero. */
+/* Unmaps a large block at once while protections guard contents, because its last page faults and its other pages are not zero. */
 static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
@@ -166,8 +165,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Frees a block of a user heap. Blocks of heaps have no state bytes. While the guard is on, heaps have no caches, so that their slabs show each free
- * block. */
+/* Frees a block of a user heap. Its slab tells whether it is live, because it has no state byte, and while the guard is on, heaps have no caches. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

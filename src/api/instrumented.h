@@ -21,8 +21,7 @@ void *hk_guarded_alloc_in(unsigned group, struct hk_request *request);
 unsigned hk_guarded_group(const void *block);
 /* Allocates a block for malloc while the guard is on. Returns NULL if memory is refused. */
 void *hk_guarded_malloc(size_t size, void *caller);
-/* Checks a block, its kind and its size, and frees the block. A size of HK_SIZE_UNKNOWN is not checked. `caller` is the exported function's return
- * address. */
+/* Checks a block, its kind and, unless it is HK_SIZE_UNKNOWN, its size, and frees the block. `caller` is the exported function's return address. */
 void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller);
 /* Resizes a block. `block` and the size must not be 0. Returns NULL if memory is refused, or after a fault. */
 void *hk_guarded_realloc(void *block, struct hk_request *request);

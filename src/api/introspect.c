@@ -1,5 +1,4 @@
-/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and those of hakmem.h. Their numbers are those of the
- * report. */
+/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and those of hakmem.h. They show the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -184,8 +183,7 @@ static int failed(int error)
     return -1;
 }
 
-/* Copies the fields that HAKMEM and the caller both know, and zeros the caller's other fields, because the caller may be compiled with another
- * version. */
+/* Copies the fields that the caller knows, and zeros fields that only the caller knows, because it may be compiled with another version. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     if (stats == NULL || size < offsetof(struct hak_stats, mapped))

@@ -1,5 +1,4 @@
-/* Makes functions from the table of kinds.def. They use switches, because the loader would have to relocate arrays of functions before the first
- * call. */
+/* Makes functions from the table of kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
 #include "api/kinds.h"
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"

@@ -1,5 +1,5 @@
 /* The plain allocator allocates, frees, resizes and measures blocks without guards, hooks and samples. A small or medium block comes from the
- * thread's cache or, if the thread has no cache, from an abandoned slab. If the system refuses memory, the allocator purges idle memory, and tries once more.
+ * thread's cache or, if the thread has no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries once more.
  *
  * Threads  Any thread may call these functions.
  * Never    No function sets errno. Guards, hooks, samples and the start are the work of record.h and instrumented.h. */

@@ -1,5 +1,5 @@
-/* These functions call the plain allocator, and show each miss to the hooks (prof/hooks.h), the samples of a watched process (prof/attach_sampling.h),
- * and the samples against a guard page (guard/sampled.h).
+/* These functions call the plain allocator, and show each miss to the hooks (prof/hooks.h), to the sampling of a watched process
+ * (prof/attach_sampling.h), and to the sampling with guard pages (guard/sampled.h).
  * Threads  Any thread may call these functions. */
 #ifndef HK_RECORD_H
 #define HK_RECORD_H

@@ -148,8 +148,7 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
     return NULL;
 }
 
-/* Returns the requested size of a block. A broken canary ends the program, because a faulty call is left without effect only if no protection reads
- * or writes blocks. */
+/* Returns the requested size of a block. A broken canary always ends the program, because hk_guard.leaves is false while canaries are in force. */
 HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
@@ -271,8 +270,7 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-/* Takes back a block of the right kind. Returns the block that must be freed now, or NULL. A large block does not enter the quarantine, because it is
- * unmapped. */
+/* Takes back a block of the right kind. Returns the block that must be freed now, or NULL. Large blocks do not enter the quarantine. */
 static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
                                size_t size)
 {
@@ -345,8 +343,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if the block's class is that of `size` with any alignment from `align` on. C++14 code frees blocks that C++17 code has aligned, and
- * its delete names no alignment. */
+/* Returns true if the block's class is that of `size` with any alignment from `align` on, because C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

@@ -14,8 +14,7 @@
 /* The pages of a block of at least this size are returned to the system when the block is freed. They fault until the block is given out again, and
  * are then zero. The block's pages after the requested bytes always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
-/* The number of bytes that a free checks on each side of a block. Bytes of free neighbors must be zero, and the canary before the block must be
- * whole. */
+/* The number of bytes that a free checks on each side of a block. Free neighbors must be zero, and the canary before the block must be whole. */
 enum { HK_NEIGHBORHOOD = 32 };
 /* Returns the size to allocate for a request, which includes the canary. */
 HK_INLINE size_t hk_guard_size(size_t size)
@@ -40,8 +39,7 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the requested size of a block, or the block's own size if the requested size is unknown. Returns HK_SIZE_UNKNOWN after a fault, or if the
- * block is not HAKMEM's. */
+/* Returns the requested size of a block, or its whole size without canaries. Returns HK_SIZE_UNKNOWN after a fault or if it is not HAKMEM's. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
 /* Keeps a block's state while the system moves its pages for a resize. Before the move, the block is marked as free, because the system may give the
  * old address to another thread. After the move, it is marked as live at its new address. */
@@ -70,8 +68,7 @@ enum hk_kind hk_guard_kind(const void *block);
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);
 /* Ends the program if the size cannot be that of a live block with this page map entry. */
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
-/* Ends the program if the size cannot be that of a live block from an aligned operator new. Checks only blocks of more than 32 KiB, and first whether
- * a live block begins at the pointer. */
+/* Ends the program if a block of more than 32 KiB from an aligned operator new is not live, or cannot have this size. All other blocks pass. */
 void hk_sized_check_aligned(const void *block, size_t size, size_t align);
 
 #endif

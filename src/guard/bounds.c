@@ -5,8 +5,7 @@
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* A memo remembers a large block's extent, or the gap between two large blocks. Each 2 MiB of addresses has a memo. Memos need no lock, because a
- * memo's turn is odd during a write. */
+/* The extent of a large block, or of a gap between two, for 2 MiB of addresses. It needs no lock, because xturn is odd during a write. */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */

@@ -29,8 +29,7 @@ struct hk_bounds hk_block_bounds(uintptr_t address);
 /* Returns the bytes from an address outside the window to the end of its large block or gap. Returns 0 if no memo has this extent. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* hk_bounds_is_withheld() returns true if the program does not have the block. hk_bounds_usable_guarded() returns the bytes before the canary.
- * Precondition: the guard is on. */
+/* While the guard is on, the first function tells if the program does not have the block, and the second returns the bytes before the canary. */
 bool hk_bounds_is_withheld(uintptr_t block);
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
 /* Returns how many bytes of the block the program may use. `size` is the size of the block's class, cells or mapping. */

@@ -42,8 +42,7 @@ void hk_guard_take_hooks(void);
 /* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
  * track notes the whole stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
 void hk_track_report_begin(void);
-/* Adds to `fault` what the track knows about the block, writes the stack of the block's free, and returns the text. Returns `fault` alone if the
- * track does not know the block. */
+/* Returns `fault` with what the track knows about the block, if anything, and writes the stack of the block's free. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

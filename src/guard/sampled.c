@@ -60,8 +60,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     hk_fault_text_end();
 }
 
-/* Reports a fault in the slots, and passes all other faults to the program's handler. It also passes on a fault in a live block's own pages, because
- * HAKMEM has not barred these pages. */
+/* Reports a fault in the slots. Passes other faults to the program's handler, also those in a live block's pages, which HAKMEM has not barred. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;

@@ -13,8 +13,7 @@
 #include "guard/guard.h"
 #include "span/descriptor.h"
 
-/* NONE says that no block starts at the byte's address, or that the block was never given out. The low bits of a live byte say which kind of function
- * allocated the block. */
+/* NONE says that no block was ever given out at this address. The low bits of a live byte say which kind of function allocated the block. */
 enum hk_state { HK_STATE_NONE = 0, HK_STATE_BUSY = 0x20, HK_STATE_FREE = 0x40, HK_STATE_LIVE = 0x80 };
 enum { HK_STATE_SHIFT = 4 };
 

@@ -158,8 +158,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns the bin after a miss or an overflow, and enlarges it if it often misses or overflows. Returns NULL if memory for its first array is
- * refused. */
+/* Returns the bin after a miss or an overflow, and enlarges it if this happens often. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -308,8 +307,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Keeps a block in the thread's cache. If the bin is full, returns its older half to the slabs. Returns false if the thread has no cache of the heap,
- * or if the bin has no array. */
+/* Keeps a block in the thread's cache. If the bin is full, returns its older half to the slabs. Returns false if the cache or the array is missing. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);

@@ -139,8 +139,7 @@ void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned c
 /* Returns the blocks in all threads' caches of a heap to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread, or
  * NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal handler may have interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
-/* Shuts the caches of a heap and removes them from its list, because their blocks become void. The caller holds the lock and then begins a new
- * generation. */
+/* Shuts the caches of a heap and unlists them, because the caller begins a new generation, and voids their blocks. The caller holds the lock. */
 void hk_heap_void_caches(struct hak_heap *heap);
 /* Returns all blocks on a thread's shelf to the slabs of their heaps, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);

@@ -35,8 +35,7 @@ HK_INLINE bool hk_heaps_hit_free_at(struct hk_heap_shelf *shelf, uint32_t index,
     return kept;
 }
 
-/* Puts a freed block into the thread's cache if the block belongs to a heap and the cache has room. Returns false if not. `entry` is the block's page
- * map entry. */
+/* Puts a freed block with this page map entry into the thread's cache. Returns false if it does not belong to a heap or the cache has no room. */
 HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
     uint32_t distance = entry - HK_ENTRY_HEAPS;
@@ -57,8 +56,7 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
 /* Frees a heap's block. `call` is the function that a message names. A free in a heap that has ended has no effect, and the first such free is
  * reported. Returns false if the address does not belong to HAKMEM any more. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
-/* Returns a text about what is wrong with a free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports it. Precondition:
- * heaps have no caches. */
+/* Returns what is wrong with a free of this address, or NULL if it is right or hk_heaps_free() reports it. Precondition: heaps have no caches. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);
 /* Returns the bytes of a heap's block. Ends the program if `block` cannot be the start of a block. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);

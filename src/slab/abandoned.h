@@ -54,15 +54,13 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
 bool hk_abandoned_has(unsigned class);
 /* Returns a block for a thread that has no cache, or NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class);
-/* Purges those pages of abandoned slabs that have been free for the purge delay. Stops at the end of the work budget, and the next call continues.
- * Returns true at the end of all classes. */
+/* Purges pages of abandoned slabs that have been free for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */
 size_t hk_abandoned_purge(void);
 /* Initializes the locks of the classes, because fork is about to take them. */
 void hk_abandoned_fork_prepare(void);
-/* Abandons and drains, in a fork child, all slabs that `survivor` does not own. Queues the survivor's slabs that hold remote frees. `survivor` may be
- * NULL. */
+/* In a fork child, abandons and drains all slabs that `survivor`, which may be NULL, does not own. Queues its slabs that hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

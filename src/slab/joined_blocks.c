@@ -45,8 +45,7 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits before it sets the joined bits. If fork interrupts it in between, the child only leaks blocks. In the other order, the child
- * could give a block out twice. */
+/* Clears the free bits before it sets the joined bits. In the other order, a fork in between could let the child give a block out twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

@@ -11,8 +11,7 @@ static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t t
     hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, (void *)(slab->d.start + index * slab->d.block_size));
 }
 
-/* Sets the bits by an addition, which is right because none of them may be set before. The addition takes one instruction, but an atomic OR that
- * returns the old bits takes a loop. */
+/* Sets bits that must be clear by an atomic addition, because this is one instruction. An atomic OR that returns the old bits takes a loop. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
     uint64_t before = atomic_fetch_add_explicit(&slab->xremote[word], bits, memory_order_release);

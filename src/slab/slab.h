@@ -100,8 +100,7 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 
 /* Writes the owner into the slab and its page map entries. The holder calls it to give the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-/* Allocates the n lowest free blocks, and stores them in front of `end`. The lowest is stored last, so that a bin pops them in address order. The
- * slab must have n free blocks. */
+/* Allocates the n <= slab->free lowest free blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
@@ -136,8 +135,7 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* Returns the index of the first block from `at` on with a set bit, or with a clear bit if `flip` is all ones. Returns the slab's number of blocks if
- * no block has this bit. */
+/* Returns the first block from `at` on with a set bit, or a clear bit if `flip` is all ones. If no block has it, returns the number of blocks. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {

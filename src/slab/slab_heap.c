@@ -283,8 +283,8 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because hk_send() may wait for another thread. The slab cannot lose this owner in between, because only this
- * thread takes slabs from the owner. */
+/* Calls hk_send() without the lock, because it may wait for another thread. The test needs no lock, because only this thread takes slabs from
+ * `owner`. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

@@ -58,8 +58,7 @@ void hk_slab_heap_sweep_begin(struct hk_owner *owner);
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
-/* Purges remote frees that have waited in inboxes for the purge delay. Stops at the end of the work budget, and the next call continues. Returns true
- * after the last owner. */
+/* Purges remote frees that have waited in inboxes for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep);
 /* Purges the remote frees of all inboxes, however short they have waited. */
 void hk_idle_inboxes_purge(void);

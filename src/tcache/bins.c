@@ -32,8 +32,7 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Returns the byte budget that a bin of the class may use up. Tiny classes may exceed the budget by half, because a few bins of medium blocks use up
- * the whole budget. */
+/* Returns the cache's byte budget. It is half as much again for tiny classes, because a few bins of medium blocks may use up the whole budget. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;

@@ -19,8 +19,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Moves all blocks to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
-/* Notes that the bin ran empty or full. Returns true if the bin should grow, because since the last note it has served at most four times its
- * capacity. */
+/* Notes that the bin ran empty or full. Returns true if it should grow, because it has served at most four times its capacity since the last note. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
 /* Returns the most bytes that one thread's bins may hold. The limit grows with the heap, because a large heap needs many blocks of each class. */
 size_t hk_bins_budget(void);

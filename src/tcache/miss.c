@@ -155,8 +155,7 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees a block of an abandoned slab. This takes the class's lock for each block. If the outbox has a table already, it takes the lock for each
- * batch. */
+/* Frees a block of an abandoned slab. This takes the class's lock once for each block, or once for each batch if the outbox has a table already. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)

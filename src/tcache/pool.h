@@ -12,8 +12,7 @@
 
 #include "tcache/layout.h"
 
-/* Returns the waiting cache with the lowest number or, if no cache waits, a new cache with a number. Its bins are uninitialized, and its inboxes are
- * closed. Returns NULL if memory is refused. */
+/* Returns the waiting cache with the lowest number or a new cache. Its bins are uninitialized, its inboxes are closed. Returns NULL on a refusal. */
 struct hk_tcache *hk_pool_take(void);
 /* Puts a cache into the pool. Precondition: its thread has ended, it holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
@@ -51,8 +50,8 @@ HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsig
     return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
 }
 struct hk_misses hk_tcaches_misses(unsigned class);
-/* These functions return sums over all threads, including ended ones. They count the blocks that bins of a class have served, the misses of all
- * classes, and a statistic. */
+/* These functions return the blocks that bins of a class have served, all misses, or a statistic. Each is a sum over all threads, including ended
+ * ones. */
 uint64_t hk_tcaches_served(unsigned class);
 uint64_t hk_tcaches_missed(void);
 uint64_t hk_tcaches_counted(enum hk_thread_stat stat);
