@@ -128,7 +128,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Copies `bytes` bytes to `to` and frees the block. It copies no rounded number of bytes, because a sampled block may end at a guard page. */
+/* Copies exactly `bytes` bytes to `to`, and frees the block. The number is not rounded up, because a sampled block may end at a guard page. */
 static void *move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))

@@ -255,7 +255,7 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
     retire(call, &area, state);
 }
 
-/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, returns false for one of them. */
+/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, returns false to one thread. */
 static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
@@ -343,7 +343,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if the block's class is that of `size` with any alignment from `align` on, because C++14 code may free aligned blocks of C++17 code. */
+/* Returns true if the block's class is that of `size` with any alignment from `align` on, as C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

@@ -307,7 +307,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Keeps a block in the thread's cache. If the bin is full, returns its older half to the slabs. Returns false if the cache or the array is missing. */
+/* Keeps a block in the thread's cache. Moves the older half of a full bin to the slabs. Returns false if the cache or the array is missing. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);

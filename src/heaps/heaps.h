@@ -1,7 +1,7 @@
 /* This header is for files outside the folder heaps. The program makes, names, limits, resets and destroys user heaps. Any thread may use any heap.
  *
  *   hak_heap_malloc -> cache of (thread, heap): pop -- empty: slabs of the heap, under its lock -- none free: slices, as far as the limit allows
- *   free -> page map entry of a heap: not of this thread, for the hit path; its slow path comes here -> cache: push
+ *   free -> a miss of the tcache's hit path, because the page map entry is a heap's -> cache of (thread, heap): push
  *
  * Owns       This file owns the beginning and the end of heaps, the lists of their large blocks, and the note and page map entry of each large block.
  * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a heap that is open or has ended. A free with this entry misses the tcache.

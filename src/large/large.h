@@ -16,7 +16,7 @@
 
 /* Returns a block, or NULL if memory is refused. Sets *zeroed to true if all its bytes are zero. `align` is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
-/* Ends the program, with a message that names the call, unless a large block in use begins at `block`. Frees and resizes check this too. */
+/* Ends the program, with a message that names the call, unless a large block in use begins at `block`. Calls that free or resize check this too. */
 void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that will be reused, so that no purge by age unmaps it before until_ms. */

@@ -29,7 +29,7 @@ struct hk_large_block {
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
     uint16_t idle_from;              /* the age stamp of the block's last free */
-    bool modified;                   /* the program has changed its mapping */
+    bool modified;                   /* the program has changed the block's mapping */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
     bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
     _Atomic(void *) xnote; /* set by the heap that has the block (heaps/heaps.h); NULL: the heap of the process */

@@ -39,7 +39,7 @@ struct hk_outbox {
     struct hk_outbox_entry *table; /* NULL: none */
     size_t size;                   /* entries */
     size_t allowed;
-    size_t evicted; /* entries evicted since the last tune */
+    size_t evicted; /* entries evicted since the last hk_outbox_tune() */
     bool used;      /* a block was put since the last hk_outbox_drop_idle() */
     struct hk_owner *self;
     uint64_t filled[8];       /* bit i: entry i is in use */

@@ -7,7 +7,7 @@
 #include "span/page_heap.h"
 
 struct range {
-    const uint64_t *bits; /* blocks that count as free */
+    const uint64_t *bits; /* bit i: block i counts as free */
     unsigned next;        /* index of the first block after the end of the range */
     uintptr_t start, end;
 };

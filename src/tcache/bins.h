@@ -15,9 +15,9 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room. Otherwise moves them to their slabs. */
+/* Moves the n oldest blocks of a bin to the depot if the bin cannot grow and the depot has room. Otherwise moves them to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
-/* Moves all blocks to their slabs. */
+/* Moves all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Notes that the bin ran empty or full. Returns true if it should grow, because it has served at most four times its capacity since the last note. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
