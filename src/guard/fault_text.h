@@ -30,7 +30,7 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 bool hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* hk_fault_text() returns the text so far. The other function returns memory for a stack. */
+/* hk_fault_text() returns the text so far. hk_fault_text_stack() returns memory for a stack. */
 struct hk_text *hk_fault_text(void);
 struct hk_stack *hk_fault_text_stack(void);
 
