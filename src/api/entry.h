@@ -6,7 +6,7 @@
 #include "policy/gate.h"
 #include "tcache/hit.h"
 
-/* The return address of the exported function. It is valid in that function, in its tail calls, and in functions inlined there. */
+/* The return address of the exported function. It is valid in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
 
 /* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. It is a tail call of malloc and reads malloc's return

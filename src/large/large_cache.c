@@ -33,7 +33,7 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_large_block *large)
         fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if there is none. */
+/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if no bin is filled. */
 static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
 {
     for (; bin <= last; bin = (bin / 64 + 1) * 64) {

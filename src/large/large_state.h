@@ -42,7 +42,7 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-/* Returns true if the mapping has at least `bytes`, and no slack that is worth a cut. */
+/* Returns true if the mapping has at least `bytes`, and no slack that is worth cutting off. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
@@ -59,9 +59,9 @@ struct hk_extents {
 
 void hk_extents_add(struct hk_extents *extents, struct hk_large_block *large);
 void hk_extents_remove(struct hk_extents *extents, struct hk_large_block *large);
-/* Returns the last block that begins below `end`, or NULL if there is none. */
+/* Returns the last block that begins below `end`, or NULL if no block does. */
 struct hk_large_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end);
-/* Returns the first block that begins at `start` or above, or NULL if there is none. */
+/* Returns the first block that begins at `start` or above, or NULL if no block does. */
 struct hk_large_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start);
 
 /* The value of idle_since until a purge sets the time. */

@@ -17,7 +17,7 @@
 
 /* Abandons the caller's slab, or releases it if all its blocks are free. */
 void hk_abandoned_add(struct hk_slab *slab);
-/* Adopts an abandoned slab of the class that has free blocks. Returns NULL if there is none. */
+/* Adopts an abandoned slab of the class that has free blocks. Returns NULL if no slab may be adopted. */
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
 /* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned. */
 struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);

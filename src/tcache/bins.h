@@ -13,9 +13,9 @@ extern uint64_t hk_bins_random; /* the seed of random fills, set at the start; 0
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
-/* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
+/* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, or 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks of a bin to the depot if the bin cannot grow and the depot has room. Otherwise moves them to their slabs. */
+/* Moves the n oldest blocks of a bin to the depot if the bin cannot grow and the depot has room. Otherwise moves the blocks to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Moves all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);

@@ -1,6 +1,6 @@
 /* The quarantine holds freed blocks back, so that an address is not given out again soon, and nobody can tell after how many frees it is.
  *
- *   freed block -> a random slot of `mixed`; the block that was there -> `waiting`, first in first out -> the block that leaves is freed
+ *   freed block -> a random slot of `mixed`; the block that was in the slot -> `waiting`, first in first out -> the block that leaves is freed
  *
  * Owns       The quarantine owns the blocks in it. They are neither live nor in a bin.
  * Threads    Only the cache's own thread uses its quarantine. */
