@@ -47,8 +47,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* Zeroes a large block for reuse and makes its pages accessible, because a block that was not unmapped may have faulting pages and old contents.
- * Returns false if the system refuses. */
+/* Zeroes a reused large block and makes its pages accessible, because it may have faulting pages and old contents. Returns false on a refusal. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);

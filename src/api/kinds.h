@@ -9,7 +9,7 @@ enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
 };
-/* Says whether realloc resizes a block in place, copies it to a new block, or leaves it to its user heap. */
+/* Says whether realloc resizes a block in place, copies it to a new block, or calls the functions of its user heap. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);

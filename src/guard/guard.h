@@ -1,5 +1,4 @@
-/* The guard is the checks of the program's calls. struct hk_guard says which of them are in force. It is written at the start, before a second thread
- * exists, and does not change afterwards.
+/* The guard checks the program's calls. struct hk_guard says which checks are in force. It does not change after a second thread exists.
  *
  *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked */
 #ifndef HK_GUARD_H

@@ -32,7 +32,7 @@ struct hk_slot {
 extern struct hk_late_range hk_slot_range;
 HK_INLINE bool hk_slots_hold(const void *p) { return hk_late_range_holds(&hk_slot_range, p); }
 
-/* Registers the lock, at the start. */
+/* Registers the lock of the slots for fork, at the start. */
 void hk_slots_init(void);
 /* Maps the slots if they are not mapped. Returns false if the system refuses, or if too many slots are live. The next call then tries again. */
 bool hk_slots_open(void);

@@ -61,8 +61,7 @@ static void keep_unused_array(struct shelf_array *array, uint32_t size)
         continue;
 }
 
-/* Returns an array of `size` places. Takes all unused arrays at once, because an array that comes back in between would break the list (ABA). In this
- * moment, other threads take new memory instead. */
+/* Returns an array of `size` places. Takes the whole list of arrays, because an array that comes back in between would break the list (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)

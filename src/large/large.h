@@ -1,8 +1,7 @@
 /* A large block has more than 1 MiB, or is aligned to more than 64 KiB. Each large block has a mapping of its own. A freed block is cached for reuse.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
- *   A mapping may be longer than its block by the factor large_fit. The bytes after the block are slack. A realloc may grow the block into the slack,
- *   and a purge cuts the slack off.
+ *   A mapping may be longer than its block by the factor large_fit. The bytes after the block are slack, which realloc may use and a purge cuts off.
  *
  * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that

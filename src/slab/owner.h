@@ -8,8 +8,8 @@
  * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. So a thread
  *            with a stale number finds a closed inbox, and reads the slab's owner again. If the holder of a queued slab has changed, the thread that
  *            takes the slab out sends it on. The pages of an owner without a thread may be purged, because zeros mean a closed owner.
- * Threads    The owner uses its lists. A background thread and the owner share the lists under a lock. Any thread may push a slab into an inbox without
- *            a lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
+ * Threads    The owner uses its lists. A background thread shares the lists under a lock. Any thread may push a slab into an inbox without a
+ *            lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 

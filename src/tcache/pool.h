@@ -32,7 +32,7 @@ void hk_pool_epoch(uint64_t epoch);
 size_t hk_pool_resident(void);
 /* Purges all waiting caches. Returns the purged bytes. */
 size_t hk_pool_purge(void);
-/* Registers the lock, at the start. */
+/* Registers the lock of the pool for fork, at the start. */
 void hk_pool_init(void);
 /* Repairs the pool in a fork child that has `threads` threads. */
 void hk_pool_fork_child(size_t threads);
