@@ -3,8 +3,7 @@
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
  * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
- * byte, so that a read of a string without a final 0 ends at the canary. If the program writes a string's final 0 one byte too far, the canary stays
- * unchanged. */
+ * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far changes nothing. */
 #ifndef HK_CANARY_H
 #define HK_CANARY_H
 

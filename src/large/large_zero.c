@@ -55,8 +55,7 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the resident pages from the end of the gap to `to`. If the first and the middle page of a slice are zero, the slice joins the gap. Otherwise
- * the slice is overwritten. */
+/* Zeroes the resident pages from the end of the gap to `to`. A slice whose first and middle page are zero joins the gap. */
 static void zero_resident(char *to, struct gap *gap)
 {
     for (char *from = gap->end, *end; from < to; from = end) {

@@ -28,8 +28,7 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 /* hk_joined_bytes returns the size of a block in a slab that holds joined blocks. hk_joined_class returns the largest class of at most this size. */
 size_t hk_joined_bytes(const void *block);
 unsigned hk_joined_class(const void *block);
-/* Returns the index of the first joined block from block `at` on, and sets *cells to its number of cells. If no joined block follows, returns the
- * slab's number of blocks. */
+/* Returns the first joined block from block `at` on, and sets *cells to its cells. If none follows, returns the slab's number of blocks. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 /* Frees the memory of the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);

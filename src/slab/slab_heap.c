@@ -283,8 +283,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because it may wait for another thread. The test needs no lock, because only this thread takes slabs from
- * `owner`. */
+/* Calls hk_send() without the lock, because it may wait for another thread. The test needs no lock, because only the owner gives its slabs away. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

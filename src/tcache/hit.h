@@ -142,7 +142,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because a prefetch of a bin's NULL costs a page table walk. */
+/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because to prefetch a NULL costs a page table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
