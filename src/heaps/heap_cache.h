@@ -7,7 +7,7 @@
  *            misses. A bin begins with at most 7 blocks, and grows while it misses.
  * Invariant  Blocks in a cache are free, and void if the heap has another generation than the cache. A NULL lies below the lowest item of every bin.
  *            A cache is on its heap's list exactly while it has the heap's generation. Only a cache on the list is open.
- * Threads    Its thread uses a shelf. If the thread is dead, the thread that ends it uses the shelf. The thread uses its bins in hits while the cache
+ * Threads    Its thread uses a shelf, or after its death the thread that ends its cache. The thread uses its bins in hits while the cache
  *            is open. While the cache is shut and no hit is under way, the holder of the heap's lock uses the bins.
  * Never      No function writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
