@@ -41,7 +41,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Frees a block by its page map entry. Hooks that began in a running process need only see large blocks, because smaller sampled blocks have no entry. */
+/* Frees a block by its page map entry. Hooks that began in a running process only see large blocks, because smaller sampled blocks have no entry. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
