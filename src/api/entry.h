@@ -1,23 +1,23 @@
-/* Entry: the slow paths that all exported functions share.
- * Threads  any. */
+/* Declares the slow paths that all exported functions share.
+ * Threads  Any thread may call these functions. */
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
 #include "policy/gate.h"
 #include "tcache/hit.h"
 
-/* The return address of the exported function. It is valid in that function, in its tail calls, and in functions inlined there. */
+/* The return address of the exported function. It is valid in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
 
 /* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. It is a tail call of malloc and reads malloc's return
  * address itself, because passing the address on would cost each coarse hit an instruction. */
 void *hk_malloc_slow(size_t size);
-/* Does the same for other functions, which have tried the bin of a size up to HK_FINE_MAX. Returns NULL without setting errno. */
+/* Allocates a block after a miss of a function other than malloc. Returns NULL if memory is refused, and does not set errno. */
 void *hk_alloc_slow(struct hk_request *request);
 /* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
 void *hk_refuse(size_t size);
-/* Handle the misses of free and of delete (enum hk_free_end). The two sets differ in the messages about invalid pointers. `offset` is that of the
- * block's bin or, if the block is not the thread's, its page map entry XOR the thread's key. */
+/* These functions continue after a miss of free or delete (enum hk_free_end). Those of free and those of delete differ only in the name of the call
+ * in messages. `offset` is the offset of the block's bin. If the thread does not own the block's slab, it is the page map entry XOR the key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
@@ -27,7 +27,7 @@ void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset);
 void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset);
 void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
 
-/* Frees a block on the hit path. A miss makes one of the four calls, which may use the thread's `hot` and the `offset`. */
+/* Frees a block on the hit path. A miss makes one of the four calls that are the macro's arguments. The calls may use `hot` and `offset`. */
 #define HK_FREE_OR(block, elsewhere, not_mine, medium, full)                                                           \
     do {                                                                                                               \
         struct hk_thread_state *hot;                                                                                   \
@@ -43,15 +43,15 @@ void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
             full;                                                                                                      \
     } while (0)
 
-/* Frees a block. It is inline, because a compiler that weighs the misses does not inline hak_free() into realloc. */
+/* Frees a block. It is inline, because realloc needs it inlined, and compilers do not inline hak_free(). */
 HK_INLINE void hk_free(void *block)
 {
     HK_FREE_OR(block, hk_free_elsewhere(block), hk_free_not_mine(block, hot, offset),
                hk_free_medium(block, hot, offset), hk_free_full(block, hot, offset));
 }
 
-/* Handle the misses of a free or delete that names a size. They check the size if that costs correct programs nothing. That is so for the thread's
- * own blocks of more than 32 KiB, full bins and large blocks (see block_checks.h). Remote frees use the functions above. */
+/* These functions continue after a miss of a free or delete that names a size. They check the size (see block_checks.h). The size is checked only for
+ * the thread's own medium blocks, after full bins, and for large blocks, because these checks do not slow the hit path. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
 void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);

@@ -1,11 +1,11 @@
-/* Allocates and frees blocks of user heaps if the thread's cache of the heap cannot, and resizes blocks of user heaps. */
+/* Allocates and frees blocks of user heaps after a miss of the thread's cache of the heap. Resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
 #include <errno.h>
 #include "api/plain_alloc.h"
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* Returns the thread's shelf, NULL if there is no tcache. Returns NULL also if an option checks each free, because heaps then have no caches. */
+/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Returns NULL also if an option checks each free, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
@@ -28,7 +28,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_heap_failed(ENOMEM);
 }
 
-/* Gives idle memory back and tries again after the system has refused. Returns NULL if that does not help. */
+/* Allocates a block again after the system has refused memory. Returns idle memory to the system before. Returns NULL if the system refuses again. */
 static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
 {
     bool by_limit;
@@ -41,7 +41,7 @@ static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, 
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 
-/* Returns a block, NULL if memory is refused. Leaves errno as it was, and does not count a refusal. */
+/* Returns a block of a user heap, or NULL if memory is refused. Leaves errno as it was, and does not count a refusal. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;
@@ -89,7 +89,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* a shrink succeeds; growth may too, because idle memory went back */
+    if (HK_UNLIKELY(moved == NULL)) { /* shrinks in place, or grows, because idle memory was released */
         void *resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

@@ -98,7 +98,7 @@ HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
     return heap_done(open);
 }
 
-/* The caller may be compiled with another version of the struct, as in hak_get_stats(). */
+/* Copies at most `size` bytes, because the caller may be compiled with another version of struct hak_heap_stats. */
 HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *stats, size_t size)
 {
     struct hk_heap_figures figures;

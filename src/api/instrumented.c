@@ -1,5 +1,5 @@
-/* Chooses, by the mode, which features see a call that is not left to the plain allocator. While protections check each call, the block passes
- * through block_checks before and after. */
+/* Serves the calls that the plain allocator must not serve alone. The mode says whether the guard, the hooks or the samples see such a call. If the
+ * guard is on, block_checks checks each block when it is given out and when it is taken back. */
 #include "api/instrumented.h"
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Unmaps a large block if contents are guarded, because its last page faults and the others hold what the program wrote. */
+/* Unmaps a large block at once while protections guard contents, because its last page faults and its other pages are not zero. */
 static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
@@ -39,7 +39,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* Returns the block. If it is NULL because memory for its state was refused, frees `refused`. */
+/* Returns `block`. If `block` is NULL because memory for its state was refused, frees `refused`. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -47,7 +47,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* Clears a large block for reuse, because one that was not unmapped has faulting pages and old contents. Returns false if the system refuses. */
+/* Zeroes a reused large block and makes its pages accessible, because it may have faulting pages and old contents. Returns false on a refusal. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);
@@ -69,7 +69,7 @@ static HK_NOINLINE void *alloc_other(struct hk_request *request)
     void *block = hk_record_alloc(&whole);
     request->zeroed |= whole.zeroed;
     if (HK_UNLIKELY(block == NULL) || HK_UNLIKELY(hk_page_map_lookup((uintptr_t)block) == 0))
-        return block; /* a sampled block lies against a guard page instead */
+        return block; /* the guard does not check a sampled block, which lies against a guard page */
     bool old = hk_guard.contents && !whole.zeroed && hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
     if (HK_UNLIKELY(old) && !renewed(block))
         return given(NULL, block);
@@ -93,7 +93,7 @@ HK_INLINE size_t bin_offset(size_t size)
     return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
 }
 
-/* Gives the program a block that was taken from a bin. */
+/* Gives the program a block that was taken from a bin. Returns NULL if memory for its state is refused. */
 HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kind)
 {
     hk_state_byte *state = hk_state_in_window((uintptr_t)block);
@@ -120,7 +120,7 @@ unsigned hk_guarded_group(const void *block)
     return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
 }
 
-/* Takes a block of the group. If memory is refused, purges everything and tries once more, as for other blocks. */
+/* Takes a block of a group. If memory is refused, purges all idle memory and tries once more. */
 static void *taken_of_group(unsigned class, unsigned group)
 {
     void *block = hk_abandoned_take_of_group(class, group);
@@ -164,7 +164,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Frees a block of a user heap. Heaps have no state bytes. They have no caches while the guard is on, so that they know each free block. */
+/* Frees a block of a user heap. Its slab tells whether it is live, because it has no state byte, and while the guard is on, heaps have no caches. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -195,7 +195,7 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     if (HK_UNLIKELY(block == NULL))
         return;
     if (HK_UNLIKELY(hk_remote_track.on)) {
-        (void)hk_tcache_get(); /* only threads with a cache capture a call stack */
+        (void)hk_tcache_get(); /* makes a cache, because only a thread with a cache captures call stacks */
         hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
     }
     raw_free(block);
@@ -220,7 +220,7 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
         raw_free(block);
 }
 
-/* Frees a block. Most blocks are live, of this kind, and in the window, and pass quickly. */
+/* Checks and frees a block. The quick path takes blocks that are live, of this kind, and in the window, as most blocks are. */
 HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
@@ -239,7 +239,7 @@ HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind ki
         free_missed(block, entry);
 }
 
-/* Copies the first bytes of a block into a new one of the same group. Returns the new block, NULL if memory is refused. */
+/* Copies the first bytes of a block into a new block of the same group. Returns the new block, or NULL if memory is refused. */
 static void *copy_of(const void *block, size_t before, struct hk_request *request, unsigned group)
 {
     void *to = hk_guarded_alloc_in(group, request);
@@ -255,7 +255,7 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Moves a block of another allocator or of the bootstrap arena. Returns NULL if the pointer is not such a block or memory is refused. */
+/* Moves a block of another allocator or of the bootstrap arena. Returns NULL if the pointer is no such block, or if memory is refused. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
@@ -308,7 +308,7 @@ void *hk_guarded_realloc(void *block, struct hk_request *request)
     void *to = hk_stays(size, before) ? block : resize_by_pages(block, before, request);
     if (to == NULL)
         to = move(block, before, request);
-    /* Resizing in place may succeed now, because idle memory went back to the system when the second block was refused. */
+    /* A resize in place may succeed now, because idle memory was returned to the system when the new block was refused. */
     return to != NULL || size < before ? to : resize_by_pages(block, before, request);
 }
 
@@ -337,7 +337,7 @@ HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
         return hk_guarded_alloc(request);
     void *block = hk_record_alloc(request);
     if (HK_UNLIKELY(hk_learning_is_due()))
-        hk_learning_tick(); /* not only after misses, because the gate may be shut just for this tick */
+        hk_learning_tick(); /* called after hits too, because the gate may be shut to make this tick run */
     if (hk_mode_has(HK_MODE_WAKE))
         hk_background_begin_in_malloc(request->caller, hk_thread_make);
     return block;

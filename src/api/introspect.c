@@ -1,4 +1,4 @@
-/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, with the report's numbers. */
+/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and those of hakmem.h. They show the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -66,8 +66,8 @@ struct mallinfo hk_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* Changes nothing, because HAKMEM adapts by itself. Returns what glibc returns, because programs check it. That is 1 even for an unknown
- * parameter, and 0 for an M_MXFAST out of range. */
+/* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. It is 1 even for
+ * an unknown parameter, and 0 for an M_MXFAST out of range. */
 int hk_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
@@ -75,7 +75,7 @@ int hk_mallopt(int parameter, int value)
     return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST);
 }
 
-/* Writes a line for each class. The sizes count free blocks, as in glibc. */
+/* Writes a line for each class. The sizes are those of free blocks, as in glibc. */
 static void info_classes(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     size_t smallest = 1;
@@ -116,7 +116,7 @@ static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
     fprintf(file, "</malloc>\n");
 }
 
-/* Writes glibc's format with a single heap. "fast" stands for the blocks in bins, "rest" for all other free memory. */
+/* Writes a report in glibc's format with a single heap. "fast" stands for the blocks in bins, and "rest" stands for all other free memory. */
 int hk_malloc_info(int options, FILE *file)
 {
     if (options != 0)
@@ -171,7 +171,7 @@ static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
     };
 }
 
-/* The layout is part of the ABI. So fields never move, and new ones are appended. */
+/* The layout of struct hak_stats is part of the ABI. So its fields never move, and new fields are appended. */
 _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct hak_stats, live_blocks) == 128 &&
                    offsetof(struct hak_stats, forks) == 248 && offsetof(struct hak_stats, heaps) == 256 &&
                    sizeof(struct hak_stats) == 264,
@@ -183,7 +183,7 @@ static int failed(int error)
     return -1;
 }
 
-/* Copies the fields that both versions have, and zeros the rest, because the caller may be compiled with another version. */
+/* Copies the fields that the caller knows, and zeros fields that only the caller knows, because it may be compiled with another version. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     if (stats == NULL || size < offsetof(struct hak_stats, mapped))

@@ -44,7 +44,7 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
     case HK_BLOCK_##kind:                                                                                              \
         return bytes;
 #include "api/kinds.def"
-#undef HK_BLOCK /* otherwise clang-format joins the lines */
+#undef HK_BLOCK /* keeps clang-format from joining the lines before and after */
     }
     __builtin_unreachable();
 }

@@ -1,5 +1,5 @@
-/* Kinds: what free, realloc and malloc_usable_size do with each kind of block, by the table of kinds.def.
- * Threads  that which has the block. */
+/* Declares what free, realloc and malloc_usable_size do with each kind of block. The functions are made from the table of kinds.def.
+ * Threads  The thread that has the block calls these functions. */
 #ifndef HK_KINDS_H
 #define HK_KINDS_H
 
@@ -9,14 +9,14 @@ enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
 };
-/* Says how realloc changes the size of a block of a kind. */
+/* Says whether realloc resizes a block in place, copies it to a new block, or calls the functions of its user heap. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);
 enum hk_block_resize hk_block_resize_of(enum hk_block_kind kind);
-/* Returns the usable bytes or, for another allocator's block, the readable bytes. Ends the program if no live block begins there. */
+/* Returns the usable bytes of a block, or the readable bytes of another allocator's block. Ends the program unless a live block begins at `block`. */
 size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind);
-/* Ends the program if no live block begins at `block`, or if `size` cannot be its size. Afterwards the block of a medium slab counts as free. */
+/* Ends the program unless a live block begins at `block` and may have the size `size`. Clears the mark of a medium block. */
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind, size_t size);
 /* Frees a block that hk_block_check_free() has checked. `caller` is the return address of the exported function. */
 void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block_kind kind, void *caller);

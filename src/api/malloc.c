@@ -1,4 +1,4 @@
-/* Defines malloc, calloc, realloc, the aligned forms and malloc_trim, and the hak_ functions behind the malloc family. */
+/* Defines malloc, calloc, realloc, the aligned forms and malloc_trim, and the hak_ functions that do the same. */
 #include <errno.h>
 #include <string.h>
 #include "api/entry.h"
@@ -21,7 +21,7 @@ static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
-    /* A size beyond the address space does not mean that memory is short. */
+    /* A refusal of a size above the address space is not counted, because it does not mean that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
 }
@@ -43,7 +43,7 @@ HK_INLINE void *alloc(struct hk_request *request)
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_serve(request) : hk_instrumented_alloc(request);
 }
 
-/* Does the same for malloc. The common miss needs no request. Does not count a refusal. */
+/* Allocates a block for malloc after a miss. The common miss does not fill in a request, because this takes time. Does not count a refusal. */
 HK_INLINE void *malloc_behind_miss(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_mode_is_plain()))
@@ -73,7 +73,7 @@ HK_NOINLINE void *hk_alloc_slow(struct hk_request *request)
     return HK_LIKELY(block != NULL) ? block : alloc(request);
 }
 
-/* Returns an aligned block, NULL if memory is refused. `align` is a power of two. */
+/* Returns an aligned block, or NULL if memory is refused. `align` is a power of two. */
 static void *alloc_aligned(size_t align, size_t size, void *caller)
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .caller = caller};
@@ -103,7 +103,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         return hk_refuse(bytes);
     if (request.zeroed)
         return block;
-    /* hk_zero() may write beyond the requested bytes, and a canary may lie right behind them. */
+    /* hk_zero() may write beyond the requested bytes, and would overwrite a canary after them. */
     return HK_UNLIKELY(hk_guard.contents) ? memset(block, 0, bytes) : hk_zero(block, bytes);
 }
 
@@ -128,7 +128,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Moves a block. Copies exactly `bytes`, because a sampled block has no room for the rest of the last quantum. */
+/* Copies exactly `bytes` bytes to `to`, and frees the block. The number is not rounded up, because a sampled block may end at a guard page. */
 static void *move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))
@@ -144,8 +144,8 @@ HK_INLINE void *resize_in_place(void *block, size_t size, size_t now, void *call
                                          : hk_record_resize(block, size, now, caller);
 }
 
-/* Resizes a block if no second block could be allocated. A block never fails to shrink. A block that grows is resized again, because idle memory
- * went back to the system in between, and the block needs less than a second block would. */
+/* Resizes a block after a second block was refused. A shrink never fails. If the block grows, a resize in place is tried once more, because idle
+ * memory was returned to the system, and a growing block needs less memory than a second block. */
 static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, void *caller)
 {
     if (size <= now)
@@ -166,7 +166,7 @@ static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, v
                                    : move_exactly(to, block, hk_min(size, now));
 }
 
-/* Moves a block by allocating, copying and freeing. A size of 0 means free, which realloc_slow() handles. */
+/* Moves a block to a new block, and frees the old one. A size of 0 means that the block is freed, which realloc_slow() does. */
 static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
 {
     if (HK_UNLIKELY(size == 0))
@@ -183,7 +183,7 @@ static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 {
     struct hk_request request = {.size = size, .align = HK_FINE_STEP, .caller = caller};
     void *resized = hk_guarded_realloc(block, &request);
-    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a heap has counted its refusal */
+    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a user heap counts refusals itself */
         return resized;
     return hk_refuse(size);
 }
@@ -261,7 +261,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (aligned == NULL) {
         if (has_thread_storage())
             note_refusal(size);
-        return ENOMEM; /* this function must not change errno */
+        return ENOMEM; /* errno stays as it was, because posix_memalign() must not change it */
     }
     *block = aligned;
     return 0;
@@ -287,7 +287,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t bytes = hk_block_size(HK_CALL_USABLE_SIZE, block, entry, kind);
-    return kind == HK_BLOCK_foreign ? 0 : bytes; /* its bytes are only known to be readable */
+    return kind == HK_BLOCK_foreign ? 0 : bytes; /* HAKMEM knows only that these bytes are readable */
 }
 
 HK_EXPORT int hak_trim(size_t keep)

@@ -1,11 +1,11 @@
 /* Defines all forms of the C++ operators new and delete under their Itanium ABI names. So a C++ program needs no other library, and a C program
  * does not load the C++ library. This file is compiled with -fexceptions, so that bad_alloc passes through.
  *
- * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one, replaced or not:
+ * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler form, replaced or not:
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
  *
- * If memory is refused, operator new calls the new handler, and throws the std::bad_alloc, of the C++ library that its caller uses. That library
- * may belong to the process or to one module (RTLD_LOCAL). It may also lie inside the program, hidden or only in parts. */
+ * If memory is refused, operator new calls the new handler of the C++ library that its caller uses. Then it throws this library's std::bad_alloc. The
+ * library may belong to the process or to one module (RTLD_LOCAL). It may also lie inside the program, with hidden symbols or only in parts. */
 #include "api/entry.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -33,11 +33,11 @@ static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
     if (dlsym == NULL || dladdr == NULL)
-        return NULL; /* a static program has only the weak names above */
+        return NULL; /* a static program has no dlsym, and finds only the weak names of this file */
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    /* dlopen is called by name, because the linker warns about a static program that refers to it. */
+    /* dlopen is found by its name, because the linker warns if a static program refers to it. */
     void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
     void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return handle != NULL ? dlsym(handle, name) : NULL;
@@ -51,8 +51,8 @@ static _Atomic unsigned xremembered;
 static parts remembered_parts;
 static uintptr_t remembered_base;
 
-/* Finds a C++ library inside the program by the program's own symbol table. The weak names above are not enough, because the linker takes the
- * library's objects only if something else needs them, and zig hides them. The parts of the first module that asks are remembered. */
+/* Finds a C++ library inside the program by the program's own symbol table. Weak names do not find it, because the linker takes the library's objects
+ * only if something else needs them, and zig hides them. The result of the first call is remembered for all modules. */
 static void find_parts(const void *caller, parts found)
 {
     static const struct hk_elf_wanted unknown[CXX_PARTS] = {
@@ -78,7 +78,7 @@ static void find_parts(const void *caller, parts found)
     }
 }
 
-/* Does what __throw_bad_alloc() does. A program that catches std::bad_alloc contains its type, and the type needs the other parts. */
+/* Throws std::bad_alloc as __throw_bad_alloc() does. A program that catches std::bad_alloc contains its type and all other parts that this needs. */
 static void throw_by_parts(parts found)
 {
     if (found[THROW].address != 0)
@@ -92,7 +92,7 @@ static void throw_by_parts(parts found)
     ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
 }
 
-/* Returns the new handler, NULL if none is set. `caller` is the return address of operator new. */
+/* Returns the new handler, or NULL if no handler is set. `caller` is the return address of operator new. */
 static HK_COLD new_handler *current_new_handler(const void *caller)
 {
     get_handler *get = _ZSt15get_new_handlerv;
@@ -127,7 +127,7 @@ static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *calle
     return HK_LIKELY(block != NULL) || hk_guard_is_on() ? block : hk_refuse(size);
 }
 
-/* Allocates, calls the new handler and repeats, until it succeeds or no handler is set, as the standard requires. */
+/* Allocates a block. After a refusal, calls the new handler and tries again, until the allocation succeeds or no handler is set. */
 static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     for (;;) {
@@ -144,7 +144,7 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
 static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* Calls the C++ library's form, because exceptions of the throwing form or of the handler must be caught, which C cannot do. */
+/* Calls the C++ library's nothrow form. It must catch exceptions of the throwing form and of the handler, which C cannot do. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
@@ -172,14 +172,14 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
 static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (!array || OURS(new_array_aligned)); }
 
-/* The functions behind the forms are inline, so that HK_CALLER is the return address of the exported operator. */
+/* The functions that the exported operators call are inline, so that HK_CALLER is the return address of the operator. */
 HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
 {
     void *block = hk_hit_malloc(size);
     return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
-/* Allocates an array. Its kind matters only while the guard is on, and only if the form that new[] calls is HAKMEM's. */
+/* Allocates an array. The guard needs to know that it is an array, unless the program has replaced the operator that new[] calls. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
@@ -216,15 +216,14 @@ HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 
-/* HAKMEM's operator delete needs neither size nor alignment, because the page map has the size. The guard compares them. A form whose simpler form
- * the program has replaced calls that one. */
+/* Frees a block for operator delete. It needs neither size nor alignment, because the page map has the size. */
 HK_INLINE void delete_single(void *block)
 {
     HK_FREE_OR(block, hk_delete_elsewhere(block), hk_delete_not_mine(block, hot, offset),
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Frees the block if `ours` says that the form to be called is HAKMEM's. Returns `ours`. The guard is on. */
+/* Frees the block while the guard is on, if `ours` says that the program has not replaced the operator that must be called. Returns `ours`. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
@@ -253,7 +252,7 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Returns true if the program has replaced no operator. Blocks of a replaced operator new may be larger than their size. */
+/* Returns true if the program has replaced no operator. If it has, blocks may be larger than the size that delete names, and are not checked. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);
@@ -261,10 +260,10 @@ static bool sizes_are_exact(void)
 
 typedef void sized_form(void *block, size_t size);
 static sized_form choose_single, choose_array;
-/* The first call sets these, so that the choice costs later calls no instruction. */
+/* The first call of each pointer replaces it by the chosen function, so that later calls need no test. */
 static sized_form *sized_single = choose_single, *sized_array = choose_array;
 
-/* Returns the form to call. Remembers it only after the start, because until then it is unknown whether the guard will be on. */
+/* Returns the function to call, and stores it in *chosen. Before the start it stores nothing, because the guard may still be turned on. */
 static sized_form *choose(sized_form **chosen, sized_form *checked, sized_form *unchecked)
 {
     sized_form *form = sizes_are_exact() ? checked : unchecked;

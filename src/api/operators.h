@@ -1,6 +1,6 @@
-/* Operators: the functions that a program may replace, above all the forms of operator new and operator delete. hk_operator_ are HAKMEM's forms,
- * process_ the functions that serve the process, whoever's they are.
- * Threads  any. */
+/* Declares the functions that a program may replace, which are mainly the forms of operator new and operator delete. The names of HAKMEM's forms
+ * begin with hk_operator_. A name that begins with process_ is the function that the process uses, which may be HAKMEM's or the program's.
+ * Threads  Any thread may call these functions. */
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
 
@@ -21,7 +21,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 #include "api/operators.def"
 #undef FORM
 
-/* HK_IS_OURS is true if the function that the process uses is HAKMEM's `own`. */
+/* HK_IS_OURS is true if the process uses HAKMEM's function `own` under this name. */
 #define HK_IS_OURS(function, own)                                                                                      \
     (__extension__({                                                                                                   \
         __typeof__(&(own)) serves = (function);                                                                        \
@@ -29,7 +29,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
         serves == (own);                                                                                               \
     }))
 
-/* Marks a function that is reached by its exported name only. A library without malloc does not have these names. */
+/* Marks a function that only its exported name reaches. It may be unused, because a library without malloc exports no such names. */
 #define HK_BY_NAME static __attribute__((unused))
 
 #endif

@@ -5,7 +5,7 @@
 #include "slab/joined_blocks.h"
 #include "tcache/pool.h"
 
-/* If address space is scarce, larger blocks get mappings, because these waste less of it than spans do. */
+/* If address space is scarce, blocks above this size get mappings of their own, because a mapping takes less address space than a span. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
@@ -27,7 +27,7 @@ static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void 
     return aligned;
 }
 
-/* Returns the class for a request, HK_CLASSES if the block gets its own mapping. */
+/* Returns the class for a request, or HK_CLASSES if the block gets its own mapping. */
 static unsigned class_for(size_t size, size_t align)
 {
     size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
@@ -39,7 +39,7 @@ static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
     return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class);
 }
 
-/* Takes a block of more than 32 KiB, up to 1 MiB. Returns NULL if memory is refused. */
+/* Takes a block of more than 32 KiB and up to 1 MiB from the thread's cache. Returns NULL if memory is refused. */
 static void *take_of_medium_class(struct hk_tcache *cache, unsigned class, struct hk_request *request)
 {
     if (cache != NULL)
@@ -66,7 +66,7 @@ static void *take_block(struct hk_request *request)
     return block;
 }
 
-/* Purges everything and tries once more after a refusal, because HAKMEM's own dirty memory may exhaust the limit. */
+/* Purges all idle memory after a refusal and tries once more, because HAKMEM's dirty memory may use up the limit. */
 static HK_COLD void *take_after_purge(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_self();

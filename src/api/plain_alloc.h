@@ -1,8 +1,8 @@
-/* Plain: the allocator without features: alloc, free, resize, size. A block comes from the thread's cache, from slabs without an owner if
- * the thread has no cache, or is a large one. If the system refuses memory, HAKMEM gives back what it can, and tries once more.
+/* The plain allocator allocates, frees, resizes and measures blocks without guards, hooks and samples. A small or medium block comes from the
+ * thread's cache or, if the thread has no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries once more.
  *
- * Threads  any.
- * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and instrumented.h. */
+ * Threads  Any thread may call these functions.
+ * Never    No function sets errno. Guards, hooks, samples and the start are the work of record.h and instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 
@@ -14,7 +14,7 @@
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* zeroing so many bytes takes as long as asking the system about them */
 
-/* Serves the common miss, in which the thread has a cache, and its bin is empty. Returns NULL on other misses, or if memory is refused. */
+/* Serves the common miss, after which the thread has a cache, and the bin is empty. Returns NULL on other misses, or if memory is refused. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
@@ -25,7 +25,7 @@ HK_INLINE void *hk_plain_refill(size_t size)
     return block;
 }
 
-/* Returns a block, NULL if memory is refused. Precondition: HAKMEM has started. */
+/* Returns a block, or NULL if memory is refused. Precondition: HAKMEM has started. */
 void *hk_plain_alloc(struct hk_request *request);
 /* Calls hk_plain_refill() and, if that returns NULL, hk_plain_alloc(). Precondition: request->zeroed is false. */
 HK_INLINE void *hk_plain_serve(struct hk_request *request)
@@ -37,7 +37,7 @@ HK_INLINE void *hk_plain_serve(struct hk_request *request)
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
-/* Resizes a block of `now` bytes without a copy. Returns the block, NULL if that is impossible. */
+/* Resizes a block of `now` bytes without a copy. Returns the block, or NULL if this is impossible. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
 /* Returns the bytes of a block that lies in a slab or has its own mapping. */
 size_t hk_plain_size(const void *block, uint32_t entry);

@@ -1,5 +1,5 @@
-/* Defines reallocarray, cfree, free_sized and malloc_usable_size so that they work in a program that defines malloc, calloc, realloc and free, but
- * none of these. They then receive the program's pointers, and must not read a block that may be the program's.
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define malloc, calloc, realloc and free, but not these functions.
+ * The functions of this file then get pointers of the program's malloc, and must not read such a block.
  *
  *   reallocarray -> the process's realloc: the loader's first definition     free_sized, cfree -> the process's free
  *
@@ -13,7 +13,7 @@
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
-/* Returns true while the loader is at work, because the process's functions are not resolved yet. */
+/* Returns true while the loader has not yet resolved which functions the process uses. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
 HK_BY_NAME void *any_reallocarray(void *block, size_t count, size_t size)
@@ -50,7 +50,8 @@ HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t siz
  * because that address then lies in the program. In such a program, an invalid pointer yields 0 instead of an error. */
 static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Returns true if a block of HAKMEM begins at the pointer. A block that the program cut from such a block begins elsewhere, or has the same size. */
+/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc has cut its block out of a HAKMEM block, the two usually begin at
+ * different addresses. If not, they have the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -72,7 +73,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     return hak_usable_size(block);
 }
 
-/* Returns the usable bytes. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
+/* Returns the usable bytes of a block. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
 HK_BY_NAME size_t any_usable_size(void *block)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;

@@ -1,4 +1,4 @@
-/* Defines the four operations with hooks and samples. Each shows the call to these features and passes it on to the plain allocator. */
+/* Allocates, frees and resizes blocks while hooks or samples are on. Each function shows the call to them, and then calls the plain allocator. */
 #include "api/record.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"
@@ -7,7 +7,7 @@
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
 
-/* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or a picked block finds no room. */
+/* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
 static HK_COLD void *alloc_watched(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_get();
@@ -21,7 +21,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* Allocates without the hooks. Takes a block from the bin if it has one, because hooks must not change which blocks the program gets. */
+/* Allocates a block without telling the hooks. Takes it from the bin if possible, because hooks must not change which blocks the program gets. */
 static void *alloc_unwatched(struct hk_request *request)
 {
     bool hits = request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP;
@@ -38,7 +38,7 @@ void *hk_record_alloc(struct hk_request *request)
 {
     if (!hk_mode_has(HK_MODE_HOOKS))
         return alloc_unwatched(request);
-    HK_FENCE(memory_order_acquire); /* pairs with the start of watching in a running process */
+    HK_FENCE(memory_order_acquire); /* pairs with the thread that begins to watch a running process */
     void *block = hk_hooks.watches ? alloc_watched(request) : NULL;
     if (block != NULL)
         return block;
@@ -48,7 +48,7 @@ void *hk_record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Tells the hooks of a free. Returns true if a site rule has freed the block. Only large blocks have site rules. */
+/* Tells the hooks about a free. Returns true if a site rule has freed the block. Only large blocks have site rules. */
 static bool free_by_rule(void *block, uint32_t entry)
 {
     bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);

@@ -1,16 +1,16 @@
-/* Record: the operations of the plain allocator while features look at each miss: hooks (prof/hooks.h), samples that lie apart because the
- * process is watched (prof/attach_sampling.h), and samples against a guard page (guard/sampled.h).
- * Threads  any. */
+/* These functions call the plain allocator, and show each miss to the hooks (prof/hooks.h), to the sampling of a watched process
+ * (prof/attach_sampling.h), and to the sampling with guard pages (guard/sampled.h).
+ * Threads  Any thread may call these functions. */
 #ifndef HK_RECORD_H
 #define HK_RECORD_H
 
 #include "api/plain_alloc.h"
 
-/* Does what hk_plain_alloc() does. The bin need not be empty. */
+/* Returns a block, or NULL if memory is refused, and shows the allocation to hooks and samples. The bin need not be empty. */
 void *hk_record_alloc(struct hk_request *request);
-/* Frees a block. `call` is the function that the message about an invalid pointer names. `size` is what the program says, or HK_SIZE_UNKNOWN. */
+/* Frees a block, and tells the hooks. A message about an invalid pointer names `call`. `size` is what the program names, or HK_SIZE_UNKNOWN. */
 void hk_record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller);
-/* Does what hk_plain_resize() does. */
+/* Resizes a block without a copy as hk_plain_resize() does, and tells the hooks. */
 void *hk_record_resize(void *block, size_t size, size_t now, void *caller);
 
 #endif

@@ -1,7 +1,7 @@
-/* Defines the entry points of Clang's AllocToken (-fsanitize=alloc-token). Each allocating function exists once more with an additional argument,
- * a number for the type or the place of the block. The protection `types` keeps the blocks of one group of numbers apart from all others. Without
- * this protection, the number is ignored. Some versions of Clang spell the operators with one underscore less.
- * The names that contain the number (-fsanitize-alloc-token-fast-abi) are not defined, because there is one for each number. */
+/* Defines the functions that Clang calls with -fsanitize=alloc-token. Each allocating function has a second form with one more argument, the token.
+ * The token is a number for the block's type or for the call's place. The protection `types` keeps blocks of one group of tokens apart from the
+ * blocks of other groups. Without this protection, the token is ignored. Some versions of Clang spell the operators with one underscore less. The
+ * functions of -fsanitize-alloc-token-fast-abi are not defined, because each token would need a function of its own. */
 #include <errno.h>
 #include <string.h>
 #include "api/entry.h"
@@ -12,8 +12,8 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
-/* Returns the group of a token. Types with pointers get the upper half of all numbers in Clang's default mode, and the numbers from 4 on with
- * -falloc-token-max=8. In both cases, the halves never meet in a group. */
+/* Returns the group of a token. In Clang's default mode, types with pointers have tokens in the upper half of all numbers. With -falloc-token-max=8,
+ * they have tokens from 4 on. In both cases, no group contains types with pointers and types without pointers. */
 static unsigned group_of(size_t token)
 {
     enum { HALF = HK_GROUPS / 2 };
@@ -23,7 +23,7 @@ static unsigned group_of(size_t token)
 
 static bool keeps_apart(void) { return HK_UNLIKELY(hk_started() && HK_GUARDS(types)); }
 
-/* Returns false if the program has its own malloc. Then that malloc gets the calls. */
+/* Returns false if the program has its own malloc, which must then serve the calls with tokens. */
 static bool tokens_are_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 static void *token_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
@@ -63,7 +63,7 @@ HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* Resizes a block. A block of another group moves. A block of the same group may stay where it is. */
+/* Resizes a block. If the token belongs to another group than the block, the block moves. Otherwise it may stay at its address. */
 HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
@@ -117,7 +117,7 @@ HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
-/* Returns a block or NULL. On NULL, the caller uses the form without a token, because that form knows the new handler, and throws. */
+/* Returns a block, or NULL if memory is refused. The caller then calls the operator without a token, which calls the new handler and throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
     return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)

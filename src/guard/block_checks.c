@@ -1,4 +1,4 @@
-/* Writes and checks the state bytes and canaries of blocks, and bars the pages of medium blocks that are freed. */
+/* Writes and checks the state bytes and canaries of blocks, and makes the pages of freed medium blocks inaccessible. */
 #include "guard/block_checks.h"
 
 #include "base/inline_copy.h"
@@ -9,7 +9,7 @@
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
-/* A block as the guard divides it. The bytes in [start, end) are accessible, and end with the canary. */
+/* The parts of a block, as the guard sees it. The bytes in [start, end) are accessible, and end with the canary. */
 struct area {
     char *start, *end;
     size_t bytes;
@@ -41,7 +41,7 @@ static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
         area->end = area->start + accessible;
 }
 
-/* Notes the number of accessible pages of a medium block, four bits each in state bytes behind the first one. No state uses these bits. */
+/* Stores the number of accessible pages of a medium block. Each state byte after the block's first state byte holds four bits that no state uses. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
     for (unsigned i = 0; i < NIBBLES; i++)
@@ -66,8 +66,8 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
     return area;
 }
 
-/* Makes the requested pages of a block accessible and bars the others. A block that is given out for the first time stays wholly accessible if the
- * system allows no more mappings. So does a block where one of another class was freed, because the state is that block's. */
+/* Makes the requested pages of a block accessible, and bars its other pages. If the system allows no more mappings, all pages of a block that is
+ * given out for the first time stay accessible. Returns false if the system refuses to make the pages accessible. */
 static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
     size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
@@ -137,7 +137,7 @@ static HK_COLD void refuse_free(enum hk_call call, const void *block)
         HK_COUNT(foreign_frees, 1);
 }
 
-/* Returns the state of a live block, NULL after a fault. */
+/* Returns the state of a live block, or NULL after a fault. */
 HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
@@ -148,7 +148,7 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
     return NULL;
 }
 
-/* Returns the requested size. A broken canary ends the program, because faulty calls are left without effect only if no contents are guarded. */
+/* Returns the requested size of a block. A broken canary always ends the program, because hk_guard.leaves is false while canaries are in force. */
 HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
@@ -185,8 +185,8 @@ enum hk_kind hk_guard_kind(const void *block)
 
 enum { READINGS = 3 };
 
-/* Returns true if the bytes of the neighbor beside the block contradict the neighbor's state, and the state is the same before and after the
- * reading. A free block must be zero, and the canary of a live block must be whole. */
+/* Returns true if the neighbor's bytes next to the block contradict the neighbor's state. A free neighbor must be zero, and the canary of a live
+ * neighbor must be whole. Returns false if the state changes during the reading. */
 HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t size, bool before)
 {
     uint8_t now = hk_load_acquire(*state);
@@ -199,7 +199,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
 }
 
-/* Checks a neighbor. Reads it several times, because another thread may be giving it out or freeing it. */
+/* Checks a neighbor of a block. Reads the neighbor several times, because another thread may be giving it out or freeing it. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
                               hk_state_byte *state, bool before)
 {
@@ -209,7 +209,7 @@ HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *
     hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
 }
 
-/* Checks the neighbors of a live block, which is large or in a slab without joined blocks. Blocks of 16 bytes have two neighbors in 32 bytes. */
+/* Checks the neighbors of a live block, unless its slab has joined blocks. A block of 16 bytes has two neighbors on each side in 32 bytes. */
 static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
@@ -232,7 +232,7 @@ static void check_neighbors(enum hk_call call, const char *block, size_t size, h
 HK_INLINE void wipe(const struct area *area)
 {
     if (area->shape == LARGE)
-        return; /* its mapping will be removed */
+        return; /* not wiped, because the block's mapping will be removed */
     if (area->shape == MEDIUM && hk_os.bar(area->start, area->bytes))
         return;
     if (HK_GUARDS(zero))
@@ -255,7 +255,7 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
     retire(call, &area, state);
 }
 
-/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, returns false for one of them. */
+/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, returns false to one thread. */
 static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
@@ -270,7 +270,7 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-/* Takes back a block of the right kind. Returns the block to free now, or NULL. A large block skips the quarantine, because it is unmapped. */
+/* Takes back a block of the right kind. Returns the block that must be freed now, or NULL. Large blocks do not enter the quarantine. */
 static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
                                size_t size)
 {
@@ -343,7 +343,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Accepts the class of any alignment from `align` on, because C++14 code knows no other form for blocks that C++17 code has aligned. */
+/* Returns true if the block's class is that of `size` with any alignment from `align` on, as C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

@@ -5,11 +5,11 @@
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* The extent of a large block or of a gap between two, found by 2 MiB of address. A memo needs no lock, because its turn is odd during a write. */
+/* The extent of a large block, or of a gap between two, for 2 MiB of addresses. It needs no lock, because xturn is odd during a write. */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */
-    _Atomic uint64_t xversion; /* hk_large.xversion at the write; the memo holds while it is unchanged */
+    _Atomic uint64_t xversion; /* hk_large.xversion at the write; the memo is right while xversion is unchanged */
     _Atomic uintptr_t xstart;
     _Atomic size_t xsize;
 } HK_ALIGNED(32);
@@ -37,7 +37,7 @@ static void write_memo(struct memo *memo, const struct hk_large_extent *extent)
     hk_store_release(memo->xturn, turn + 2);
 }
 
-/* Reads a memo. Returns false if the memo is of other addresses or outdated. */
+/* Reads a memo. Returns false if the memo is outdated, or if its extent does not contain the address. */
 static bool read_memo(const struct memo *memo, uintptr_t address, struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load_acquire(memo->xturn);
@@ -58,7 +58,7 @@ size_t hk_bounds_remembered(uintptr_t address)
     return address < end ? end - address : 0;
 }
 
-/* Returns true for an owned slice without a span. The program has nothing there. The slices of a hole are not owned, and may be the program's. */
+/* Returns true if the address lies in a slice that HAKMEM owns and that has no span. The program uses no memory in such a slice. */
 static bool is_free_slice(uintptr_t address)
 {
     uintptr_t first = hk_window_first(), place = address - hk_window.base;
@@ -114,7 +114,7 @@ bool hk_bounds_is_withheld(uintptr_t block)
     return state != NULL && (hk_load_acquire(*state) & ~HK_STATE_FREE) == 0;
 }
 
-/* Returns the bytes before the canary. If the canary was overwritten, returns `size`. The free of the block will report the canary. */
+/* Returns the bytes of a block before its canary. If the canary was overwritten, returns `size`, because the free of the block will report it. */
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size)
 {
     size_t requested = hk_guard_requested_quietly((const void *)block);

@@ -1,13 +1,13 @@
-/* Bounds: the block that an address lies in, for checks of copies into and out of blocks.
+/* These functions find the bounds of the block that contains an address. The checks of copies use them.
  *
  *   address -> page map entry -> slab -> one division by reciprocal -> block; a joined block by its joined bits
  *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
  *
- * Owns       the memos.
- * Invariant  exact for an address in a block that the program has, because neither its slab nor its joined bits nor its free bit nor its large
- *            block's size change until its free. For any other address of HAKMEM's memory, the answer may be that of a moment ago.
- * Threads    any, also in signal handlers: waits for no lock.
- * Never      reads or writes a block. */
+ * Owns       This file owns the memos.
+ * Invariant  For an address in a block that the program has, the answer is exact, because the block's slab, bits and size do not change before its
+ *            free. For any other address of HAKMEM's memory, the answer may be outdated.
+ * Threads    Any thread and any signal handler may call these functions. They wait for no lock.
+ * Never      No function reads or writes a block, except its canary. */
 #ifndef HK_BOUNDS_H
 #define HK_BOUNDS_H
 
@@ -15,24 +15,24 @@
 #include "guard/guard.h"
 #include "slab/slab.h"
 
-/* UNKNOWN: the memory is not HAKMEM's, or the lock of the large blocks was taken. A size other than 0 is then that of the gap between two blocks.
- * FREE: a free block or, if the size is 0, free memory without a block. */
+/* UNKNOWN says that the memory is not HAKMEM's, or that the lock of the large blocks was taken. If the size is not 0, it is that of the gap between
+ * two large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
 enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
     enum hk_bounds_kind kind;
     uintptr_t start;
-    size_t size; /* bytes; an address in slack or rounding lies behind them */
+    size_t size; /* usable bytes; an address in slack or rounding lies after them */
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address outside the window to the end of its large block or gap, if a memo has it. Returns 0 if not. */
+/* Returns the bytes from an address outside the window to the end of its large block or gap. Returns 0 if no memo has this extent. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* The first returns true if the program does not have the block, the second the bytes before the canary. Precondition: the guard is on. */
+/* While the guard is on, the first function tells if the program does not have the block, and the second returns the bytes before the canary. */
 bool hk_bounds_is_withheld(uintptr_t block);
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
-/* Returns the bytes that the program may use of the block. `size` is that of its class, its cells or its mapping. */
+/* Returns how many bytes of the block the program may use. `size` is the size of the block's class, cells or mapping. */
 HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
 {
     return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_bounds_usable_guarded(block, size) : size;
@@ -45,7 +45,7 @@ HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
                     hk_bounds_is_withheld(slab->d.start + index * slab->d.block_size));
 }
 
-/* Returns the room of an address that is not in a slab of the window. */
+/* Returns hk_bounds_room() of an address that is not in a slab of the window. */
 HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
 {
     uintptr_t lowest = hk_load(hk_large.xlowest);
@@ -56,7 +56,7 @@ HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
     return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
-/* Returns the bytes from the address on that surely belong to one block, or are not HAKMEM's. Returns 0 if only hk_block_bounds() can tell. */
+/* Returns how many bytes from the address on surely belong to one block, or are not HAKMEM's. Returns 0 if only hk_block_bounds() can tell. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

@@ -1,9 +1,9 @@
-/* Canary: a secret behind each block, in the bytes that rounding adds, at least 8. Used by the thread that has the block.
+/* A canary is a secret after the requested bytes of a block. It takes the bytes that rounding adds, at least 8. The thread with the block uses it.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
  * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
- * byte, so that a string without an end ends there, and a string's end written one byte too far changes nothing. */
+ * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far changes nothing. */
 #ifndef HK_CANARY_H
 #define HK_CANARY_H
 
@@ -12,7 +12,7 @@
 #include "guard/guard.h"
 
 #define HK_CANARY_BYTES sizeof(uint64_t)
-enum { HK_CANARY_CHECKED = 64 }; /* so many zeros behind the mark are checked */
+enum { HK_CANARY_CHECKED = 64 }; /* the number of zeros after the mark that are checked */
 #define HK_CANARY_BROKEN SIZE_MAX
 
 HK_INLINE uint64_t hk_canary_key(const char *end)
@@ -30,21 +30,21 @@ HK_INLINE uint64_t hk_load64(const char *at)
 }
 HK_INLINE void hk_store64(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
 
-/* Writes the canary. If the protection `zero` is in force, the bytes from block + size to end must be zero before. */
+/* Writes the canary of a block. If the protection `zero` is in force, the bytes from block + size to end must be zero before the call. */
 HK_INLINE void hk_canary_write(char *block, char *end, size_t size)
 {
     hk_store64(block + size, hk_canary_mark());
     hk_store64(end - HK_CANARY_BYTES, hk_canary_key(end) ^ (size_t)(end - block - (ptrdiff_t)size) << 8);
 }
 
-/* Returns the slack of the block that ends at `end`, HK_CANARY_BROKEN if the word was overwritten. */
+/* Returns the slack of the block that ends at `end`, or HK_CANARY_BROKEN if the word was overwritten. */
 HK_INLINE size_t hk_canary_slack(const char *end, size_t bytes)
 {
     uint64_t word = hk_load64(end - HK_CANARY_BYTES) ^ hk_canary_key(end), slack = word >> 8;
     return (word & 0xff) == 0 && slack >= HK_CANARY_BYTES && slack <= bytes ? (size_t)slack : HK_CANARY_BROKEN;
 }
 
-/* Returns the requested size of the block, HK_CANARY_BROKEN if a byte behind it was overwritten. */
+/* Returns the requested size of the block, or HK_CANARY_BROKEN if a byte of the canary was overwritten. */
 HK_INLINE size_t hk_canary_size(const char *block, const char *end)
 {
     size_t slack = hk_canary_slack(end, (size_t)(end - block));

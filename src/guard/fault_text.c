@@ -46,7 +46,7 @@ void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_p
     hk_text_add(text, " (%.1000s+0x%zx)", place->path, place->address);
 }
 
-/* Writes the line of a frame. The caller passes 1 less than a return address, because the byte before the return address belongs to the call. */
+/* Writes the line of a frame. `code` is 1 less than a return address, because the byte before the return address belongs to the call. */
 void hk_fault_text_frame(unsigned number, uintptr_t code)
 {
     hk_text_add(&told.text, "    #%u 0x%zx", number, code);
@@ -70,7 +70,7 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
     hk_fault_text_frames(0);
 }
 
-/* Sets the path of the file at an address, and the offset in it. It is not inlined, so that its buffers use stack only while it runs. */
+/* Finds the file that is mapped at an address, and the offset in the file. It is not inlined, so that its buffers use stack only while it runs. */
 static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *place)
 {
     struct hk_lines lines;

@@ -1,4 +1,4 @@
-/* Guard: which checks of the program's calls are in force. Written at the start, before a second thread exists; constant afterwards.
+/* The guard checks the program's calls. struct hk_guard says which checks are in force. It does not change after a second thread exists.
  *
  *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked */
 #ifndef HK_GUARD_H
@@ -18,30 +18,30 @@ struct hk_guard {
     bool contents;      /* a protection that reads or writes blocks is in force */
     uint32_t words;     /* bit n: protection n is in force */
     bool frees_plainly; /* a live block of the right kind is freed without further checks */
-    size_t least;       /* the smallest size that comes from a bin */
-    size_t small;       /* the number of sizes that come from bins; 0 while hooks see each call */
-    size_t canary;      /* the bytes added to these sizes */
+    size_t least;       /* the smallest requested size that is served from a bin */
+    size_t small;       /* the number of sizes from `least` on that bins serve; 0 while hooks see each call */
+    size_t canary;      /* the bytes that a canary adds to these sizes */
     uint64_t secret;
 };
 
 extern struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 #define HK_GUARDS(word) ((hk_guard.words >> HK_PROTECTION_##word & 1) != 0)
 
-/* Returns true if blocks of this size come from a bin. */
+/* Returns true if a request of this size is served from a bin. */
 HK_INLINE bool hk_guard_is_small(size_t size)
 {
     return size - HK_LOAD_SETTLED(hk_guard.least) < HK_LOAD_SETTLED(hk_guard.small);
 }
 
-/* Puts the protections in force that the options ask for. Runs at the start, after the options are read and before the first mapping. */
+/* Puts the protections of the options in force. Runs at the start, after the options are read and before the first mapping. */
 void hk_guard_begin(void);
-/* Makes hooks see each call as long as the process lives. Runs at the start. */
+/* Makes each guarded call go to the hooks until the process ends. Runs at the start. */
 void hk_guard_take_hooks(void);
 
-/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1 it notes
- * the whole stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes only the caller. */
+/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
+ * track notes the whole stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
 void hk_track_report_begin(void);
-/* Returns `fault` in `text` with what the track knows, and writes the stack of the block's free. Returns only `fault` if the track knows nothing. */
+/* Returns `fault` with what the track knows about the block, if anything, and writes the stack of the block's free. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

@@ -6,7 +6,7 @@
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
 
-/* These are arrays of text, not pointers, so that the loader has nothing to relocate. */
+/* The words are stored as arrays of text, because pointers to text would have to be relocated by the loader. */
 static const char words[HK_PROTECTIONS][12] = {
 #define HK_PROTECTION(word, meaning) #word,
 #include "guard/protections.def"
@@ -41,7 +41,7 @@ static uint32_t hardened_words(const char *text)
     return found != 0 ? found | BIT(check) : 0;
 }
 
-/* Returns the protections of HAKMEM_HARDENED. libhakmem-hardened.so is hardened unless the option says 0. */
+/* Returns the protections that HAKMEM_HARDENED asks for. libhakmem-hardened.so has protections unless the option says 0. */
 static uint32_t hardened_wanted(void)
 {
     return hk_options.hardened == NULL && HK_HARDENED_LIBRARY ? ALL : hardened_words(hk_options.hardened);
@@ -66,7 +66,7 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard_pages.around_metadata = HK_GUARDS(metadata);
     hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;
     hk_quarantine_seed = hk_guard.secret;
-    hk_slab_heap_joins = false; /* off, because the guard takes a block's size from its class */
+    hk_slab_heap_joins = false; /* no joined blocks, because the guard takes a block's size from its class */
     if (HK_GUARDS(empty) && !hk_empties_begin())
         hk_message(HK_TEXT_empty_memory);
     hk_guard.least = HK_GUARDS(empty);

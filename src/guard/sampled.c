@@ -1,4 +1,4 @@
-/* Allocates sampled blocks beside guard pages, and reports wrong accesses and frees of these blocks. */
+/* Allocates sampled blocks next to guard pages, and reports wrong accesses and frees of these blocks. */
 #include "guard/sampled.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
         return;
     hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
     tell_block(slot, address);
-    /* The stack may be broken, and the unwinder may crash on it. So the stack is last, and its first frame precedes all others. */
+    /* The unwinder may crash on a broken stack. So the stack is written last, and its first frame is written before the unwinder runs. */
     hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
     hk_stack_capture(stack, (void *)fault->code);
@@ -60,7 +60,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     hk_fault_text_end();
 }
 
-/* Reports a fault in the slots, and passes all others on. A fault in a live block's own pages is the program's, because HAKMEM did not bar them. */
+/* Reports a fault in the slots. Passes other faults to the program's handler, also those in a live block's pages, which HAKMEM has not barred. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;

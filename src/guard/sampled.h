@@ -1,4 +1,4 @@
-/* Sampled: one allocation in so many bytes lies against a guard page (HAKMEM_GUARD_SAMPLE), so that an access beside it, or after its free, faults.
+/* Some allocations are sampled (HAKMEM_GUARD_SAMPLE). Their block lies against a guard page, so that an access beside it or after its free faults.
  *
  *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_sampled_has: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
@@ -6,9 +6,9 @@
  *   SIGSEGV --> in the slots, and a mistake? --> report --> the handler before HAKMEM's is installed again, the fault recurs
  *                       | no --> that handler is called, or the default action
  *
- * Owns       the handler of SIGSEGV; sampled_slots.h holds the slots. If the program installs a handler later, faults in the slots are the program's.
- * Invariant  off, it costs nothing but HK_MODE_SAMPLING, one bit of the mode. The slots and the handler come with the first sample.
- * Threads    any, the handler too; no lock of HAKMEM's is held. A process writes one report. */
+ * Owns       This file owns the handler of SIGSEGV. If the program installs a handler later, that handler gets the faults in the slots.
+ * Invariant  If sampling is off, it costs only HK_MODE_SAMPLING, one bit of the mode. The first sample maps the slots and installs the handler.
+ * Threads    Any thread and the handler may call these functions, without a lock of HAKMEM. A process writes one report. */
 #ifndef HK_SAMPLED_H
 #define HK_SAMPLED_H
 
@@ -18,13 +18,13 @@
 /* Registers the locks and turns sampling on if the options ask for it. Runs at the start. */
 void hk_sampled_begin(void);
 
-/* NOT_PICKED: the allocation is not at a tick, or the countdown has not run out. NO_ROOM: it was picked, but no slot is free, or the system
- * refuses memory. SERVED: it was picked, and its block is zeroed and lies against a guard page. */
+/* NOT_PICKED says that the allocation is not at a tick, or that the countdown has not run out. NO_ROOM says that the allocation was picked, but no
+ * slot is free or the system refuses memory. SERVED says that its block is zeroed and lies against a guard page. */
 enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVED };
-/* Decides about an allocation that its bin cannot satisfy. Sets *block if it returns HK_SAMPLE_SERVED. */
+/* Decides whether an allocation is sampled after its bin was empty. Sets *block if it returns HK_SAMPLE_SERVED. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
-/* Returns true for a sampled block. That includes blocks picked while the process is watched (prof/sampled_heap.h). */
+/* Returns true for a sampled block. Blocks that are picked while the process is watched (prof/sampled_heap.h) are sampled blocks too. */
 HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
 /* Returns the bytes that the program may use. Ends the program if `block` is no live block. Precondition: hk_sampled_has(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
@@ -33,7 +33,7 @@ void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
 /* Reports an access to `address` that faulted. */
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault);
-/* Reports a call with a wrong pointer. The headline begins with `what`. `by` is the stack of the call. */
+/* Reports a call with a wrong pointer. `what` is the beginning of the report's first line, and `by` is the stack of the call. */
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
                           const struct hk_packed_stack *by);
 

@@ -1,4 +1,4 @@
-/* Hands out slots between guard pages, and bars a slot when its block is freed. */
+/* Hands out slots between guard pages, and makes a slot inaccessible when its block is freed. */
 #include "guard/sampled_slots.h"
 
 #include "base/bits.h"
@@ -11,14 +11,14 @@ enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
 
 struct hk_late_range hk_slot_range;
 
-/* This array lies in .bss.cold, so that no page of it is touched before the first sample. */
+/* The records of the slots. They lie in .bss.cold, so that none of their pages is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
-static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* numbers of freed slots; a ring */
+static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* a ring of the numbers of freed slots */
 
 static struct {
     struct hk_lock lock;
     size_t page, slot_bytes, stride;
-    unsigned most_live, live, used; /* slots from `used` on have never been taken */
+    unsigned most_live, live, used; /* the slots from number `used` on have never been taken */
     unsigned first, queued;
     uint64_t random;
 } guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};
@@ -58,7 +58,7 @@ bool hk_slots_open(void)
     return open;
 }
 
-/* Returns the first page that the block lies in, and sets *bytes. The rest of the slot stays inaccessible. */
+/* Returns the start of the pages that contain the block, and sets *bytes to their size. The slot's other pages stay inaccessible. */
 static uintptr_t pages_of(uintptr_t block, size_t size, size_t *bytes)
 {
     uintptr_t from = hk_align_down(block, guarded.page);
@@ -73,7 +73,7 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
     return address - from < bytes;
 }
 
-/* Writes the pattern beside the block, or checks it. Returns the first byte that lost the pattern, 0 if none did. */
+/* Writes the pattern beside the block if `paints` is true, otherwise checks it. Returns the address of the first byte without the pattern, or 0. */
 static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 {
     size_t bytes;
@@ -157,7 +157,7 @@ enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *b
     return found;
 }
 
-/* Returns the bytes between the address and the slot's block. A slot that was never used is infinitely far. */
+/* Returns the bytes between the address and the slot's block. If the slot was never used, returns the highest number. */
 static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);

@@ -14,13 +14,13 @@ void hk_guard_take_hooks(void)
 
 #define STATES_OF_CHUNK (HK_CHUNK >> HK_STATE_SHIFT)
 
-static _Atomic(hk_state_byte *) xspare; /* mapped state bytes of no chunk; NULL: none */
+static _Atomic(hk_state_byte *) xspare; /* mapped state bytes that no chunk has yet; NULL: none */
 
 hk_state_byte *hk_states_take_spare(void)
 {
     hk_state_byte *states = atomic_exchange(&xspare, NULL);
     if (states == NULL && (states = hk_os.map(STATES_OF_CHUNK)) != NULL)
-        /* No huge page is wanted, because it would hold the states of 32 MiB, of which the heap may use little. */
+        /* No huge page is requested, because it would hold the states of 32 MiB, and the heap may use only a little of them. */
         hk_os.advise_huge((void *)states, STATES_OF_CHUNK, false);
     return states;
 }
@@ -73,7 +73,7 @@ enum { STEP = 16, EMPTIES = 1 << 16 };
 static struct {
     uintptr_t start; /* start of the range; 0: none */
     _Atomic uint64_t *used;
-    _Atomic uint32_t xnext; /* the word of `used` where the last free address was found */
+    _Atomic uint32_t xnext; /* the word of `used` in which the last free address was found */
 } empties;
 
 bool hk_empties_begin(void)

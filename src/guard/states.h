@@ -1,25 +1,25 @@
-/* States: says of every block whether the program has it. There is one byte for each 16 bytes of heap; that of a block's start holds the state.
+/* A state byte tells whether the program has a block. Each 16 bytes of the heap have one. The byte of a block's start holds the block's state.
  *
  *   none --give_out--> busy -> live --take_back--> busy -> free --give_out--> busy -> live
  *
- * Owns       the bytes, 128 KiB for each chunk in which a block was given out, found by the chunk. 1 MiB of addresses for 65536 blocks of 0 bytes,
- *            which fault when they are touched, and a bit for each, which is set while the program has the block.
- * Invariant  a live byte lies at the start of a block that the program has. While a block is busy, only one thread reads and changes its contents and
- *            byte.
- * Threads    any; a block's byte is written by the thread that allocates or frees it. */
+ * Owns       This file owns the state bytes, which are 128 KiB for each chunk with a block that was given out. It also owns 1 MiB of addresses for
+ *            65536 blocks of 0 bytes, which fault when they are touched. Each of these blocks has a bit, which is set while the program has it.
+ * Invariant  A live state byte is that of a block that the program has. While a block is busy, only one thread reads and changes the block and its
+ *            state.
+ * Threads    Any thread may read states. The thread that allocates or frees a block writes its state. */
 #ifndef HK_STATES_H
 #define HK_STATES_H
 
 #include "guard/guard.h"
 #include "span/descriptor.h"
 
-/* NONE: no block starts here, or it was never given out. The low bits of a live byte say which kind of function allocated the block. */
+/* NONE says that no block was ever given out at this address. The low bits of a live byte say which kind of function allocated the block. */
 enum hk_state { HK_STATE_NONE = 0, HK_STATE_BUSY = 0x20, HK_STATE_FREE = 0x40, HK_STATE_LIVE = 0x80 };
 enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* Returns the chunk of any address, NULL if it is not covered. In the window, page map entries are mapped for whole leaves, and chunks are not. */
+/* Returns the chunk of any address, or NULL if the address has no chunk. In the window, an address may have a page map entry and no mapped chunk. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -47,7 +47,7 @@ HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Returns the state at any address, NULL if no block was given out near it. */
+/* Returns the state at any address, or NULL if no block was given out near it. */
 HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
 {
     struct hk_chunk *chunk = hk_state_chunk(address);
@@ -55,12 +55,12 @@ HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Returns state bytes for one chunk, NULL if the system refuses. A resize takes them first, because it cannot refuse once the block has moved. */
+/* Returns state bytes for one chunk, or NULL if the system refuses. A resize takes them before it moves a block, because it cannot fail later. */
 hk_state_byte *hk_states_take_spare(void);
-/* Returns the state at an address. Uses `spare` if its chunk has no bytes. The caller must not use `spare` afterwards. */
+/* Returns the state at an address. If the address's chunk has no state bytes, gives it `spare`. The caller must not use `spare` afterwards. */
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
 
-/* Returns the state of a block that is given out, and maps the bytes if necessary. Returns NULL if the system refuses. */
+/* Returns the state of a block that is given out, and maps the chunk's state bytes if necessary. Returns NULL if the system refuses. */
 hk_state_byte *hk_state_make_slow(uintptr_t address);
 HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
 {
@@ -68,18 +68,18 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
     return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
 }
 
-/* Reports an invalid pointer in one line. Returns if faulty calls are left without effect. Otherwise ends the program. */
+/* Reports an invalid pointer in one line. Then it ends the program, unless the options say that faulty calls have no effect. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
-/* Returns the fault of a pointer that is no live block. Returns NULL if it is another allocator's block, which is left alone. */
+/* Returns the fault of a pointer that is no live block. Returns NULL if the pointer is another allocator's block, which the caller must not touch. */
 const char *hk_guard_fault_of(const void *block);
 
 /* Reserves the addresses of blocks of 0 bytes, at the start. Returns false if the system refuses memory. */
 bool hk_empties_begin(void);
-/* Returns the address of a block of 0 bytes, NULL if all are in use. */
+/* Returns the address of a block of 0 bytes, or NULL if all such blocks are in use. */
 void *hk_empty_alloc(void);
 bool hk_is_empty(const void *p);
-/* Frees a block of 0 bytes. Reports a fault if it is not in use. Precondition: hk_is_empty(p). */
+/* Frees a block of 0 bytes. Reports a fault if the block is not in use. Precondition: hk_is_empty(p). */
 void hk_empty_free(enum hk_call call, const void *p);
 
 #endif

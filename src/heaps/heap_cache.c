@@ -4,16 +4,16 @@
 #include "span/meta.h"
 
 enum {
-    FIRST_SLOTS = 8, /* slots of a bin's first array; one holds the NULL at the bottom */
+    FIRST_SLOTS = 8, /* slots of a bin's first array; the lowest slot holds NULL */
     ARRAY_GROWTH = 4,
     MOST_SLOTS = 128,
     TURNS_TO_GROW = 3,
     AGED_AT_ONCE = 64,
 };
-#define BIN_BYTES (16 * HK_KIB) /* limit of the bytes in a bin; a larger block is alone in its bin */
+#define BIN_BYTES (16 * HK_KIB) /* the most bytes of blocks in a bin; a bin of larger blocks holds only one */
 #define ARRAYS_OF_GROUP (HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *))
 
-/* Larger shelf arrays are kept on lists of their own, because metadata frees blocks of up to 32 KiB only. */
+/* Shelf arrays of more than FREED_TO places are kept on lists for reuse, because hk_meta_free() accepts only up to 32 KiB. */
 enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
 _Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
 
@@ -27,8 +27,8 @@ void hk_heap_cache_init(struct hk_heap_cache *cache)
     hk_store(cache->xhit, &hk_no_cache);
 }
 
-/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. The caller holds some heap's lock. Fork takes these
- * locks, so no child finds hk_no_cache half done. */
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. The caller holds a heap's lock. Fork takes all locks of
+ * heaps, so no child finds hk_no_cache half initialized. */
 static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 0: not begun, 1: begun, 2: done */
@@ -61,7 +61,7 @@ static void keep_unused_array(struct shelf_array *array, uint32_t size)
         continue;
 }
 
-/* Returns an array of `size` places. Takes the whole list, so that no array can come back in between (ABA). Other threads then use new memory. */
+/* Returns an array of `size` places. Takes the whole list of arrays, because an array that comes back in between would break the list (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)
@@ -113,13 +113,13 @@ static size_t items_of(const struct hk_heap_bin *bin) { return (size_t)(bin->top
 static size_t capacity_of(const struct hk_heap_bin *bin) { return (size_t)(bin->limit - bin->base); }
 static bool has_items_array(const struct hk_heap_bin *bin) { return bin->base != hk_no_heap_items; }
 
-/* Returns the most blocks that a bin of the class may hold in an array of so many slots. */
+/* Returns how many blocks a bin of the class may hold if its array has `slots` slots. */
 static size_t most_in(unsigned class, size_t slots)
 {
     return hk_min(slots - 1, hk_max(BIN_BYTES / hk_classes[class].size, 1));
 }
 
-/* Returns the smallest number of slots that holds the bin's capacity. */
+/* Returns the number of slots that the bin's array needs for its capacity. */
 static size_t slots_of(const struct hk_heap_bin *bin)
 {
     size_t slots = FIRST_SLOTS;
@@ -135,8 +135,8 @@ static void drop_array(struct hk_heap_bin *bin)
     bin->base = bin->top = bin->limit = hk_no_heap_items;
 }
 
-/* Gives the bin its first array or a larger one. The bin stays as it is if it may not grow, or memory is refused. First arrays of adjacent classes
- * lie together, because programs use these classes together. The cache keeps the first arrays. */
+/* Gives the bin its first array or a larger array. The bin stays as it is if it may not grow, or if memory is refused. First arrays of adjacent
+ * classes lie together, because programs use adjacent classes together. The cache never frees the first arrays. */
 static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -157,7 +157,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns the bin after a miss or an overflow. Grows a bin that often misses or overflows. Returns NULL if memory for its first array is refused. */
+/* Returns the bin after a miss or an overflow, and enlarges it if this happens often. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -213,7 +213,7 @@ static void flush_locked(struct hk_heap_cache *cache)
     }
 }
 
-/* Adds a cache to the sum. Other threads may move `top` within their arrays at the same time. */
+/* Adds the blocks and bytes of a cache to the sum. The cache's thread may change `top` at the same time. */
 HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
@@ -238,8 +238,8 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Flushes the caches of other threads, unless a thread stays in its hit. A thread that finds its cache shut waits for the lock. After the fence,
- * either this thread sees that the other one is in its hit, or the other one sees that its cache is shut. */
+/* Flushes the heap's caches. Shuts the caches of other threads before, and skips a cache if its thread stays in a hit. A thread that finds its cache
+ * shut waits for the lock. After the fence, either this thread sees that the other thread is in a hit, or the other thread sees its cache shut. */
 static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
@@ -266,7 +266,7 @@ void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap)
     hk_heap_unlock(heap);
 }
 
-/* Takes blocks from slabs. If the limit refuses, recalls cached blocks, which may free enough memory, and tries again. */
+/* Takes blocks from slabs. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
 static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
                                unsigned want, bool *by_limit)
 {
@@ -287,7 +287,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) == 0) { /* the bin has blocks if the cache was shut, or the call did not try it */
+    if (items_of(bin) == 0) { /* the bin may have blocks if the cache was shut, or if the call did not try the bin */
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)
@@ -306,7 +306,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Keeps a block in the thread's cache. A full bin gives its older half back. Returns false if there is no cache, or no array for the bin. */
+/* Keeps a block in the thread's cache. Moves the older half of a full bin to the slabs. Returns false if the cache or the array is missing. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);

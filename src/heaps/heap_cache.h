@@ -1,17 +1,15 @@
-/* Heap cache: a thread's free blocks of one heap, in bins like those of its tcache, and the thread's shelf of these caches.
+/* A heap cache holds a thread's free blocks of one user heap, in bins. A thread's shelf has a heap cache for each heap that the thread uses.
  *
  *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
  *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
  *
- * Owns       the caches, their bins, and the arrays of the shelves. Arrays of more than 4096 numbers wait on lists for the next thread that needs
- *            one. A number without a cache has hk_no_cache, which misses, as hits of a shut cache do. A bin begins with 7 blocks at most and grows
- *            while it misses.
- * Invariant  blocks in a cache are free and of the generation of the cache. They are gone if the heap has another generation. A NULL lies below the
- *            lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's. Only a cache on the list is
- *            open.
- * Threads    the shelf: its thread, and the thread that ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's
- *            lock; the holder of that lock, while the cache is shut and no hit is under way.
- * Never      writes to the blocks. */
+ * Owns       This file owns the caches, their bins, and the arrays of the shelves. A place of the shelf without a cache has hk_no_cache, so each call
+ *            misses. A bin begins with at most 7 blocks, and grows while it misses.
+ * Invariant  Blocks in a cache are free, and void if the heap has another generation than the cache. A NULL lies below the lowest item of every bin.
+ *            A cache is on its heap's list exactly while it has the heap's generation. Only a cache on the list is open.
+ * Threads    Its thread uses a shelf, or after its death the thread that ends its cache. The thread uses its bins in hits while the cache
+ *            is open. While the cache is shut and no hit is under way, the holder of the heap's lock uses the bins.
+ * Never      No function writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
 #define HK_HEAP_CACHE_H
 
@@ -31,15 +29,15 @@ struct hk_heap_shelf;
 
 struct hk_heap_cache {
     void *no_top, *no_limit;              /* NULL, so that the bin of mark 0 (pages without a slab) is always full */
-    _Atomic(struct hk_heap_cache *) xhit; /* the cache that hits use: itself while it is open, otherwise hk_no_cache */
+    _Atomic(struct hk_heap_cache *) xhit; /* the cache that hits use; hk_no_cache while this cache is shut */
     struct hak_heap *heap;
     struct hk_heap_bin bins[HK_FINE_CLASSES];
     uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows since the last attempt to grow */
     uint64_t served_when_aged;      /* blocks served in total when the shelf was last aged */
-    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins; NULL: not allocated */
+    void **groups[HK_HEAP_GROUPS];  /* first arrays of the bins, by group of classes; NULL: not allocated */
     struct hk_heap_shelf *shelf;
-    /* The fields below are used under the heap's lock. */
-    uint64_t generation; /* generation of the heap when the cache came onto its list; 0: it never did */
+    /* Only the holder of the heap's lock uses these fields. */
+    uint64_t generation; /* generation of the heap when it last listed this cache; 0: it never did */
     struct hk_heap_cache *next, *prev;
 };
 _Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
@@ -49,7 +47,7 @@ _Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
 struct hk_heap_shelf {
     struct hk_heap_cache **caches;
     uint32_t size;
-    uint32_t reach;         /* `size` as a distance of page map entries from HK_ENTRY_HEAPS */
+    uint32_t reach;         /* page map entries below HK_ENTRY_HEAPS + reach have a place on the shelf */
     uint32_t age_at;        /* the number at which hk_heap_shelf_age() continues */
     _Atomic uint32_t xbusy; /* 1 while a hit uses a cache of the shelf */
 };
@@ -65,8 +63,8 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
 /* Frees the array of a shelf. */
 void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
 
-/* Says that a hit is under way. Two plain stores are enough, because another thread shuts a cache first and then makes this thread execute a
- * fence. Then either that thread finds `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
+/* Says that a hit is under way. Plain stores are enough, because another thread first shuts a cache and then makes this thread execute a fence.
+ * After the fence, either the other thread finds `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
 HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
     hk_store(shelf->xbusy, 1);
@@ -83,7 +81,7 @@ HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t
     return (struct hk_heap_bin *)(void *)((char *)cache->bins + offset);
 }
 
-/* Returns a block, NULL on a miss. Here and below, the bin's address is not computed, because instructions can address it as a sum. */
+/* Returns a block, or NULL on a miss. Does not compute the bin's address, because an instruction can address the bin as base plus offset. */
 HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
 {
     void **top = hk_heap_bin_at(cache, offset)->top;
@@ -108,7 +106,7 @@ HK_INLINE bool hk_heap_push_from(void *base, size_t first, size_t offset, void *
     if (HK_UNLIKELY(top == ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* the item is stored first, as in tcache/hit.h */
+    HK_READ_NO_EARLIER(); /* stores the item before `top`, as tcache/hit.h does */
     HK_FORGET(offset);
     HK_FORGET(base);
     ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top = top + 1;
@@ -120,8 +118,8 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* Pushes a block by the offset in its page map entry. The entry may also be that of a shared slice, or of a block that no bin holds. The mark of a
- * page of a shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. Returns false if no bin took the block. */
+/* Pushes a block by the offset in its page map entry. In a shared slice, the offset comes from the page's mark, which is hk_mark_of_class() of a
+ * class. It may also be HK_MARK_NONE, for which no bin has room. Returns false if no bin took the block. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -133,30 +131,30 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* Returns a block after a miss, or of a class without bins. `shelf` may be NULL. If the result is NULL, *by_limit tells if the limit refused. */
+/* Returns a block after a miss, or a block of a class without bins. `shelf` may be NULL. If it returns NULL, *by_limit tells if the limit refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
-/* Takes a freed block back after an overflow, or if there is no cache. */
+/* Takes a freed block back after its bin was full, or if the thread has no cache of the heap. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling
- * thread, or NULL. A thread keeps its blocks if it stays in a hit for a tenth of a second, because a signal handler may have interrupted the hit. */
+/* Returns the blocks in all threads' caches of a heap to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread, or
+ * NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal handler may have interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
-/* Shuts the caches of a heap and unlists them, because their blocks become void. The caller holds the lock and begins a new generation next. */
+/* Shuts the caches of a heap and unlists them, because the caller begins a new generation, and voids their blocks. The caller holds the lock. */
 void hk_heap_void_caches(struct hak_heap *heap);
-/* Gives all blocks on a thread's shelf back to the slabs of their heaps, and releases slabs of free blocks. */
+/* Returns all blocks on a thread's shelf to the slabs of their heaps, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
-/* Flushes some caches that have served nothing since the last call. Frees the caches of heaps that were reset or closed. */
+/* Flushes some caches that have served no block since they were last visited. Frees the caches of heaps that were reset or closed. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
 /* Flushes and frees the caches of a thread that ends, and its shelf. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
 
-/* The blocks and bytes in all caches of a heap, the number of caches, and the blocks that these have served. */
+/* The blocks and bytes in all caches of a heap, the number of caches, and the number of blocks that the caches have served. */
 struct hk_heap_cached {
     size_t blocks, bytes, caches;
     uint64_t served;
 };
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap);
-/* Forgets the caches of threads that a fork child does not have. Their blocks stay taken. Returns the number of blocks. */
+/* Forgets the heap's caches of threads that do not exist in the fork child. Their blocks stay allocated. Returns the number of these blocks. */
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor);
 
 #endif

@@ -1,4 +1,4 @@
-/* Makes and releases the slabs of a user heap, several small ones in one slice. Takes and frees blocks of these slabs. */
+/* Makes and releases the slabs of a user heap. Several small slabs may share a slice. Takes blocks from these slabs, and frees blocks to them. */
 #include "heaps/heap_slabs.h"
 
 #include "policy/gate.h"
@@ -8,7 +8,7 @@
 
 enum {
     SHARED_TO = 4096,      /* bytes; slabs of larger blocks never share a slice */
-    SHARED_OF_CLASS = 2,   /* slabs of a class that share slices; further ones get their own */
+    SHARED_OF_CLASS = 2,   /* so many slabs of a class share slices; further slabs get spans of their own */
     SURELY_TOUCHED = 4608, /* bytes; see slab/slab_heap.c */
 };
 #define DENSE_FROM HK_MIB
@@ -43,7 +43,7 @@ static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
     return slab;
 }
 
-/* Charges and allocates a span. Returns 0 if the limit or the system refuses. *by_limit tells if the limit refused. */
+/* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. *by_limit tells if the limit refused. */
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
     *by_limit = !hk_heap_charge(heap, bytes);
@@ -58,7 +58,7 @@ static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use u
 static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
 {
     hk_page_map_set(start, bytes / HK_SLICE, entry);
-    /* While protections are on, each free writes zeros, so free memory must be zeros. A free in a user heap does not, so they are written here. */
+    /* Zeroes the span, because while the guard is on, free memory must be zero. A free in a user heap does not write these zeros. */
     if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
         memset((void *)start, 0, bytes);
     hk_span_free(start, bytes / HK_SLICE);
@@ -99,14 +99,14 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     hk_descriptor_drop(&slice->d);
 }
 
-/* Returns the number of pages of a slab that shares a slice. They hold at least 4 blocks. Returns 0 if slabs of the class share none. */
+/* Returns how many pages of a shared slice a slab of the class takes. They hold at least 4 blocks. Returns 0 if slabs of the class do not share. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;
     return size <= 512 ? 1 : size <= 1024 ? 2 : size <= SHARED_TO ? 4 : 0;
 }
 
-/* Returns the first of n adjacent free pages, HK_SLICE_PAGES if there are none. */
+/* Returns the first of n adjacent free pages of a slice, or HK_SLICE_PAGES if the slice has no n adjacent free pages. */
 static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
 {
     unsigned free = slice->free_pages;
@@ -146,7 +146,7 @@ static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool 
     return slab;
 }
 
-/* Makes a slab with its own span. The span is shorter than usual if the limit allows no other. */
+/* Makes a slab with its own span. If the limit does not allow a span of the usual size, takes a shorter span. */
 static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     size_t size = hk_classes[class].size, bytes = hk_classes[class].slab_bytes;
@@ -172,7 +172,7 @@ static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool
 {
     bool may_share = shared_pages(class) != 0, shares = may_share && heap->slabs_of[class] < SHARED_OF_CLASS;
     struct hk_slab *slab = shares ? make_sharing(heap, class, by_limit) : make_whole(heap, class, by_limit);
-    if (slab == NULL && may_share && !shares) /* there may be enough memory for some pages */
+    if (slab == NULL && may_share && !shares) /* memory may suffice for a slab of some pages in a shared slice */
         slab = make_sharing(heap, class, by_limit);
     if (slab == NULL)
         return NULL;
@@ -189,7 +189,7 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     while (got < want) {
         struct hk_slab *slab = heap->partial[class];
         if (slab == NULL && got > 0)
-            break; /* slabs are made only for misses, not to fill a bin */
+            break; /* makes a slab only for the block that is needed, not to fill the bin */
         if (slab == NULL && class < HK_FINE_CLASSES && (slab = heap->empty[class]) != NULL) {
             heap->empty[class] = NULL;
             push_slab(&heap->partial[class], slab);
@@ -229,7 +229,7 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
         return_span(heap, start, bytes, HK_ENTRY_EMPTIED);
 }
 
-/* Returns the slab of a block, NULL if no slab has the page. */
+/* Returns the slab of a block, or NULL if the block's page belongs to no slab. */
 static struct hk_slab *slab_with(const void *block, uint32_t entry)
 {
     if (hk_entry_class(entry) < HK_CLASSES)
@@ -249,7 +249,7 @@ const char *hk_heap_fault_at(const void *block, uint32_t entry)
     return (slab->freebits[index / 64] >> index % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
-/* Counts `n` blocks that have come back to the slab. Keeps or releases a slab whose blocks are all free. */
+/* Counts `n` blocks that were freed in the slab. If all its blocks are free, keeps or releases the slab. */
 static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
 {
     unsigned class = class_of(slab), free = hk_slab_count_free(slab, n);
@@ -262,7 +262,7 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     unlink_from(&heap->partial[class], slab);
-    /* A slab of free blocks stays for the next miss if it is of a small class, no other slab has free blocks, and the limit is not near. */
+    /* A slab of free blocks of a small class is kept for the next miss if no other slab of the class has free blocks, and the limit is not near. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

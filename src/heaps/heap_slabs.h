@@ -1,15 +1,15 @@
-/* Heap slabs: the slabs of a heap, which its threads share under the heap's lock.
+/* These functions keep the slabs of a user heap. All threads use the same slabs under the heap's lock.
  *
  *   first slabs of a class of up to 4 KiB: 1 to 4 pages of a slice that up to 16 slabs of any class share
- *   all further ones: spans of their own, as the slabs of threads
+ *   all further slabs: spans of their own, like the slabs of threads
  *
  *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
  *
- * Owns       the lists of slabs and of shared slices of each heap, and the form of their descriptors.
- * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has HK_OF_HEAP set, so
- *            that walks over the slabs of threads skip it. No block of a user heap is ever remotely freed, joined or purged.
- * Threads    under the heap's lock. hk_heap_class_at(): the thread that has the block.
- * Never      touches the blocks. */
+ * Owns       This file owns each heap's lists of slabs and shared slices, and the form of their descriptors.
+ * Invariant  A slab is on `partial` of its class while it has free blocks, and on `full` while it has none. The class in a descriptor has HK_OF_HEAP
+ *            set, so that walks over the slabs of threads skip the slab. No block of a user heap is remotely freed, joined or purged.
+ * Threads    The holder of the heap's lock calls these functions. The thread that has a block may call hk_heap_class_at().
+ * Never      No function touches the memory of the blocks. */
 #ifndef HK_HEAP_SLABS_H
 #define HK_HEAP_SLABS_H
 
@@ -29,29 +29,29 @@ struct hk_heap_slice {
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is higher than that of any class if no slab has the page. If
- * the slice has marks, these answer faster (see slab/slab.h). */
+/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is above that of all classes if the page belongs to no slab. If
+ * the slice has marks (see slab/slab.h), the caller reads the mark instead, because this is faster. */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* Returns the class of a block of a heap, HK_CLASS_LARGE for a large one, HK_NO_CLASS if no slab has the page. */
+/* Returns the class of a heap's block. This is HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the page belongs to no slab. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Takes up to `want` blocks, written downwards from `end`, so that the lowest address comes last. Returns their number. If it is 0, *by_limit
- * tells if the limit refused. */
+/* Takes up to `want` blocks, and stores them in front of `end`, the lowest last. Returns their number. If it is 0, *by_limit tells if the limit
+ * refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
-/* Frees blocks into their slabs. Ends the program if one of them is not a taken block of the heap. */
+/* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
-/* Returns what is wrong with an address in slabs of the heap. Returns NULL if a block begins there that is not free in its slab. */
+/* Returns a text about what is wrong with an address in a heap's slabs. Returns NULL if the address is the start of an allocated block. */
 const char *hk_heap_fault_at(const void *block, uint32_t entry);
-/* Releases the slabs of free blocks that wait for the next miss. */
+/* Releases the slabs of free blocks that were kept for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);
 /* Releases all slabs, even if they have live blocks. */
 void hk_heap_release_all(struct hak_heap *heap);

@@ -4,7 +4,7 @@
 #include "os/os.h"
 #include "span/meta.h"
 
-/* The first lock protects the table. Heaps share the others, so that a heap needs no memory for a lock, and fork takes few locks. */
+/* The first lock protects the table. Heaps share the other 63 locks, so that a heap needs no memory for a lock, and fork takes few locks. */
 enum { LOCKS_OF_HEAPS = 64, HEAPS_IN_PART = 1024, PARTS_OF_HEAPS = 64 };
 _Static_assert(HEAPS_IN_PART *PARTS_OF_HEAPS > HK_HEAPS_MOST, "a place for each number");
 
@@ -16,7 +16,7 @@ static struct {
     _Atomic(_Atomic(struct hak_heap *) *) xparts[PARTS_OF_HEAPS];
 } heap_table HK_COLD_DATA;
 
-/* Registers the first lock only, so that fork in a process without heaps takes one lock. The first heap registers the others. */
+/* Registers only the first lock, so that fork in a process without heaps takes only this lock. The first heap registers the other locks. */
 void hk_heap_state_init(void) { hk_lock_register(HK_RANK_HEAPS, &locks[0]); }
 
 uint32_t hk_heaps_end(void) { return hk_load_acquire(heap_table.xend); }
@@ -48,7 +48,7 @@ static struct hak_heap *new_heap_locked(void)
     return heap;
 }
 
-/* Reuses the heap that was closed last, because threads may still have caches for its number. */
+/* Reuses the record of the heap that was closed last, because threads may still have caches for its number. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit)
 {
     hk_lock(&locks[0]);

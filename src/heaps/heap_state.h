@@ -1,12 +1,12 @@
-/* Heap state: a user heap: its name, its limit, and what it holds.
+/* The state of a user heap is its name, its limit, and the lists of its memory.
  *
  *   hak_heap_create -> open -- reset: a new generation --> open -- destroy: a new generation --> closed -> the next hak_heap_create
  *
- * Owns       the table of heaps by number, the closed heaps, and their locks.
- * Invariant  the generation is odd exactly while the heap is open, and grows at each reset. A thread's cache of another generation holds nothing.
+ * Owns       This file owns the table of heaps by number, the closed heaps, and the locks of heaps.
+ * Invariant  The generation is odd exactly while the heap is open, and grows at each reset. The blocks in caches of earlier generations are void.
  *            `xcharged` counts the bytes of all slices and large blocks of the heap. It is above the limit only if the limit was lowered later. The
- *            memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or the next one.
- * Threads    any. The lists: under the heap's lock, which heaps share. */
+ *            memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or a newer heap.
+ * Threads    Any thread may call these functions. The lists need the heap's lock, which several heaps share. */
 #ifndef HK_HEAP_STATE_H
 #define HK_HEAP_STATE_H
 
@@ -25,45 +25,45 @@ struct hk_heap_cache;
 struct hak_heap {
     /* These fields are constant while the heap is open. */
     uint32_t index;
-    uint32_t key; /* page map entry of its slabs, without class */
+    uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false if no thread could take back blocks from other threads' caches */
-    /* Any thread may use these fields. */
+    bool has_caches; /* false if a thread cannot recall blocks from the caches of other threads */
+    /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
     _Atomic size_t xcharged, xpeak;
     _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
-    _Atomic uint64_t xrefused; /* calls that the limit refused */
-    /* The fields below are used under the lock. */
-    struct hak_heap *next_closed; /* next in the table's list of closed heaps, under the table's lock */
+    _Atomic uint64_t xrefused; /* number of calls that the limit refused */
+    /* Only the holder of the heap's lock uses these fields. */
+    struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */
     struct hk_slab *full;
     struct hk_heap_slice *slices;
     struct hk_heap_large *large;
-    struct hk_heap_cache *caches; /* caches of this generation */
-    uint64_t served, large_calls; /* blocks handed out, without those that `caches` count */
+    struct hk_heap_cache *caches; /* list of the caches of this generation */
+    uint64_t served, large_calls; /* blocks handed out, except those that the listed caches count */
     uint64_t resets;
     size_t large_blocks_live, taken,
-        taken_blocks; /* number of large blocks; bytes and number of blocks taken from slabs */
+        taken_blocks; /* number of large blocks; bytes and number of allocated blocks of slabs */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
-    struct hk_slab *partial[HK_CLASSES];    /* slabs with both free and taken blocks */
+    struct hk_slab *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
     struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
 };
 
 /* Registers the locks for fork, at the start. */
 void hk_heap_state_init(void);
 
-/* Returns an open heap without memory, NULL if memory is refused or no number is left. */
+/* Returns an open heap without memory, or NULL if memory is refused or no number is left. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit);
-/* Closes a heap that holds nothing, so that the next heap gets its number. */
+/* Closes a heap that holds no memory, so that a new heap can get its number. */
 void hk_heap_close(struct hak_heap *heap);
 
-/* The numbers given so far are 0 .. hk_heaps_end() - 1. hk_heap_by_index() returns NULL for any other number. */
+/* hk_heaps_end() returns the number after the last heap's. hk_heap_by_index() returns the heap with a number, or NULL if no heap has it. */
 uint32_t hk_heaps_end(void);
 struct hak_heap *hk_heap_by_index(uint32_t index);
 
-/* Lists that begin in a heap end at NULL, so that a heap without memory is all zeros. */
+/* The lists of a heap end at NULL, so that the record of a heap without memory has zeros for its lists. */
 #define HK_HEAP_LIST_PUSH(list, item)                                                                                  \
     do {                                                                                                               \
         (item)->prev = NULL;                                                                                           \

@@ -13,7 +13,7 @@ struct hk_heap_large {
 /* Returns true if a large block begins at this address. Precondition: its page map entry is that of a heap's large block. */
 static bool large_begins_at(const void *block) { return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block; }
 
-/* Returns the note of a heap's large block. Ends the program if no such block begins there. */
+/* Returns the note of a heap's large block. Ends the program unless a large block begins at `block`. */
 static struct hk_heap_large *note_of(enum hk_call call, const void *block)
 {
     if (!large_begins_at(block))
@@ -29,7 +29,7 @@ static void mark_as(const struct hk_heap_large *note)
     set_entry(note->large->d.start, note->heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
-/* Charges a large block to the heap. If the limit refuses, recalls cached blocks, which may free enough memory, and tries again. */
+/* Charges a large block to the heap. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
 static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, size_t bytes)
 {
     bool charged = hk_heap_charge(heap, bytes);
@@ -82,7 +82,7 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     return block;
 }
 
-/* Frees a large block. Clears the note first, so that a fork child either finds the block on the heap's list or finds that it is not a heap's. */
+/* Frees a large block. Clears the note before the block is released, so that a fork child does not take a released block for a heap's block. */
 static void free_noted(struct hk_heap_large *note, uint32_t entry)
 {
     void *block = (void *)note->large->d.start;
@@ -94,7 +94,7 @@ static void free_noted(struct hk_heap_large *note, uint32_t entry)
     hk_large_free(block);
 }
 
-/* Resizes a large block. Writes the page map entry again, because the room large may have written its own. */
+/* Resizes a large block. Writes the heap's page map entry again, because hk_large_resize() may have written another entry. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
     struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
@@ -127,13 +127,13 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
     return block;
 }
 
-/* Returns the class of a block, HK_NO_CLASS if no heap has a slab there. */
+/* Returns the class of a block, or HK_NO_CLASS if the address is in no slab of a heap. */
 static unsigned class_of_block(const void *block, uint32_t entry)
 {
     return hk_entry_is_left(entry) ? HK_NO_CLASS : hk_heap_class_at(block, entry);
 }
 
-/* Reports a free in a heap that has ended. There is nothing to free, because the blocks are gone with the heap. */
+/* Reports a free in a heap that has ended. Frees no memory, because the memory of the blocks was released with the heap. */
 static HK_COLD void free_ended(enum hk_call call, const void *block)
 {
     static _Atomic bool told;
@@ -145,8 +145,8 @@ static HK_COLD void free_ended(enum hk_call call, const void *block)
 
 static bool is_of_ended(uint32_t entry) { return hk_entry_is_left(entry) && entry != HK_ENTRY_EMPTIED; }
 
-/* Returns true if HAKMEM has given the memory of this address back to the system, and the program or another allocator has mapped it since. Clears
- * its page map entry in this case. */
+/* Returns true if HAKMEM has returned the memory of an address to the system, and the program or another allocator has mapped the address since.
+ * Clears the page map entry in this case. */
 HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t entry)
 {
     uintptr_t at = (uintptr_t)block, page = hk_align_down(at, hk_system_page());
@@ -221,7 +221,7 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* Frees all blocks. The new generation comes first, so that no cache holds or gives back a block. Returns false if the heap is not open. */
+/* Frees all blocks of a heap. Begins the new generation first, so that the blocks in caches are void. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
     hk_heap_lock(heap);
@@ -288,7 +288,7 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
         struct hak_heap *heap = hk_heap_by_index(index);
         size_t bytes = 0, before = hk_load(heap->xbig);
         blocks += hk_heap_forget_caches(heap, survivor);
-        /* Sums up the heap's list, because another thread may have charged a block but not listed it before the fork. */
+        /* Adds up the large blocks again from the heap's list, because another thread may have charged a block and not listed it before the fork. */
         for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
             bytes += note->bytes;
         hk_store(heap->xbig, bytes);

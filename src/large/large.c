@@ -35,7 +35,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
 
 static void *resize(struct hk_large_block *large, size_t bytes);
 
-/* Returns a cached block, which is lengthened if it is too short, or NULL if there is none. */
+/* Returns a cached block, which it lengthens if the block is too short. Returns NULL if no cached block fits. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);
@@ -60,7 +60,7 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-/* Returns the block's descriptor. Ends the program unless a large block in use begins at `block`. */
+/* Returns the descriptor of a large block. Ends the program unless a large block in use begins at `block`. */
 static struct hk_large_block *checked_block(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -147,7 +147,7 @@ void hk_large_drop(void *block)
     unmap_retired(large);
 }
 
-/* Takes the block out of the lists while its mapping changes, so that no purge or note of changes finds it. Returns false if the mapping fits. */
+/* Takes the block out of the lists before its mapping changes, so that no other thread finds it. Returns false if the mapping fits already. */
 static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {
     hk_lock(&hk_large.lock);

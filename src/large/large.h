@@ -1,12 +1,12 @@
-/* Large: blocks of more than 1 MiB, or aligned to more than 64 KiB. Each has a mapping of its own, cached for reuse when it is freed.
+/* A large block has more than 1 MiB, or is aligned to more than 64 KiB. Each large block has a mapping of its own. A freed block is cached for reuse.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
- *   A mapping may be longer than its block by the factor large_fit. The rest is slack, into which realloc grows, and which a purge cuts off.
+ *   A mapping may be longer than its block by the factor large_fit. The bytes after the block are slack, which realloc may use and a purge cuts off.
  *
- * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.c.
- * Invariant  only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
+ * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
+ * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
- * Threads    any (one lock). Mapping and unmapping happen outside the lock. */
+ * Threads    Any thread may call these functions. One lock protects the state. Mapping and unmapping happen outside the lock. */
 #ifndef HK_LARGE_H
 #define HK_LARGE_H
 
@@ -15,7 +15,7 @@
 
 /* Returns a block, or NULL if memory is refused. Sets *zeroed to true if all its bytes are zero. `align` is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
-/* Ends the program, and names the call, unless a large block in use begins at `block`. The functions below check the same for free or realloc. */
+/* Ends the program, with a message that names the call, unless a large block in use begins at `block`. Calls that free or resize check this too. */
 void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that will be reused, so that no purge by age unmaps it before until_ms. */
@@ -39,13 +39,13 @@ enum hk_large_use { HK_LARGE_NONE, HK_LARGE_IN_USE, HK_LARGE_FREED };
 struct hk_large_extent {
     enum hk_large_use use;
     uintptr_t start;
-    size_t size;      /* the requested bytes if it is a block */
-    uint64_t version; /* all fields are right while hk_large.xversion is the same */
+    size_t size;      /* the requested bytes if the extent is a block */
+    uint64_t version; /* the fields are right while hk_large.xversion has this value */
 };
 /* Finds the extent that contains the address. Never waits for the lock, but returns false if another thread holds it. */
 bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
 
-/* Returns the mapped bytes, which are in use, slack or cached. */
+/* Returns the mapped bytes of all large blocks, in use or cached, including slack. */
 HK_INLINE size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }
 
 #endif

@@ -1,5 +1,5 @@
-/* Keeps freed large blocks, chooses the one that fits a request best, unmaps the oldest, cuts slack off blocks in use, and marks the blocks
- * whose mapping a system call of the program changes. */
+/* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts slack off blocks in use. If a system call
+ * of the program changes the mapping of a block, marks the block. */
 #include "large/large_cache.h"
 #include "large/large_state.h"
 #include "count/stats.h"
@@ -33,7 +33,7 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_large_block *large)
         fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if there is none. */
+/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if no bin is filled. */
 static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
 {
     for (; bin <= last; bin = (bin / 64 + 1) * 64) {
@@ -45,9 +45,9 @@ static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned las
 }
 
 struct search {
-    struct hk_want want; /* accepts only blocks that fit better than `best` */
+    struct hk_want want; /* the request, narrowed to blocks that fit better than `best` */
     struct hk_large_block *best;
-    unsigned looks; /* blocks that may still be looked at */
+    unsigned looks; /* number of blocks that the search may still look at */
 };
 
 static void look_into(const struct hk_list *bin, struct search *search)
@@ -63,8 +63,8 @@ static void look_into(const struct hk_list *bin, struct search *search)
     }
 }
 
-/* Returns the block that is nearest in size, or `otherwise` if none fits. Searches the bin of this size, then those above, then those below, as long
- * as a bin may hold a nearer block than the best. */
+/* Returns the block that is nearest in size, or `otherwise` if no block fits. Searches the bin of this size, then the bins of larger blocks, then the
+ * bins of smaller blocks. Stops if no other bin can hold a nearer block. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise)
 {
@@ -79,7 +79,7 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
     return search.best;
 }
 
-static HK_COLD_DATA struct hk_fit sizes; /* holds the kept blocks, and the cached ones from hk_large.sorted on */
+static HK_COLD_DATA struct hk_fit sizes; /* holds the kept blocks, and the cached blocks from hk_large.sorted on */
 
 static HK_COLD void sort_one_locked(void)
 {
@@ -147,7 +147,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     struct hk_large_block *best = nearest_locked(bytes, align);
     if (best != NULL) {
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
-        if (!kept) /* a kept block tells nothing about the purge delay */
+        if (!kept) /* the reuse of a kept block teaches nothing about the purge delay */
             hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
         hk_large_leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the block is in use again */
@@ -161,7 +161,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     return best;
 }
 
-/* Puts a block into the cache. Does not read the clock, because this would cost as much as all the rest. The next purge sets the time. */
+/* Puts a block into the cache. The next purge sets the block's time, because reading the clock would double the cost of this function. */
 inline __attribute__((always_inline)) void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -193,7 +193,7 @@ static struct hk_large_block *take_pending_unmap_locked(void)
     return large;
 }
 
-/* Takes the oldest due block out of the cache, or returns NULL. Prefers cached blocks to kept ones, and takes pending_unmap ones last. */
+/* Takes the oldest due block out of the cache, or returns NULL. Takes cached blocks first, then kept blocks, then the blocks of pending_unmap. */
 static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_large_block *large = oldest_in(&hk_large.cached);
@@ -208,7 +208,7 @@ static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argumen
 bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
 {
     (void)oldest;
-    return hk_large.totals.cached > budget + HK_SLICE; /* allows for the lead of a block whose size is the budget */
+    return hk_large.totals.cached > budget + HK_SLICE; /* a slice more, for the lead of a block of that size */
 }
 
 /* Unmaps the oldest blocks while they are due and fewer than `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped bytes. */
@@ -239,7 +239,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Cuts the oldest slack under the lock, because the program may grow into it at any moment. Returns the bytes, or 0 if no slack is cut. */
+/* Cuts the oldest slack under the lock, because a realloc may grow into this slack at any moment. Returns the bytes, or 0 if no slack is cut. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;
@@ -250,7 +250,7 @@ static size_t cut_oldest_slack(uint64_t before)
         hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
         bytes = large->d.bytes - large->requested;
         hk_sub(hk_footprint.xbig, bytes);
-        large->d.bytes = large->requested; /* no other field, because the block's thread may be reading it */
+        large->d.bytes = large->requested; /* only this field, because the block's thread may be reading the others */
         hk_large.totals.cached -= bytes;
         hk_link_remove(&large->by_slack);
     }
@@ -283,7 +283,7 @@ static bool date_if_unseen(struct hk_large_block *large, uint64_t now_ms)
     return unseen;
 }
 
-/* Sets the time of all blocks that have none. These are the newest ones. */
+/* Sets the time of all blocks that have no time yet. These are the newest blocks, so they are the first of each list. */
 static void date_unseen(uint64_t now_ms)
 {
     struct hk_link *cached = &hk_large.cached.head, *with_slack = &hk_large.with_slack.head;
@@ -305,7 +305,7 @@ static size_t cut_slack(uint64_t before, size_t enough)
     return bytes;
 }
 
-/* Returns the time from which blocks are due if they were in the cache then or earlier. */
+/* Returns the latest time at which a block that is due now may have come into the cache. */
 static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
 {
     date_unseen(now_ms);

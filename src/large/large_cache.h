@@ -1,38 +1,38 @@
-/* Large cache: freed large blocks kept for reuse, and the slack of those in use; their budget and their age; the ghosts, records of blocks unmapped
- * lately, from which the learner sees that a block would have been reused. If the program changes the mapping of a block by mprotect, mlock, madvise,
- * mremap or a similar call, the block is unmapped when it is freed, because the next owner of the memory must not see the change.
+/* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. The ghosts are
+ * records of blocks that were unmapped lately. They tell the learner that such a block would have been reused. If the program changes a block's
+ * mapping by mprotect, mlock, madvise, mremap or a similar call, a free unmaps the block, because its next user must not see the change.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped; a ghost stays
- *   Older blocks are also in bins of sizes (hk_fit): eight for each octave, each newest first; a bitmap says which are filled.
+ *   Older blocks are also in bins by size (hk_fit). Each octave of sizes has eight bins, newest block first. A bitmap says which bins are filled.
  *
- * Owns       the lists of the state, the bins; `requested`, `idle_since`, `by_size` and `modified` of large blocks.
- * Invariant  a search of the bins looks at 64 blocks at most, however many there are, and takes the best of these.
- * Threads    any; `_locked`, hk_fit: the holder of the large lock. Mapping and unmapping happen outside it. hk_large_note_modified() may run in
- *            a signal handler, and never waits for a lock. */
+ * Owns       This file owns the bins, the lists of struct hk_large, and the fields `requested`, `idle_since`, `by_size` and `modified`.
+ * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of them.
+ * Threads    Any thread may call these functions. Only the holder of the large lock may call hk_fit and `_locked` functions. Mapping and unmapping
+ *            happen outside the lock. hk_large_note_modified() never waits for the lock, because it may run in a signal handler. */
 #ifndef HK_LARGE_CACHE_H
 #define HK_LARGE_CACHE_H
 
 #include "large/large_state.h"
 
 enum {
-    HK_FIT_STEPS = 8, /* bins of an octave */
+    HK_FIT_STEPS = 8, /* number of bins for each octave of sizes */
     HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_FIT_STEPS,
 };
 
 struct hk_fit {
     size_t count;
     uint64_t filled[(HK_FIT_BINS + 63) / 64];
-    struct hk_list bins[HK_FIT_BINS]; /* each is initialized when it is first filled */
+    struct hk_list bins[HK_FIT_BINS]; /* a bin is initialized when it is first filled */
 };
 
 struct hk_want { /* a request, and the mappings that it accepts */
     size_t bytes;
-    size_t least; /* the smallest mapping that is accepted; one that is shorter than `bytes` is extended */
+    size_t least; /* bytes of the smallest accepted mapping; a mapping below `bytes` is extended */
     size_t range; /* the largest mapping that is accepted has least + range bytes */
     size_t align;
 };
 
-/* Returns a request. It accepts a mapping of half its size if the mapping may move. A mapping that must be aligned may not move. */
+/* Returns a request. If the mapping may move, the request accepts a mapping of half its size. A mapping that must be aligned may not move. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -51,7 +51,7 @@ HK_INLINE size_t hk_fit_distance(const struct hk_large_block *large, size_t byte
     return large->d.bytes > bytes ? large->d.bytes - bytes : bytes - large->d.bytes;
 }
 
-/* Makes a request accept only blocks that are nearer in size than this one. Returns false if no block can be nearer. */
+/* Makes a request accept only blocks that are nearer in size than `large`. Returns false if no block can be nearer. */
 HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *large)
 {
     size_t away = hk_fit_distance(large, want->bytes);
@@ -66,12 +66,12 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks and cuts slack that a purge found there delay_ms ago or earlier, or all of both if delay_ms is 0. Returns the bytes. */
+/* Unmaps cached blocks and cuts slack that an earlier purge, at least delay_ms ago, has seen. If delay_ms is 0, takes all. Returns the bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Purges like hk_large_purge(), but the oldest blocks first, until it has reached `enough` bytes. Cuts slack last, and only if delay_ms is 0, because
- * a growing buffer is about to use it. Returns the bytes. */
+/* Purges as hk_large_purge() does, but begins with the oldest blocks, and stops after `enough` bytes. Cuts slack last, and only if delay_ms is 0,
+ * because a growing buffer is about to use its slack. Returns the bytes. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Marks the large blocks in this range as modified. Called before the program changes the mappings there. */
+/* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks every large block as modified, because a range could not be noted while the lock was held. */
 HK_ROOM void hk_large_mark_all_locked(void);
@@ -80,7 +80,7 @@ HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
 HK_ROOM void hk_large_put_cached_locked(struct hk_large_block *large);
 /* Caches a block that the system refuses to unmap. */
 HK_ROOM void hk_large_put_back_locked(struct hk_large_block *large);
-/* Caches a block that no purge by age unmaps before idle_since + the purge delay. */
+/* Caches a block as kept, so that no purge by age unmaps it before idle_since + the purge delay. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
 /* Takes a block out of the cache. The block must not be modified. */
@@ -95,7 +95,8 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
 }
 /* Sets a modified block aside, so that no request gets it, until the system unmaps it. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
-/* Sets how many bytes of the mapping the program has. The rest is slack, into which the block may grow. It stays until the next purge but one. */
+/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The first purge sets the time of
+ * the slack, and only a later purge cuts it off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
@@ -120,10 +121,10 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     hk_large.totals.cached -= large->d.bytes - large->requested;
     hk_link_remove(&large->by_slack);
 }
-/* Counts a miss if a block of about this size was unmapped lately, because that block would have been reused. Called when a block is mapped. */
+/* Counts a miss if a block of about this size was unmapped lately, because the cache would have served it. Called when a new block is mapped. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 HK_ROOM bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget);
-/* Unmaps the oldest blocks, then cuts slack, until the cache is within its budget. */
+/* Unmaps the oldest blocks, and then cuts slack, until the cache is within its budget. */
 HK_ROOM void hk_large_hold_to_budget(void);
 
 #endif

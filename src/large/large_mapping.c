@@ -5,10 +5,10 @@
 #include "span/page_heap.h"
 
 enum {
-    TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have this many times its size */
-    WORTH_IF_GONE = 3,   /* whole huge pages may add a third to a block that is one of many */
-    WORTH_AT_ONCE = 16,  /* whole huge pages may add a sixteenth to any other block */
-    BLOCKS_AT_STAKE = 8, /* so many blocks may be used in a few places only, however small the heap is */
+    TIMES_GONE = 4,      /* a block counts as one of many if so far 4 times its size was freed */
+    WORTH_IF_GONE = 3,   /* if a block is one of many, whole huge pages may add a third of its size */
+    WORTH_AT_ONCE = 16,  /* to any other block, whole huge pages may add a sixteenth of its size */
+    BLOCKS_AT_STAKE = 8, /* 8 blocks get huge pages in any case, however small the heap is */
 };
 
 void hk_large_index_locked(struct hk_large_block *large)
@@ -40,8 +40,8 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* Returns true if a block shall be put on huge pages. A block that the program touches in a few places costs a huge page for each place. So more
- * blocks are put on huge pages only while the bytes at that risk are below the limit. */
+/* Returns true if a block of this size must be put on huge pages. If the program touches the block in a few places only, each place costs a huge
+ * page. So the bytes that such blocks may cost are limited. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
@@ -59,7 +59,7 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* The added bytes are slack, which a purge cuts off if the block does not grow into it. After its free, the mapping must fit the same request. */
+/* Rounds up to whole huge pages only if the cached mapping still fits a request for `bytes`. The added bytes are slack, which a purge may cut off. */
 size_t hk_large_in_whole_huge_pages(size_t bytes)
 {
     size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
@@ -70,12 +70,12 @@ size_t hk_large_in_whole_huge_pages(size_t bytes)
 
 static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_huge_pages(mapped); }
 
-/* The place where a block on huge pages was unmapped last. */
+/* The address and the size of the block on huge pages that was unmapped last. */
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps by one call, not three, at the place of a former block or below the block that moves, where huge pages are aligned. Returns NULL on
- * failure. */
+/* Maps with one system call instead of three, at an address with the alignment of huge pages. This is the place of a former block, or a place below
+ * the block that moves. Returns NULL on failure. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);
@@ -85,13 +85,13 @@ static void *map_in_place(size_t bytes, uintptr_t below)
     return at != 0 && hk_os.map_at((void *)at, bytes) == HK_PLACED ? if_covered((void *)at, bytes) : NULL;
 }
 
-/* Returns a mapping, which has the alignment of huge pages if it suits them. `below` is the address of the block that is to move, or 0. */
+/* Returns a mapping, which is aligned to huge pages if its size suits them. `below` is the address of a block that will move into it, or 0. */
 static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
     size_t lead = hk_large_lead();
     void *p = NULL;
     if (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead)
-        lead = 0; /* a lead would cost a huge page */
+        lead = 0; /* no lead, because it would cost a huge page */
     if (has_huge_pages(bytes) && lead == 0)
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
     else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
@@ -150,7 +150,7 @@ static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, 
 }
 
 /* Moves the pages to a new range. The range is mapped first, because huge pages need its alignment, and because the page map may refuse it. If the
- * pages do not move, the range is not unmapped here, because the kernel may have unmapped it, and another mapping may lie there by now. */
+ * pages do not move, the range is not unmapped, because the kernel may have unmapped it already, and another mapping may lie in it. */
 static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -161,8 +161,8 @@ static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
     return enter_if(hk_os.remap((void *)from, large->d.bytes, bytes, to), large, (uintptr_t)to, bytes);
 }
 
-/* Moves the pages to a range that the system chooses, because under a limit there is often room for the added bytes, but not for a second mapping. A
- * table for the new place is mapped first, because the move cannot be undone. */
+/* Moves the pages to a range that the system chooses. This needs no second mapping, for which a memory limit often leaves no room. A page map table
+ * for the new range is mapped first, because the move cannot be undone. */
 static bool move_anywhere(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -187,7 +187,7 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return true;
 }
 
-/* Does not move a modified block to a reserved range, because its parts may be several mappings, which the system does not move as one. */
+/* Does not move a modified block to a reserved range, because the block may consist of several mappings, which one system call cannot move. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

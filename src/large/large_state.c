@@ -2,7 +2,7 @@
 #include "large/large_state.h"
 
 enum { LOWER, HIGHER };
-enum { TRIES_FOR_SIGNALS = 100 }; /* takes longer than the lock is held */
+enum { TRIES_FOR_SIGNALS = 100 }; /* so many tries take longer than any thread holds the lock */
 
 struct hk_large hk_large = {.lock = HK_LOCK_INIT(HK_RANK_LARGE)};
 
@@ -26,7 +26,7 @@ void hk_large_total(struct hk_large_totals *totals)
 
 bool hk_large_lock_in_some_tries(void)
 {
-    if (HK_DEBUG && !hk_lock_is_in_order(HK_RANK_LARGE)) /* a signal came while its thread held a later lock */
+    if (HK_DEBUG && !hk_lock_is_in_order(HK_RANK_LARGE)) /* the signal came while this thread held a later lock */
         return false;
     for (int i = 0; i < TRIES_FOR_SIGNALS; i++) {
         if (hk_try_lock(&hk_large.lock))
@@ -36,7 +36,7 @@ bool hk_large_lock_in_some_tries(void)
     return false;
 }
 
-/* Returns a hash of the address. The golden ratio scatters the addresses, because mappings lie at regular distances. */
+/* Returns a hash of the block's address. It uses the golden ratio, because mappings often lie at regular distances. */
 static uint64_t rank_of(const struct hk_large_block *large)
 {
     uint64_t mixed = large->d.start * UINT64_C(0x9e3779b97f4a7c15);

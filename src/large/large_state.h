@@ -1,12 +1,12 @@
-/* Large state: the descriptors of large blocks, their mappings by address, their lists and totals, and their lock.
+/* Declares the descriptors of large blocks, their lists, totals and lock, and the extents.
  *
- *   The extents are a treap, which is a search tree by address and a heap by a hash of it, 2 log2 n deep in any order of insertion. They find the
- *   mappings that a range touches, because the page map knows only the first slices.
+ *   The extents are a treap of all mappings. A treap is a search tree by address and a heap by a hash of the address. Its depth is about 2 log2 n in
+ *   any order of insertion. The page map cannot find a mapping by any of its addresses, because it knows only the first slice.
  *
- * Owns       struct hk_large, which the other files of the room change; `child` of the large blocks in the extents.
- * Invariant  the mappings do not overlap; `start` does not change while a block is in the extents.
- * Threads    the holder of the lock, except the fields that begin with x, and `d` and `requested` while the block is in use: its thread
- *            reads them without the lock. */
+ * Owns       This file owns struct hk_large, which all files of the folder change, and `child` of large blocks.
+ * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
+ * Threads    Only the holder of the lock uses the fields. Any thread may read the fields that begin with x. The thread that has a block may read the
+ *            block's `d` and `requested`. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
@@ -16,22 +16,22 @@
 #include "policy/policy.h"
 #include "span/descriptor.h"
 
-/* Returns the length of the lead, the beginning of a block on huge pages that lies on small pages, in whole pages of the system. A program that
- * writes only the beginning then pays for no huge page. Slack up to this length stays, because a cut would split the last huge page. */
+/* Returns the length of the lead, in whole pages of the system. The lead is the beginning of a block on huge pages, and lies on small pages. A
+ * program that writes only the beginning then uses no huge page. Slack up to this length stays, because a cut would split the last huge page. */
 HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_system_page()); }
 
 struct hk_large_block {
     struct hk_descriptor d;          /* d.bytes is the size of the mapping */
     size_t requested;                /* bytes that the program has; slack follows up to d.bytes */
-    uint64_t idle_since;             /* ms; of the slack, or of a cached block (see HK_LARGE_UNSEEN) */
+    uint64_t idle_since;             /* ms; when a purge first saw the slack or cached block (HK_LARGE_UNSEEN) */
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
-    uint16_t idle_from;              /* the age stamp of its last free */
-    bool modified;                   /* the program has changed its mapping */
-    uint32_t uncut;        /* so many bytes of slack are not cut off; 0: no huge pages were requested for the block */
-    bool ended;            /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
+    uint16_t idle_from;              /* the age stamp of the block's last free */
+    bool modified;                   /* the program has changed the block's mapping */
+    uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
+    bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
     _Atomic(void *) xnote; /* set by the heap that has the block (heaps/heaps.h); NULL: the heap of the process */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
@@ -42,12 +42,12 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-/* Returns true if the mapping has at least `bytes`, and no slack that is worth a cut. */
+/* Returns true if the mapping has at least `bytes`, and no slack that is worth cutting off. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
 }
-/* Returns the bytes of a block in use that no purge cuts off. */
+/* Returns how many bytes of a block in use no purge cuts off. */
 HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 {
     return HK_UNLIKELY(hk_link_linked(&large->by_slack)) ? large->requested : large->d.bytes;
@@ -59,14 +59,14 @@ struct hk_extents {
 
 void hk_extents_add(struct hk_extents *extents, struct hk_large_block *large);
 void hk_extents_remove(struct hk_extents *extents, struct hk_large_block *large);
-/* Returns the last block that begins below `end`, or NULL if there is none. */
+/* Returns the last block that begins below `end`, or NULL if no block does. */
 struct hk_large_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end);
-/* Returns the first block that begins at `start` or above, or NULL if there is none. */
+/* Returns the first block that begins at `start` or above, or NULL if no block does. */
 struct hk_large_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start);
 
-/* The value of idle_since until the next purge sets its own time. */
+/* The value of idle_since until a purge sets the time. */
 #define HK_LARGE_UNSEEN UINT64_MAX
-/* HK_LARGE_MOST_UNSORTED limits the blocks that are searched one by one, because a search through more of them would cost more than one by size. */
+/* HK_LARGE_MOST_UNSORTED limits the number of blocks that are not sorted by size, because a search looks at each of them. */
 enum { HK_LARGE_GHOSTS = 32, HK_LARGE_MOST_UNSORTED = 64 };
 
 struct hk_large_totals {
@@ -78,7 +78,7 @@ struct hk_large_totals {
 extern struct hk_large {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
-    struct hk_list kept;   /* blocks cached until idle_since + the purge delay; newest first */
+    struct hk_list kept;   /* blocks that stay until idle_since + the purge delay; newest first */
     struct hk_large_ghost {
         size_t bytes;
         uint16_t idle_from;
@@ -87,15 +87,15 @@ extern struct hk_large {
     unsigned next_ghost;
     struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
     struct hk_link *sorted;       /* the link of `cached` from which on blocks are also in the bins of large_cache.c */
-    int room_unsorted;            /* blocks that may still be added before `sorted` */
+    int room_unsorted;            /* so many blocks may be cached before blocks are sorted again */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
     struct hk_extents extents;    /* all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;  /* some mapping was modified while the lock was taken, so any block may be modified */
+    _Atomic bool xunnoted;  /* a mapping was modified while the lock was taken, so all blocks count as modified */
     _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
-    _Atomic size_t xon_huge_pages; /* number of blocks */
+    _Atomic size_t xon_huge_pages; /* number of blocks on huge pages */
 } hk_large;
 
 void hk_large_init(void);
@@ -114,22 +114,22 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* The functions of large_mapping.c own `d` and `uncut` of large blocks, and the number of blocks on huge pages. The block is in none of the lists. */
-/* Returns the bytes to map for a block, which are whole huge pages if these suit the block and add little. */
+/* The functions of large_mapping.c own `d` and `uncut` of large blocks, and xon_huge_pages. The block that they change must be in no list. */
+/* Returns the bytes to map for a block of `bytes`. They are whole huge pages if huge pages suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
 HK_ROOM void *hk_large_map(size_t bytes, size_t align);
-/* Makes the descriptor describe this mapping. */
+/* Writes the start and the size of a mapping into the descriptor, and writes the page map entry. */
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
-/* Requests huge pages, once for each block, because a mapping keeps the advice when it is remapped. */
+/* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
 /* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
-/* Adds the mapping to those found by address. */
+/* Inserts the block's mapping into hk_large.extents. */
 HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
-/* Clears the page map entry, unless it says that a heap has ended, and unmaps the block. Returns false if the system refuses. The block then stays,
- * but loses its pages. */
+/* Unmaps a block, and clears its page map entry unless the entry says that a heap has ended. If the system refuses, returns false, and the block only
+ * loses its pages. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

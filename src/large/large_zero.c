@@ -1,7 +1,7 @@
-/* Zeroes a long block that was used before, at no more than the cost of fresh pages.
+/* Zeroes a long block that was used before. This costs no more than fresh pages.
  *
- * resident pages that were used   -> overwritten, because this costs less for a slice than one page fault
- * all others                      -> returned to the system, so that the next owner pays only for what it touches
+ * resident pages that were used   -> overwritten, because to overwrite a slice costs less than one page fault
+ * all other pages                 -> returned to the system, so that the program pays only for pages that it touches
  *
  * A page that the system does not show may have been swapped out, so it is returned as well. Slack that may be cut off is never changed, because it
  * may be another mapping by now. Only the thread that has just been given the block calls hk_large_zero(). */
@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "span/page_heap.h"
 
-/* bytes; for more, asking for the pages of each chunk costs more than four probes */
+/* bytes; four pages of a longer block are probed before the system is asked about its pages, because a probe costs less */
 #define PROBED_FROM (4 * HK_CHUNK)
 
 struct gap { /* a run of pages to return */
@@ -20,7 +20,7 @@ struct gap { /* a run of pages to return */
     bool in_span;
 };
 
-/* Returns true if a page is not zero. Reads its first line first, because this line is rarely zero in a page that was used. */
+/* Returns true if a page is not zero. Reads its first cache line first, because this line is rarely zero in a used page. */
 static bool is_used(const char *page)
 {
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
@@ -46,7 +46,7 @@ static void return_gap(const struct gap *gap)
     size_t bytes = (size_t)(gap->end - gap->start);
     if (bytes == 0)
         return;
-    /* Purges a part of a huge page only if that is worth a split. */
+    /* Purges a part of a huge page only if the gain is worth splitting the huge page. */
     bool gone = !gap->in_span
                     ? hk_os.purge(gap->start, bytes)
                     : (bytes >= HK_CHUNK / HK_PART_WORTH_A_SPLIT || !hk_load(hk_page_map_chunk(start)->xhuge)) &&
@@ -55,7 +55,7 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the resident pages from the end of the gap to `to`. A slice joins the gap if its first and its middle page are zero, or is overwritten. */
+/* Zeroes the resident pages from the end of the gap to `to`. A slice whose first and middle page are zero joins the gap. */
 static void zero_resident(char *to, struct gap *gap)
 {
     for (char *from = gap->end, *end; from < to; from = end) {
@@ -70,7 +70,7 @@ static void zero_resident(char *to, struct gap *gap)
     }
 }
 
-/* Zeroes the pages from the end of the gap to `to`, which all lie in one chunk, because the chunk may be one huge page. */
+/* Zeroes the pages from the end of the gap to `to`. These pages must lie in one chunk, because `pages` has entries for one chunk only. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];
@@ -90,7 +90,7 @@ static void zero_chunk(char *to, struct gap *gap)
 void *hk_large_zero(void *block, size_t bytes)
 {
     bool in_span = !hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    if (!in_span) { /* leaves out the slack that a purge may cut off */
+    if (!in_span) { /* does not zero the slack that a purge may cut off */
         hk_lock(&hk_large.lock);
         bytes = hk_large_held(hk_large_at((uintptr_t)block));
         hk_unlock(&hk_large.lock);

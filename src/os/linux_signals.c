@@ -3,6 +3,7 @@
  * At its start, a runtime such as the Java machine looks up the handler of faults. Later it passes unknown faults to this handler, and believes that
  * they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime would not report
  * the fault. So the program must never find a handler of HAKMEM's. */
+#include "base/base.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,43 +1,43 @@
-/* Abandoned slabs: slabs without a thread. Threads that have ended left them, or they were made for threads that have no cache. Some of them are
- * commons, from which new threads take their first blocks if there are many threads, so that a short-lived thread needs no slab of its own.
+/* Abandoned slabs: slabs that no thread owns. A thread abandons its slabs when it ends. Other slabs are abandoned from the start, because they serve
+ * threads without a cache. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads
+ * then need no slabs of their own.
  *
- * Groups: slabs of blocks that must not share their memory with blocks of another group, for example because their types differ
- * (guard/protections.def). These are abandoned slabs that nobody adopts and that are never released, so that no other group can use their addresses.
- * Their pages are purged.
+ * A group keeps blocks apart from the blocks of other groups, for example because their types differ (guard/protections.def). The slabs of a group
+ * are abandoned slabs. They are never adopted or released, so that no other group can use their addresses, but their free pages are purged.
  *
- * Owns       every slab whose page map entry says HK_ABANDONED; for each class a list of those with free blocks, one of commons, and one for
- * each group that is used.
- * Invariant  an abandoned slab is on a list exactly while it has free blocks. A commons slab is adopted only if there are few threads.
- * Threads    any; the lock of a class makes its holder the holder of all abandoned slabs of the class. */
+ * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has a list of slabs, a list of commons, and a list for each
+ *            group that is used.
+ * Invariant  An abandoned slab is on a list exactly while it has free blocks. The commons are adopted only if there are few threads.
+ * Threads    Any thread may call these functions. A thread that holds the lock of a class is the holder of all abandoned slabs of the class. */
 #ifndef HK_ABANDONED_H
 #define HK_ABANDONED_H
 
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Abandons the caller's slab, or releases it if it is all free. */
+/* Abandons the caller's slab, or releases it if all its blocks are free. */
 void hk_abandoned_add(struct hk_slab *slab);
-/* Adopts an abandoned slab of the class that has free blocks. Returns NULL if there is none. */
+/* Adopts an abandoned slab of the class that has free blocks. Returns NULL if no slab may be adopted. */
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
-/* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned, or is not any more. */
+/* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned. */
 struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);
-/* Frees a block of an abandoned slab in place. Returns false if its slab is not abandoned, or is not any more. */
+/* Frees a block of an abandoned slab in place. Returns false if the slab is not abandoned. */
 bool hk_abandoned_free(void *block, unsigned class);
-/* Drains an abandoned slab, so that the caller need not queue it. Returns false if the slab is not abandoned, or is not any more. */
+/* Drains an abandoned slab, so that the caller need not queue the slab. Returns false if the slab is not abandoned. */
 bool hk_abandoned_collect(struct hk_slab *slab);
 
-/* The lists of a class. */
+/* The numbers of the lists of abandoned slabs that each class has. */
 enum hk_abandoned_list_id {
     HK_FOR_ADOPTION,
     HK_COMMONS,     /* slabs that several threads share */
-    HK_FIRST_GROUP, /* the lists of the other groups follow */
+    HK_FIRST_GROUP, /* the list of group 1; the other groups follow */
 };
 /* Returns the list of the slab of a live block. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
 /* Allocates up to n >= 1 blocks from the commons, and stores them in front of `end`. Returns their number, or 0 if the system refuses memory. */
 unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n);
-/* Sets whether there are many threads. Commons are not adopted while there are. */
+/* Stores whether there are many threads. While there are many, the commons are not adopted. */
 void hk_abandoned_crowd(bool crowded);
 
 enum { HK_GROUPS = 8 };
@@ -54,14 +54,13 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
 bool hk_abandoned_has(unsigned class);
 /* Returns a block for a thread that has no cache, or NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class);
-/* Purges pages of abandoned slabs that have been free for the purge delay, as long as the work budget lasts. The next call continues there.
- * Returns true at the end of all classes. */
+/* Purges pages of abandoned slabs that have been free for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */
 size_t hk_abandoned_purge(void);
-/* Initializes the locks, before fork takes them. */
+/* Initializes the locks of the classes, because fork is about to take them. */
 void hk_abandoned_fork_prepare(void);
-/* Abandons and drains the slabs of all threads but `survivor` (or NULL) in a fork child. Queues the survivor's slabs that hold remote frees. */
+/* In a fork child, abandons and drains all slabs that `survivor`, which may be NULL, does not own. Queues its slabs that hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

@@ -1,4 +1,4 @@
-/* Walks over an owner's slabs, and over inboxes that nobody has drained for a while, to purge pages without live blocks. */
+/* Purges pages without live blocks in an owner's slabs, and in slabs that wait in an inbox that no thread has drained for a while. */
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"
@@ -6,14 +6,14 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* Unlocks the owner's lists, and lets the owner go first, because the caller may lock them again at once. */
+/* Unlocks the owner's lists, and lets a waiting owner lock them first, because the caller may lock them again at once. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
         hk_unlock_in_turn(&owner->slab_lists_lock);
 }
 
-/* Trims slabs of the current class. Makes at most one system call. Returns false when all slabs of the class are trimmed. */
+/* Trims slabs of trim->class. Makes at most one system call. Returns false when all slabs of this class are trimmed. */
 static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
 {
     size_t calls = trim->calls;
@@ -79,7 +79,7 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)
                 return false;
-            if (owner->sweep.within == 0) /* counts the free blocks of each slab once */
+            if (owner->sweep.within == 0) /* true at the first visit, so each slab's free blocks are counted once */
                 owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
@@ -113,9 +113,9 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
     return over;
 }
 
-static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* where the sweep continues */
+static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* the owner at which the sweep continues */
 
-/* Makes claimed blocks remote again. The caller queues the slab. */
+/* Marks claimed blocks as remote frees again. The caller then queues the slab. */
 static void put_back(struct hk_slab *slab, const uint64_t *bits, unsigned blocks)
 {
     for (unsigned word = 0; word < slab->words; word++)
@@ -137,7 +137,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     put_back(slab, bits, blocks);
 }
 
-/* Returns true if the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
+/* Returns true if the slab's number of remote blocks has not changed for the purge delay, and these blocks are not purged yet. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);
@@ -156,7 +156,7 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     return due || sweep->reclaims;
 }
 
-/* Returns an estimate of the remote bytes on the slab's huge page. */
+/* Returns an estimate of the bytes of remote blocks on the slab's huge page. */
 static size_t remote_beside(uintptr_t start)
 {
     size_t bytes = 0;
@@ -199,7 +199,7 @@ static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
         visit_inbox(owner, hk_ctz64(left), sweep);
 }
 
-/* If the work budget ends within an owner's inboxes, the next call continues with this owner, because the rest is in the backlog. */
+/* If the work budget ends within an owner's inboxes, the next call continues with this owner, because the unvisited slabs are in its backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
     uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));

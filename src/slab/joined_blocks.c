@@ -1,4 +1,4 @@
-/* Joins adjacent free blocks of a slab into one larger block, and separates them again. */
+/* Joins adjacent free blocks of a slab into one larger block, and separates the joined block again when it is freed. */
 #include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 #include "span/meta.h"
@@ -14,7 +14,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_note_plain(slab);
 }
 
-/* Makes a slab mixed, or plain again. Called before its first joined block is allocated, and after the last one was freed. */
+/* Marks a slab as mixed or as plain. Called before its first joined block is allocated, and after its last joined block was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);
@@ -45,7 +45,7 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits first, so that a fork between the two steps only leaks blocks. In the other order, two threads could have the same block. */
+/* Clears the free bits before it sets the joined bits. In the other order, a fork in between could let the child give a block out twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

@@ -7,7 +7,7 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_EVICTION = 16, /* if more than one entry in so many is evicted, the table is too small */
+    ENTRIES_PER_EVICTION = 16, /* the table is too small if more than one entry in 16 is evicted */
     FOOTPRINT_PER_BYTE_OF_TABLE = 64,
     FOOTPRINT_PER_WAITING_BYTE = 32,
 };
@@ -27,7 +27,7 @@ void hk_send(struct hk_slab *slab)
     }
 }
 
-/* Returns the index of the block in its slab. Ends the program if no block begins there. */
+/* Returns the index of the block in its slab. Ends the program if `block` is not the start of a block. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
     size_t offset = (uintptr_t)block - slab->d.start, index;
@@ -173,7 +173,7 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* The place of a block: its slab, its entry in the table, and its index in the slab. */
+/* A block's slab, its entry in the table, and its index in the slab. */
 struct hk_outbox_place {
     struct hk_slab *slab;
     struct hk_outbox_entry *entry;
@@ -205,7 +205,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
     open_word(to);
 }
 
-/* Adds a block to a word that already has an entry. The fast path has refused the block because there was no room. */
+/* Adds a block to a word that already has an entry. Called after the fast path has refused the block because the outbox had no room. */
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
@@ -231,7 +231,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     }
 }
 
-/* Puts a block if there is no table or no room, or if every free is traced or tracked. */
+/* Puts a block into the outbox if the outbox has no table or no room, or if every free is traced or tracked. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
@@ -265,7 +265,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
     return blocks;
 }
 
-/* Forgets marked blocks, because the child counts them in each slab by their bits. A slab whose blocks were counted twice would never be released. */
+/* Forgets marked blocks, because the fork child counts them in each slab by their bits. A slab with blocks counted twice would never be released. */
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
@@ -284,7 +284,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* Skips impossible values, because the table may have been freed and its memory reused. */
+/* Skips impossible values, because another thread may have freed the table, and its memory may have been reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

@@ -1,12 +1,12 @@
-/* Outbox: a thread's remote frees that have not reached the remote bits of their slabs. Blocks of one bitmap word wait together, so that
+/* The outbox holds a thread's remote frees until they are marked in the remote bits of their slabs. Blocks of one bitmap word wait together, so that
  * one atomic operation frees many blocks.
  *
  *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
- * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows if slabs evict each
- *            other. Blocks no longer in the table are marked, and cost no memory.
- * Invariant  at most `allowed` bytes of blocks wait, or one block. In all threads together this is about a 32nd of the footprint.
- * Threads    the outbox: its thread only. hk_remote_free, hk_send: any. */
+ * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of the address finds the entry. The table
+ *            grows if slabs evict each other from it. Blocks that left the table are marked, and need no memory in the outbox.
+ * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes together hold about a 32nd of the footprint.
+ * Threads    Only its thread uses an outbox. Any thread may call hk_remote_free() and hk_send(). */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
 
@@ -20,7 +20,7 @@ struct hk_outbox_entry {
     uint64_t bits;   /* bit i: block i of the word waits */
     uint64_t reciprocal;
     struct hk_slab *slab;
-    size_t bytes; /* size of the word's blocks together; 0: the entry accepts none */
+    size_t bytes; /* total size of the word's blocks; 0: the entry accepts no block */
     int64_t block_size;
     uint32_t word;
     uint32_t marked; /* number of blocks that are marked and not yet counted */
@@ -30,16 +30,16 @@ struct hk_outbox_entry {
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* The fast path uses these fields: the table, and a mask for the bits of the hash that are an entry's offset. If there is no table, or if every
-     * free is traced or tracked, they lead to one entry that accepts nothing. */
+    /* The fast path uses these fields, which are the table and a mask that makes an entry's offset from a hash. If there is no table, or if every
+     * free is traced or tracked, they lead to an entry that accepts no block. */
     char *entries;
     size_t mask;
     int64_t room; /* bytes */
-    /* used by the slow path */
+    /* Only the slow path uses these fields. */
     struct hk_outbox_entry *table; /* NULL: none */
     size_t size;                   /* entries */
     size_t allowed;
-    size_t evicted; /* entries evicted since the last tune */
+    size_t evicted; /* entries evicted since the last hk_outbox_tune() */
     bool used;      /* a block was put since the last hk_outbox_drop_idle() */
     struct hk_owner *self;
     uint64_t filled[8];       /* bit i: entry i is in use */
@@ -57,7 +57,7 @@ HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
-/* Returns the entry of the block's bitmap word, or NULL if there is none. */
+/* Returns the entry of the block's bitmap word, or NULL if the word has no entry. */
 HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *outbox, const void *block)
 {
     struct hk_outbox_entry *entry =
@@ -65,7 +65,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Puts a block of the entry's word into the outbox. Returns false if no block begins there, if it waits already, or if there is no room. */
+/* Puts a block of the entry's word into the outbox. Returns false if no block begins at the address, the block waits already, or no room is left. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;
@@ -80,7 +80,7 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
 
 /* Puts a block of another owner's slab or of an abandoned slab into the outbox. Returns true if all waiting blocks were sent first. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
-/* Sends all waiting blocks to their slabs, which means that it marks and counts them. */
+/* Sends all waiting blocks to their slabs. For this, it sets and counts their remote bits. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
 /* Frees the table if no block was put since the last call. The caller must have sent all blocks. */
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
@@ -90,13 +90,13 @@ void hk_outbox_drop(struct hk_outbox *outbox);
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables again in a fork child, which has one thread at most. Its marked blocks count as sent. Called before the slabs are recounted. */
+/* Counts the tables of outboxes again in a fork child. The survivor's marked blocks count as sent. Called before the slabs are recounted. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-/* Makes the track (remote_track.h) of a fork child know again which blocks wait in the outbox. Called after the slabs are counted again. */
+/* Tells the track (remote_track.h) of a fork child which blocks wait in the outbox. Called after the slabs are recounted. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-/* Adds the bytes of the blocks that are not marked yet, or not counted, to bytes[] by class. */
+/* Adds to bytes[], by class, the bytes of blocks in the outbox that are not marked yet, or marked but not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
-/* Frees a block whose slab has another holder, or none. `entry` is its page map entry. */
+/* Frees a block of a slab that the calling thread does not hold. `entry` is the block's page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
 /* Puts a slab into the inbox of its current owner, or drains it if it is abandoned. */
 void hk_send(struct hk_slab *slab);

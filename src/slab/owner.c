@@ -1,8 +1,8 @@
-/* Numbers owners, and keeps their lists and inboxes. */
+/* Gives numbers to owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
 #include "span/meta.h"
 
-/* The values of an inbox without slabs. A purged owner is zero, so its inboxes are closed. */
+/* An inbox without slabs has one of these two values. CLOSED is 0, because the memory of a purged owner is zero and its inboxes must be closed. */
 #define CLOSED ((struct hk_slab *)NULL)
 #define EMPTY ((struct hk_slab *)1)
 
@@ -11,7 +11,7 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_slab_lists_shared;
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
-/* The first owners need no page of the tables, because most programs never have more. */
+/* The first 32 owners have a small table of their own. Most programs never have more, and then touch no page of the large tables. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
 _Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
@@ -140,7 +140,7 @@ struct hk_owner *hk_owner_by_id(uint32_t id) { return *place_of_owner(id); }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    unsigned class = slab->d.class; /* read now, because a queued slab may be drained and released at any time */
+    unsigned class = slab->d.class; /* read before the slab is queued, because then it may be released at any time */
     _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
     struct hk_slab *head = hk_load(*inbox);
     do {
@@ -156,7 +156,7 @@ bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* Clears the bit first, so that a slab that is queued in between sets it again. */
+    /* Clears the bit before the inbox is emptied. If a slab is queued in between, its thread sets the bit again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
@@ -194,7 +194,7 @@ struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned m
     return chain;
 }
 
-/* Slabs that are sent back during the walk stay in the inbox until the backlog is empty. */
+/* Slabs that the walk sends back stay in the inbox until the backlog is empty, so that the walk visits each slab once. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
 {
     if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
@@ -214,7 +214,7 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
-/* Takes the lock even if the inboxes are empty, so that it waits for a stealing thread that has seen an open inbox. */
+/* Takes the lock even if the inboxes are empty, because it must wait for a stealing thread that has seen an open inbox. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);
@@ -225,7 +225,7 @@ void hk_inboxes_close(struct hk_owner *owner)
         struct hk_slab *last = rest;
         while (hk_inbox_next(last) != NULL)
             last = hk_inbox_next(last);
-        hk_store(last->xnext, owner->backlog[class]); /* the rest of the inbox goes before the backlog */
+        hk_store(last->xnext, owner->backlog[class]); /* the other slabs of the inbox go to the front of the backlog */
         owner->backlog[class] = rest;
         atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
     }
@@ -255,7 +255,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* Resets the locks and the lists, because threads that the child does not have may have held the locks and been changing the lists. */
+/* Resets the locks and the lists, because threads that do not exist in the child may have held the locks and been changing the lists. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

@@ -37,7 +37,7 @@ static void step_each(struct hk_slab *slab, unsigned word, uint64_t bits, unsign
         step(slab, (size_t)word * 64 + hk_ctz64(bits), from, to, fault);
 }
 
-/* Returns true if a word of the slab's track was written. Otherwise no word need be read, so that the words take no page. */
+/* Returns true if a word of the slab's track was written. If not, the words are not read, because a read would make their pages resident. */
 static bool is_noted(const struct hk_slab *slab) { return slab->track != NULL && hk_load(slab->xnoted); }
 
 static void note_written(struct hk_slab *slab)
@@ -70,7 +70,7 @@ void hk_track_slab_ends(struct hk_slab *slab)
     slab->track = NULL;
 }
 
-/* Returns the word of a block, or NULL if the block is not tracked, or if no block begins there. */
+/* Returns the word of a block, or NULL if the block is not tracked, or if `block` is not the start of a block. */
 static _Atomic uint64_t *tracked_word(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -96,7 +96,7 @@ static void expect_home(enum hk_call call, const void *block, uint64_t word)
 
 void hk_track_expect_home(enum hk_call call, const void *block) { expect_home(call, block, hk_track_of(block)); }
 
-/* Stores the whole call stack only for a remote free, because the caller suffices for a free by the owner. */
+/* Stores the whole call stack of a remote free. Of a free by the owner, it stores only the caller, because this suffices to find the call. */
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self)
 {
     _Atomic uint64_t *word = hk_remote_track.on ? tracked_word(block) : NULL;
@@ -111,7 +111,7 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
         expect_home(call, block, before);
 }
 
-/* Stores the place of the free, unless the block has one already, because it waited in a bin after the program freed it. */
+/* Stores the place of the free, unless the block's word has a place already. The program then freed the block earlier, and it waited in a bin. */
 void hk_track_put(struct hk_slab *slab, size_t index)
 {
     if (slab->track == NULL)
@@ -166,7 +166,7 @@ void hk_track_give_back(struct hk_slab *slab, size_t index)
         refuse_step(HK_CALL_FLUSH, HK_TEXT_already_free, block_at(slab, index), word);
 }
 
-/* A block that was in another thread's outbox, or that another thread had claimed, is lost to the child, and counts as home. */
+/* Marks as home each block that another thread had claimed or had in its outbox, because the fork child has lost this block. */
 void hk_track_restart(struct hk_slab *slab)
 {
     for (size_t index = 0; is_noted(slab) && index < slab->d.blocks; index++) {

@@ -6,7 +6,7 @@ static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    /* its reader then uses the owner's inbox */
+    /* a thread that reads xowner then uses the owner's inbox */
     hk_store_release(slab->xowner, owner);
     hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
                     hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
@@ -19,7 +19,7 @@ HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
     slab->clean = sixteenths;
 }
 
-/* The sum may be off in a fork child, by the slab that another thread was changing. */
+/* Returns a sum that may be wrong in a fork child by one slab, which another thread was changing during the fork. */
 size_t hk_slabs_clean(void)
 {
     int64_t bytes = hk_load(xclean);
@@ -40,7 +40,7 @@ void hk_slab_note_taken(struct hk_slab *slab)
         note_refaults(slab);
 }
 
-/* Takes blocks from a word whose free blocks are contiguous, as in a new slab. */
+/* Takes blocks from a word if its free bits are contiguous, as they are in a new slab. */
 HK_INLINE void **take_row(uint64_t *word, char *base, size_t size, void **at, void *const *stop)
 {
     uint64_t bits = *word, lowest = bits & -bits, beyond = bits + lowest;
@@ -106,8 +106,7 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Returns true if the block is free in its slab, or was freed by another thread. Any thread may ask about a live block, because its bits stay
- * clear. */
+/* Returns true if the block is free in its slab or remote. Any thread may call it for a live block, because the bits of a live block stay clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

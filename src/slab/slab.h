@@ -1,62 +1,62 @@
-/* Slab: a span cut into blocks of one class. A bitmap says which of them are free; no list runs through the blocks.
+/* A slab is a span that is cut into blocks of one class. A bitmap says which blocks are free, so no list runs through the blocks.
  *
  *   address -> page map: chunk, slice -> struct hk_slab -> freebits: bit i is set while block i is free in the slab
  *
- * Owns       the bitmap, and the fields of the holder's line.
- * Invariant  a block is in one place: free in its slab (its bit is set), freed by another thread (its remote bit is set, see
- *            remote.h), in a bin, depot or outbox, or with the program.
- * Threads    only the holder allocates and frees: the owner that the page map entry names, or, if that is HK_ABANDONED, the thread
- *            that holds the abandoned slabs' lock of the class.
- * Never      touches the blocks. */
+ * Owns       This file owns the bitmap, and the fields that only the holder uses.
+ * Invariant  A block is in exactly one place. It is free in its slab (its free bit is set), remote (its remote bit is set, see remote.h), in a
+ *            bin, depot or outbox, or with the program.
+ * Threads    Only the slab's holder allocates and frees. The holder is the owner that the page map entry names. If the entry says HK_ABANDONED, the
+ *            holder is the thread that has the class's lock of abandoned slabs.
+ * Never      No function touches the memory of the blocks. */
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
 
 #include "base/bits.h"
 #include "span/descriptor.h"
 
-/* The state of the pages that hold no live block, since the last look of a sweep. */
+/* What happened to a slab's pages without live blocks since a sweep last looked at the slab. */
 enum hk_pages_state {
-    HK_PAGES_TAKEN, /* blocks were allocated, so the class will allocate more here */
+    HK_PAGES_TAKEN, /* blocks were allocated, so more will be allocated in the slab soon */
     HK_PAGES_FREED, /* blocks were only freed */
     HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED,
     HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* all that can be purged is purged */
 };
 
 struct hk_slab {
-    /* constant while the slab lives, except xowner and xlist */
+    /* These fields do not change before the slab is released, except xowner and xlist. */
     struct hk_descriptor d;
     uint64_t *freebits;
-    size_t extent;             /* bytes of all blocks; the tail behind them is shorter than a block */
+    size_t extent;             /* bytes of all blocks; the slab's tail after them is shorter than a block */
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
     _Atomic uint64_t *xremote; /* bit i: another thread freed block i, and nobody has claimed it (see remote.h) */
     _Atomic uint32_t xowner;   /* the owner that the page map entries name */
     uint16_t words;            /* number of words of freebits and of xremote */
     _Atomic uint8_t xlist;     /* enum hk_abandoned_list_id; the slab's list while it is abandoned */
-    /* used by the holder */
+    /* Only the holder uses these fields. */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
     bool mixed; /* the slab holds joined blocks, and its page map entries are mixed (see joined_blocks.h) */
     uint16_t free;
-    uint16_t first_word; /* all words below have no bit set */
+    uint16_t first_word; /* the words before this one have no bit set */
     uint16_t idle_from;  /* age stamp of the last touch, while the pages are ageing (see slab_purge.h) */
-    uint16_t clean;      /* bit i: sixteenth i was purged, and no block was allocated since */
-    uint16_t joined;     /* live blocks that are joined to the block before them */
+    uint16_t clean;      /* bit i: sixteenth i of the slab was purged, and no block in it was allocated since */
+    uint16_t joined;     /* number of cells of joined blocks, without the first cell of each */
     uint16_t tried_free; /* the number of free blocks when tried_cells blocks could not be joined */
     uint8_t tried_cells; /* 0: joining has not failed */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
-    uint16_t blank;       /* number of last blocks that were never allocated, and are zero; 0: unknown */
+    uint16_t blank;       /* so many blocks at the slab's end were never allocated and are zero; 0: unknown */
     size_t plain_extent;  /* equal to `extent`, but 0 while the slab holds joined blocks or is tracked */
-    /* shared, on a line that the holder seldom reads */
+    /* All threads use these fields. The holder seldom reads their cache line. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
-    _Atomic uint32_t xstate; /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
-    uint32_t seen_remote;    /* blocks that a sweep found; set by the thread that took the slab out of an inbox */
-    uint32_t purged_remote;  /* bytes of these blocks that were purged */
-    uint16_t seen_at;        /* age stamp of that sweep */
-    _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
+    _Atomic uint32_t xstate;         /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
+    uint32_t seen_remote;            /* remote blocks that the last sweep found, which took the slab out of an inbox */
+    uint32_t purged_remote;          /* purged bytes of the seen_remote blocks */
+    uint16_t seen_at;                /* age stamp of the sweep that set seen_remote */
+    _Atomic uint64_t xown_remote[2]; /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL until the first joined block (see joined_blocks.h) */
-    _Atomic uint64_t *track;             /* constant; a word for each block; NULL: not tracked (see remote_track.h) */
-    _Atomic bool xnoted;                 /* a word of the track was written */
+    _Atomic uint64_t *track;             /* a word for each block; NULL: not tracked (see remote_track.h) */
+    _Atomic bool xnoted;                 /* a word of `track` was written */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");
 _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(struct hk_slab, xnext) == 2 * HK_CACHE_LINE,
@@ -76,22 +76,22 @@ HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
 }
 HK_INLINE uint64_t hk_reciprocal(size_t size) { return (UINT64_MAX - 1) / size + 1; }
 
-/* Divides an offset of less than 4 GiB by the block size with one multiplication. Returns true if a block begins there, because only then the
- * remainder, in units of 2^-64, is less than the share of one byte. */
+/* Divides an offset of less than 4 GiB by the block size with one multiplication. The high half is the index, and the low half is the remainder.
+ * Returns true if the offset is the start of a block. Only then the remainder is less than the reciprocal. */
 HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
 {
     hk_wide product = (hk_wide)offset * reciprocal;
     *index = (size_t)(product >> 64);
     return (uint64_t)product < reciprocal;
 }
-/* Returns the index of the block that contains an address. In the tail behind the blocks, the indexes continue. */
+/* Returns the index of the block that contains an address. An address in the slab's tail has an index above that of the last block. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
     size_t index;
     hk_which(address - slab->d.start, slab->reciprocal, &index);
     return index;
 }
-/* Returns true if the block at `index` is a part of the joined block that begins before it (see joined_blocks.h). */
+/* Returns true if the block at `index` is a cell of a joined block that begins at a lower index (see joined_blocks.h). */
 HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 {
     const _Atomic uint64_t *joined = hk_load_acquire(slab->xjoined);
@@ -100,7 +100,7 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 
 /* Writes the owner into the slab and its page map entries. The holder calls it to give the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-/* Allocates the n <= free lowest blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
+/* Allocates the n <= slab->free lowest free blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
@@ -108,12 +108,12 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
     slab->plain_extent = slab->mixed || slab->track != NULL ? 0 : slab->extent;
 }
 
-/* Ends the program, because the block is already free, or no block begins there. */
+/* Ends the program. The message says whether the block is already free, or `block` is not the start of a block. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if no
- * block begins there, or if the block is already free. Keeps no field of the slab in a register, because blocks that come in any order seldom follow
- * another block of their slab. */
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
+ * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because in a batch in any order,
+ * two blocks in a row seldom lie in the same slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -135,7 +135,7 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* Returns the first block from `at` on whose bit is set, or clear if `flip` is all ones. Returns the number of blocks if there is none. */
+/* Returns the first block from `at` on with a set bit, or a clear bit if `flip` is all ones. If no block has it, returns the number of blocks. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
@@ -146,31 +146,31 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
     return slab->d.blocks;
 }
 
-/* Stores that the holder has allocated blocks. */
+/* Notes in the slab that the holder has allocated blocks. */
 void hk_slab_note_taken(struct hk_slab *slab);
 /* Stores which sixteenths of the slab are purged, until a block is allocated. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
-/* Returns the bytes of all slabs that were purged and are not resident. */
+/* Returns how many bytes of all slabs are purged, and so not resident. */
 size_t hk_slabs_clean(void);
 enum { HK_SLAB_SIXTEENTHS = 16 };
 
-/* Block marks: tell which blocks of more than 32 KiB are with the program. Their free, realloc and malloc_usable_size are checked before they have an
- * effect, because the hit path of these blocks has instructions to spare, but that of smaller blocks has not.
+/* Block marks tell which blocks of more than 32 KiB the program has. A free, realloc or malloc_usable_size of such a block is checked before it takes
+ * effect. Smaller blocks have no marks, because the check would make their hit path slower.
  *
  * malloc: mark of the block's first KiB -> HK_MARK_LIVE           free: -> 0, in whatever thread; without a mark: fatal
  *
- * A mark is HK_MARK_LIVE exactly while the block that begins there is with the program. Slices that slabs of a heap share have no medium blocks. In
- * them, a mark is a note of that heap about the class of the page's slab, and is never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
- * before the first of its blocks is handed out, or never. If they are not mapped (heap outside the window, memory refused, hooks on), the slab's
- * bitmaps are read instead, which do not show a free block that waits in a bin.
+ * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. A slice that slabs of a user heap share has no
+ * medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped before the
+ * slab's first block is handed out, or never. They are not mapped if the slab is outside the window, memory is refused, or hooks are on. The slab's
+ * bitmaps are then read instead, which do not show a free block that waits in a bin.
  * Only the thread that has the block calls begin and end. If two threads free one block at the same moment, both may find the mark, but a flush
  * detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
-/* Returns the note of a page whose slab has this class. */
+/* Returns the mark of a page in a shared slice, which tells the class of the page's slab. */
 HK_INLINE uint8_t hk_mark_of_class(unsigned class) { return (uint8_t)(class + 1); }
 _Static_assert((int)HK_CLASSES < (int)HK_MARK_LIVE, "no note says that a medium block is live");
-/* Writes a note, or HK_MARK_NONE, to all marks that a range of pages has. */
+/* Writes a note from hk_mark_of_class(), or HK_MARK_NONE, to all marks of a range of pages. */
 void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note);
 
 /* Returns true if the slab has blocks of more than HK_FINE_MAX bytes. Such a slab never holds joined blocks. */
@@ -185,14 +185,14 @@ HK_INLINE void hk_mark_begin(const void *block)
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-/* Returns true if a live block begins at `block`. Returns false also if there are no marks. */
+/* Returns true if a live block begins at `block`. Returns false also if the marks are not mapped. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
     return HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, mark)) &&
            HK_LIKELY((uintptr_t)block % (1 << HK_MARK_SHIFT) == 0) && HK_LIKELY(hk_load(**mark) == HK_MARK_LIVE);
 }
 
-/* Clears the mark of a block that is freed. Returns false if it was not set, and hk_mark_check() then tells why. */
+/* Clears the mark of a block that is freed. Returns false if the mark was not set. The caller then calls hk_mark_check(), which finds the reason. */
 HK_INLINE bool hk_mark_end_fast(const void *block)
 {
     _Atomic uint8_t *mark;
@@ -202,27 +202,27 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
     return live;
 }
 
-/* Ends the program, and names the call, if the address in a slab of medium blocks is not the start of a block, or if the block is free. */
+/* Ends the program, with a message that names the call, if an address in a slab of medium blocks is not the start of a live block. */
 void hk_mark_check(enum hk_call call, const void *block);
 /* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
-/* Assumes in a fork child that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
+/* Marks as live, in a fork child, every block that is not free in the slab. Blocks in other threads' bins are marked too, because these are lost. */
 void hk_marks_assume(const struct hk_slab *slab);
 
-/* These functions make and release slabs (slab_life.c). They own the memory of the bitmaps of slabs of more than 128 blocks.
+/* These functions make and release slabs (slab_life.c). They own the bitmaps' memory if a slab has more than 128 blocks.
  *
  *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
 
-/* Returns a slab of free blocks that has no span yet. Its size is `bytes`, and the last `tail` of them hold no block. `remote` is true if threads
- * that do not hold the slab free its blocks, too. Returns NULL if the system refuses memory for the descriptor or the bitmaps. */
+/* Returns a slab of free blocks that has no span yet. Its size is `bytes`, and its last `tail` bytes hold no block. `remote` is true if threads that
+ * do not hold the slab may free its blocks. Returns NULL if the system refuses memory for the descriptor or the bitmaps. */
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
 /* Frees the descriptor and the bitmaps of a slab. */
 void hk_slab_drop(struct hk_slab *slab);
-/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it. The next functions are for the holder. */
+/* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor of a slab. All its blocks must be free, and no thread may be about to count blocks or to queue the slab. */
 void hk_slab_release(struct hk_slab *slab);
-/* Computes the counts from the bitmaps in a fork child, because fork may have interrupted the holder. */
+/* Computes the slab's counts from its bitmaps in a fork child, because fork may have interrupted the holder. */
 void hk_slab_recount(struct hk_slab *slab);
 
 /* Frees a block in a slab without a plain extent (joined_blocks.c). Ends the program if the slab has one. */

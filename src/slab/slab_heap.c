@@ -8,10 +8,11 @@
 #include "span/page_heap.h"
 
 enum {
-    SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes, may end soon */
-    TOUCHED_WHOLE = 4608, /* bytes; of a larger block the program may use only the first pages */
+    SLABS_OF_A_HEAP = 16, /* an owner with fewer slabs of all classes may be a short-lived thread */
+    TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
-/* The limits of joining (see joined_blocks.h). Smaller blocks fit into holes of their own class. Larger blocks cover pages, which can be purged. */
+/* The limits of joining (see joined_blocks.h). Blocks below LEAST_JOINED are not joined, because they fill the holes of their own class. Blocks above
+ * LARGEST_JOINED are not joined, because they cover whole pages, which can be purged. */
 enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
@@ -63,7 +64,7 @@ bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
     return has;
 }
 
-/* Returns how the pages of a new slab will be used. A class of small blocks that has filled a slab will fill the next one too. */
+/* Returns how the pages of a new slab will be used. If a class of small blocks has filled a slab, it will fill the next slab too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -72,7 +73,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* Returns true if the class is requested less than before. A class that is requested as often as before fills its slabs to more than four fifths. */
+/* Returns true if the class is requested less than before, which means that a fifth or more of its blocks is free. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -80,7 +81,7 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns true if the slab may have room for joined blocks. Returns false if blocks of its own size were allocated in it since the last look. */
+/* Returns true if the slab may have room for joined blocks. Returns false if blocks were allocated in it since a sweep's last look. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -137,7 +138,7 @@ static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **e
 
 bool hk_slab_heap_joins = true;
 
-/* Takes joined blocks, because a large heap uses the free blocks of fading classes before it grows. Returns their number. */
+/* Takes joined blocks, so that a large heap uses the free blocks of fading classes before it grows. Returns their number. */
 static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (hk_classes[class].size < LEAST_JOINED || hk_classes[class].size > LARGEST_JOINED || !hk_slab_heap_joins)
@@ -184,7 +185,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Tests only once whether lists are shared, because in most processes no lock is needed. */
+/* Tests only once whether the owners' lists are shared, because most processes need no lock. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
@@ -206,7 +207,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if the slab stays for the next miss. One slab of free blocks per class stays, except medium blocks, which would hold much memory. */
+/* Returns true if a slab of free blocks is kept for the next miss. Each class keeps one slab, except medium classes, whose slabs are large. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
@@ -220,8 +221,8 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Continues when hk_slab_mark_free() has refused a block, because the block is another owner's or lies in a slab without a plain extent. Does not
- * release a slab while the next block lies in it too, because a release would hide that this block is already free. */
+/* Frees the blocks from the first one that hk_slab_mark_free() has refused. Such a block is another owner's, or its slab has no plain extent. Does
+ * not release a slab while the next block lies in it too, because a release would hide that the next block is already free. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;
@@ -282,7 +283,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because it may wait for another thread. Only this thread takes slabs from the owner, so the owner stays. */
+/* Calls hk_send() without the lock, because it may wait for another thread. The test needs no lock, because only the owner gives its slabs away. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

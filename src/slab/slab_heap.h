@@ -1,23 +1,23 @@
-/* Slab heap: an owner's slabs by class, and the blocks of up to 1 MiB that move between them and its bins in batches.
+/* A slab heap is the slabs of one owner, by class. Blocks of up to 1 MiB move in batches between these slabs and the bins of the owner's thread.
  *
  *   miss:     own partial slab -> adopted abandoned slab -> joined blocks -> new slab         flush: bitmap; a slab of free blocks is released
  *
- * Owns       the order in which an owner's slabs are used, and when a slab is released.
- * Invariant  a slab on a list is on `partial` exactly while it has free blocks, else on `full`.
- * Threads    the owner, under its slab_lists_lock if there is a background thread (see owner.h). */
+ * Owns       These functions decide which of an owner's slabs is used next, and when a slab is released.
+ * Invariant  A listed slab is on `partial` while it has free blocks, and on `full` while it has none.
+ * Threads    The owner calls these functions. It holds its slab_lists_lock if there is a background thread (see owner.h). */
 #ifndef HK_SLAB_HEAP_H
 #define HK_SLAB_HEAP_H
 
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Allocates up to `want` >= 1 blocks, and stores them downwards from `end`, the lowest last. Returns their number, or 0 if memory is refused. */
+/* Allocates up to `want` >= 1 blocks, and stores them in front of `end`, the lowest last. Returns their number, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 /* Allocates like hk_slab_heap_alloc(), but only from slabs of this class, without adopting slabs or joining blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-/* Frees blocks until the first one whose slab is not the owner's. Returns the number of freed blocks. */
+/* Frees blocks, and stops before the first block of a slab that is not the owner's. Returns the number of freed blocks. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
-/* Drains a slab of the owner's inbox, or sends it on if it has another holder by now. Returns the number of blocks. */
+/* Drains a slab from the owner's inbox, or sends the slab on if it has another holder by now. Returns the number of drained blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
 extern bool hk_slab_heap_joins; /* written at the start; false: blocks are never joined */
@@ -38,30 +38,29 @@ HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned 
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* These functions purge pages without live blocks (idle.c): pages of an owner's slabs, by age (sweep) or all (trim), and pages of remote frees that
- * wait for owners that do not drain:
+/* These functions purge pages without live blocks (idle.c). A sweep purges old pages of an owner's slabs, and a trim purges all of them. The pages of
+ * remote frees are purged if the owner does not drain them:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
- * An owner's lock is held for one system call, or for a look at a few slabs that need none. Then the owner gets its turn. A page of remote frees is
- * purged only while the purging thread has claimed all its blocks. This needs no lock, because claimed blocks keep the slab from being released. The
- * slab's holder may allocate and free its other blocks at the same time.
+ * The owner's lock is held for one system call, or for a look at a few slabs. After that, a waiting owner gets the lock. A page of remote frees is
+ * purged only while the purging thread has claimed all blocks on it. This needs no lock, because a slab with claimed blocks is not released. The
+ * slab's holder may allocate and free other blocks of the slab at the same time.
  * Sweeps run in the owner or the background thread. Trims run in any thread if there is a background thread, else in the owner. */
 
 /* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the other slabs. Returns the purged bytes. */
 size_t hk_slab_heap_trim(struct hk_owner *owner);
-/* Does a part of hk_slab_heap_trim, with one system call. Returns false when the trim is complete, or if the owner has no thread any more. */
+/* Does a part of hk_slab_heap_trim, with one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
 /* Begins a sweep unless one is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner);
-/* Begins a sweep that reclaims memory for growth. If a sweep is in progress, it becomes a sweep for growth, and visits all lists once more. */
+/* Begins a sweep that reclaims memory because the heap grows. A sweep in progress becomes such a sweep, and visits all lists once more. */
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
-/* Purges remote frees that have waited in inboxes for the purge delay, as long as the work budget lasts. The next call continues there.
- * Returns true at the end of all owners. */
+/* Purges remote frees that have waited in inboxes for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep);
-/* Purges the remote frees of all inboxes at once. */
+/* Purges the remote frees of all inboxes, however short they have waited. */
 void hk_idle_inboxes_purge(void);
 
 #endif

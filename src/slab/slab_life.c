@@ -1,4 +1,4 @@
-/* Makes and releases slabs. */
+/* Makes slabs with their descriptors, bitmaps and spans, and releases them. */
 #include "slab/joined_blocks.h"
 #include "count/stats.h"
 #include "policy/options.h"
@@ -35,7 +35,7 @@ HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
     return true;
 }
 
-/* Fills in a new descriptor, which is zero behind its head. Returns NULL if memory is refused. */
+/* Returns a new descriptor with its sizes and bitmaps, or NULL if memory is refused. */
 HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool remote)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
@@ -70,7 +70,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
     const struct hk_class *row = &hk_classes[class];
     size_t page = hk_system_page();
-    /* With guard pages, the end of a slab faults, except that of a single block that fills its slab. */
+    /* If guard pages are on, the last page of a slab faults, unless a single block fills the slab. */
     size_t tail = hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
     struct hk_slab *slab = cut(class, row->slab_bytes, tail, true);
     bool blank;

@@ -7,12 +7,12 @@
 #include "span/page_heap.h"
 
 struct range {
-    const uint64_t *bits; /* blocks that count as free */
-    unsigned next;        /* index of the block behind the range */
+    const uint64_t *bits; /* bit i: block i counts as free */
+    unsigned next;        /* index of the first block after the end of the range */
     uintptr_t start, end;
 };
 
-/* Finds the next run of whole pages between live blocks. The slab's tail counts as free. Returns false if there is none. */
+/* Finds the next run of whole pages between live blocks. The slab's tail counts as free. Returns false if no such run follows. */
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
     size_t page = hk_system_page();
@@ -29,8 +29,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns the sixteenths that lie wholly in a range. If a sixteenth is larger than a page, it is no larger than a block. So when a block beside a
- * purged range is freed, the range gains a sixteenth that is not clean. */
+/* Returns the sixteenths of the slab that lie wholly in a range. A sixteenth that is larger than a page is not larger than a block. So if a block
+ * next to a purged range is freed, the longer range contains another sixteenth, which is not clean. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
     size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
@@ -59,7 +59,7 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     return bytes;
 }
 
-/* Finds the next range that is not purged. Returns false if there is none. */
+/* Finds the next range that is not purged. Returns false if no such range follows. */
 HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
 {
     while (next_range(slab, range))
@@ -90,7 +90,7 @@ static bool worth_a_split(const struct hk_slab *slab)
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Looks at a slab, and begins its ageing. Returns true if its free pages are due. */
+/* Looks at a slab, and notes the time if it was touched since the last look. Returns true if its free pages must be purged now. */
 static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     uint16_t delay = hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
@@ -106,8 +106,8 @@ static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 
 enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
 
-/* Purges what is due, as long as the work budget lasts. `within` is the block at which the next call continues, and 0 at first. Marks the slab as
- * purged from the first range on. A block that is allocated or freed between two calls clears this mark. */
+/* Purges the slab's due pages, as long as the work budget lasts. *within is the block at which the next call continues, and 0 at first. Marks the
+ * slab as purged when the first range is purged. If a block is allocated or freed between two calls, this clears the mark. */
 HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.bits = slab->freebits, .next = *within};
@@ -180,7 +180,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     return true;
 }
 
-/* Changes no field of the slab's holder, because the caller does not hold the slab. */
+/* Does not change the slab's fields that belong to its holder, because the caller does not hold the slab. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
 {
     size_t bytes = 0;

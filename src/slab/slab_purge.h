@@ -1,31 +1,31 @@
-/* Slab purge: purges the pages of slabs in use on which no live block lies.
+/* These functions purge pages without live blocks in slabs that are in use.
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
  *
  *   A sweep that reclaims for growth does not wait for the delay. It skips only slabs in which blocks were allocated since the last look.
  *
- * Owns       the fields `pages` and `idle_from` of the slabs; the work budget of a sweep.
- * Invariant  a page is purged only while all blocks on it are free, and the caller holds the slab.
- * Threads    the holder of the slab; hk_slab_purge_claimed: any.
- * Never      writes into the pages; splits a huge page for a small part of it. */
+ * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
+ * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks.
+ * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed().
+ * Never      No function writes into the pages, or splits a huge page to purge a small part of it. */
 #ifndef HK_SLAB_PURGE_H
 #define HK_SLAB_PURGE_H
 
 #include "slab/slab.h"
 
 struct hk_sweep {
-    uint64_t now, touched; /* ms; a slab touched since the last look was touched at `touched` at the latest */
-    int64_t work;          /* what is left of the budget; a look takes 1, a system call HK_WORK_OF_CALL */
-    bool reclaims;         /* the sweep is for growth */
-    bool waits;            /* a visited slab is ageing */
+    uint64_t now, touched; /* ms; `touched` stands for the time of any touch since the last look */
+    int64_t work;          /* unused part of the work budget; a look takes 1, a system call takes HK_WORK_OF_CALL */
+    bool reclaims;         /* the sweep reclaims memory because the heap grows */
+    bool waits;            /* a visited slab has free pages that are not due yet */
 };
 
-/* The most that is done while a lock is held: one system call, or a look at so many slabs that need none. */
+/* The work that a sweep does while it holds a lock is at most one system call, or a look at HK_LOOKS_OF_HOLD slabs without a system call. */
 enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
-/* Reduces the work budget to that of one hold of a lock. Returns the rest, which the caller adds again afterwards. */
+/* Reduces the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the removed part, which the caller adds again afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-/* Looks at the walk's slab, purges what is due as long as the work budget lasts, and advances the walk. The next call continues within the slab
+/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. The next call continues within the slab
  * unless the slab was touched since. A purged slab goes to the end of the list, so that the holder first allocates from resident slabs. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
@@ -39,17 +39,17 @@ HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, s
     walk->at = slab->link.next;
 }
 
-/* The state of a trim, which purges all free pages, whatever their age. It goes from slab to slab, and purges one range at a time. */
+/* The state of a trim. A trim purges all free pages, whatever their age. It goes from slab to slab, and purges one range of pages at a time. */
 struct hk_trim {
     uint32_t pass;
-    unsigned class;           /* the class that the trim is at */
-    const struct hk_slab *at; /* the slab that the trim is at */
-    unsigned within;          /* the next block in this slab */
+    unsigned class;           /* the class of the slabs that are trimmed now */
+    const struct hk_slab *at; /* the slab that is trimmed now */
+    unsigned within;          /* the block of this slab at which the trim continues */
     size_t bytes, calls;      /* purged bytes so far, and system calls */
 };
 
 struct hk_trim hk_trim_begin(void);
-/* Purges at most one range of a slab. Returns true when the slab has no other range, and is then trimmed. */
+/* Purges at most one range of a slab. Returns true if the slab has no other range to purge, and so is trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
 /* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
@@ -57,7 +57,7 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges the whole pages that only blocks claimed by the caller cover. The caller does not hold the slab. Returns the purged bytes. */
+/* Purges those whole pages on which all blocks are claimed by the caller, who does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 #endif

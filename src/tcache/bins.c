@@ -9,7 +9,7 @@
 #include "tcache/pool.h"
 
 enum {
-    BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins per epoch; takes about 50 microseconds */
+    BLOCKS_PER_EPOCH = 1024, /* blocks flushed from idle bins per epoch; this takes about 50 microseconds */
     TOO_SMALL_TURNOVER = 4,
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024,
@@ -32,19 +32,19 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Returns the budget for a class. Tiny classes may exceed the budget by half, because a few bins of medium blocks exhaust it. */
+/* Returns the cache's byte budget. It is half as much again for tiny classes, because a few bins of medium blocks may use up the whole budget. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
 }
 
-/* Returns true if the blocks come from slabs that new threads share. They share slabs in a crowded process, because most of them allocate little. */
+/* Returns true if the bin is filled from the commons, which are slabs that new threads share if there are many threads. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity. A bin begins small and grows fourfold. A bin of medium blocks begins with one, whatever the budget is. */
+/* Returns the next capacity of a bin. A bin begins small and grows fourfold. A bin of medium blocks begins with one block, even over the budget. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -121,8 +121,8 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* Returns true if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes. A flush of these
- * blocks may free their slabs. The new slab then reuses dirty memory, and no new memory is touched. */
+/* Returns true if the class needs a new slab, no dirty slices can hold the slab, and the depot has enough blocks of other classes. A flush of these
+ * blocks may release their slabs. The new slab then reuses dirty memory, and no new memory is touched. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     struct hk_page_heap_totals slices;

@@ -1,7 +1,7 @@
-/* Bins: the arrays of free blocks that the hit path uses: how they grow, fill and empty.
- * Owns       the bins' arrays and capacities. A capacity is one less than a power of two. It grows if the bin runs empty or full
+/* Bins are the arrays of free blocks that the hit path uses. These functions enlarge, fill and empty them.
+ * Owns       This file owns the bins' arrays and capacities. A capacity is one less than a power of two. It grows if the bin runs empty or full
  *            often, within the thread's byte budget.
- * Threads    the cache's own. */
+ * Threads    Only the cache's own thread calls these functions. */
 #ifndef HK_BINS_H
 #define HK_BINS_H
 
@@ -13,20 +13,20 @@ extern uint64_t hk_bins_random; /* the seed of random fills, set at the start; 0
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
-/* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
+/* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, or 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room. Otherwise moves them to their slabs. */
+/* Moves the n oldest blocks of a bin to the depot if the bin cannot grow and the depot has room. Otherwise moves the blocks to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
-/* Moves all blocks to their slabs. */
+/* Moves all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
-/* Notes that the bin ran empty or full. Returns true if it has served at most four times its capacity since the last time, and so should grow. */
+/* Notes that the bin ran empty or full. Returns true if it should grow, because it has served at most four times its capacity since the last note. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
-/* Returns the limit of the bytes in one thread's bins. The limit grows with the heap, because use of medium blocks needs many of each class. */
+/* Returns the most bytes that one thread's bins may hold. The limit grows with the heap, because a large heap needs many blocks of each class. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);
 /* Flushes all bins and the depot. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Flushes the bins that have served nothing since the last epoch. Frees the arrays of those that were empty already. */
+/* Flushes the bins that have served no block since the last epoch. If such a bin was empty already, frees its array. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 #endif

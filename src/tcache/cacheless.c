@@ -1,4 +1,4 @@
-/* Defines the records that stand for the cache of a thread that has none. Opens and shuts the gates of the hit path. */
+/* Defines the records to which hk_self points in a thread without a cache. Opens and shuts the gates of the hit path. */
 #include "tcache/layout.h"
 #include "span/page_heap.h"
 
@@ -8,7 +8,7 @@ static void *no_items[1];
 
 void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
-/* If `sizes_to` is 0, the gate stays shut, as before the start, and every call is a miss. */
+/* If `sizes_to` is 0, the gate stays shut, and every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);

@@ -4,7 +4,7 @@
 #include "span/meta.h"
 
 enum {
-    MAGAZINES_PER_AGING = 64, /* flushed per epoch; takes at most about 100 microseconds */
+    MAGAZINES_PER_AGING = 64, /* magazines flushed per epoch; this takes at most about 100 microseconds */
     MAX_SPARES = 16,
     MAX_SPREAD = 4, /* a magazine spans at most 4 times the bytes of its blocks */
     SAMPLE_STEP = 8,
@@ -37,8 +37,8 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Returns true if the blocks lie close together, as the blocks of a burst do that is freed in the order of its allocation. Scattered blocks go to
- * the bitmaps, which sort them. If scattered blocks were reused in this order, they would spread the program's next objects over the whole heap. */
+/* Returns true if the blocks lie close together. So do the blocks of a burst if they are freed in the order of their allocation. Scattered blocks go
+ * to the bitmaps, which sort them. If they were reused in the order of their frees, the program's next objects would lie scattered over the heap. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;

@@ -9,7 +9,7 @@ enum {
     OWNERS_PER_MISS = 8,
     SLABS_WORTH_STEALING = 4,
     SLABS_PER_MISS = 4,
-    SLABS_PER_SLAB = 64, /* slabs drained before one is allocated; takes about 50 microseconds */
+    SLABS_PER_SLAB = 64, /* slabs drained before a slab is allocated; this takes about 50 microseconds */
     SLABS_PER_TICK = 16, /* slabs drained of each class; bounds the time of one call */
 };
 
@@ -40,7 +40,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains as many bytes as the slab that is to be allocated has. So undrained remote frees never hold more memory than the heap has grown by. */
+/* Drains as many bytes as the slab has that is about to be allocated. So undrained remote frees never hold more memory than the heap has grown by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -77,11 +77,11 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Takes the remote frees of another owner's slab, which the caller has taken from its inbox. Returns the number of blocks. */
+/* Takes the remote frees of another owner's slab, which the caller has taken from this owner's inbox. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    bool joins = hk_load(slab->xjoined) != NULL; /* joined blocks have another class */
+    bool joins = hk_load(slab->xjoined) != NULL; /* not stolen, because a joined block has not the class of the bin */
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
@@ -104,7 +104,7 @@ static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
     return blocks;
 }
 
-/* Fills the bin with remote frees that were sent to an owner that is asleep. Any thread that lacks blocks may take these. */
+/* Fills the bin with remote frees that wait in the inbox of a sleeping owner. Any thread that lacks blocks may take such remote frees. */
 static void steal(struct hk_tcache *cache, unsigned class)
 {
     uint32_t end = hk_owner_end();
@@ -131,7 +131,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* Drains one slab at a time. A second slab that becomes all free would be released, and the next miss would initialize it again. */
+/* Drains one slab at a time. If it drained two, the second could become all free and be released, and the next miss would have to make it again. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;

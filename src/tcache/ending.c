@@ -5,11 +5,11 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* hk_thread_ended is initialized when the first thread ends, not at the start, because in most processes no thread ends. */
+/* It is true once hk_thread_ended is initialized. This is done when the first thread ends, because in most processes no thread ends. */
 static _Atomic bool ended_is_shut;
 static void shut_ended(void) { hk_cacheless_shut(&hk_thread_ended); }
 
-/* Ends a cache. Abandons the slabs before the inboxes are drained for the last time, so that no block waits for a thread that is gone. */
+/* Ends a cache. Drains the inboxes for the last time after the slabs are abandoned, so that no block waits for a thread that has ended. */
 static void end(struct hk_tcache *cache)
 {
     hk_quarantine_empty(cache);
@@ -54,8 +54,8 @@ void hk_tcaches_all_ended(void)
         hk_decay_left(hk_pool_purge());
 }
 
-/* Counts and leaks the blocks in the bins and the outbox of a thread that the child does not have. They cannot be reused, because the thread may
- * have been handing one to the program, and its arrays may be half written. */
+/* Counts and leaks the blocks in the bins and the outbox of a thread that does not exist in the fork child. These blocks cannot be reused, because
+ * the thread may have been handing a block to the program, and its arrays may be half written. */
 static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot) + hk_quarantine_forget(cache);

@@ -1,15 +1,15 @@
-/* Hit: the path of nearly every malloc and free: no call, no lock, no atomic read-modify-write, no store outside the thread's own
- * cache lines.
+/* The hit path is the path of nearly every malloc and free. It makes no call, takes no lock, has no atomic read-modify-write, and stores only to the
+ * thread's own cache lines.
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
  *           only sizes below the gate                        owns the slab: push; only addresses in the window, and blocks up to
  *                                                            32 KiB: larger ones are checked first (see slab/slab.h)
  *
- * Owns       hk_self, the thread's only word of thread-local storage, and the gate.
- * Invariant  a NULL lies below the lowest item of every bin, so that an empty bin and an uninitialized one miss alike. A thread
- *            without a cache has empty bins and a key that matches no entry: all its calls miss. Until HAKMEM has started, the
- *            gate is shut, and the path reads nothing that the loader may not have relocated yet.
- * Threads    the cache's own. */
+ * Owns       This file owns the gate and hk_self, which is the thread's only word of thread-local storage.
+ * Invariant  A NULL lies below the lowest item of every bin, so that the same load finds a bin that is empty or has no array. All calls of a thread
+ *            without a cache miss, because its bins are empty and its key matches no entry. Until HAKMEM has started, the gate is shut, because the
+ *            loader may not have relocated what the path reads.
+ * Threads    Only the cache's own thread uses its bins. */
 #ifndef HK_HIT_H
 #define HK_HIT_H
 
@@ -19,31 +19,31 @@
 #include "slab/slab.h"
 #include "span/page_map.h"
 
-/* top points to the newest item. It equals base if the bin is empty. limit is the highest value of top. served is the number of blocks that malloc
- * has taken from the bin. *base is NULL. */
+/* `top` points to the newest item, and equals `base` if the bin is empty. `limit` is the highest value of `top`. `served` is the number of blocks
+ * that malloc has taken from the bin. *base is NULL. */
 struct hk_bin {
     HK_FOR_PAIRS(void **top;, void **limit;, uint64_t served;, void **base;)
 };
 _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
 struct hk_thread_state {
-    struct hk_bin bins[HK_CLASSES]; /* must be first, so that a bin is at hk_thread_state plus its offset */
-    size_t key;                     /* page map entry of the owner's slabs, without class; as wide as an offset */
+    struct hk_bin bins[HK_CLASSES]; /* must be first, because a bin's offset counts from the start of the struct */
+    size_t key;                     /* page map entry of this thread's slabs, without class; as wide as an offset */
 };
 
 /* The key of a thread without a cache. No page map entry matches it. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 #define HK_ALL_HIT SIZE_MAX
-/* Admits sizes up to `sizes_to` for the rest of the process. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
+/* Opens the gate for sizes up to `sizes_to` until the process ends. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
 /* Shuts the gate for fine or coarse sizes, or opens it again. Precondition: hk_gate_open(HK_ALL_HIT) was called. */
 void hk_gate_set(bool fine, bool coarse);
-/* Makes a bin empty and without capacity. It then has no array. */
+/* Makes a bin empty and without capacity. The bin then has no array. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
-/* The hot part of the calling thread's cache, or of a struct hk_cacheless. The outbox follows it in memory. */
+/* Points to the hot part of the calling thread's cache, or of a struct hk_cacheless. The outbox follows the hot part in memory. */
 extern _Thread_local struct hk_thread_state *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
@@ -51,7 +51,7 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-/* Does what hk_hit_pop() does, on processors that load and store two words at once. */
+/* Returns a block from a bin, or NULL if the bin is empty. Serves as hk_hit_pop() on processors that load and store two words at once. */
 HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
@@ -81,13 +81,13 @@ HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool pref
     if (HK_DEBUG)
         hk_track_expect_home(HK_CALL_MALLOC, block);
     if (prefetch)
-        __builtin_prefetch(top[-1], 1); /* The next result. A prefetch of the NULL at the bottom does not fault. */
+        __builtin_prefetch(top[-1], 1); /* fetches the next result; prefetching the NULL at the bottom is no fault */
     bin->top = top - 1; /* not top -= 1 in memory, because the next push would then wait a third longer */
     bin->served++;
     return block;
 }
 
-/* Pushes a block. Returns false if the bin is full. *offset stays in the register that the push used, so that the caller reloads nothing. */
+/* Pushes a block. Returns false if the bin is full. `offset` is a pointer, so that a caller finds it in the register that the push used. */
 HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
@@ -97,7 +97,7 @@ HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void 
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* the item comes first, because a signal handler may longjmp out before `top` is stored */
+    HK_READ_NO_EARLIER(); /* stores the item before `top`, because a signal handler may longjmp out */
     HK_FORGET(*offset);
     hk_bin_at(hot, *offset)->top = top + 1;
     return true;
@@ -107,12 +107,12 @@ HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *blo
 {
     return hk_hit_push_at(hot, &offset, block);
 }
-/* Returns a block, NULL on a miss. Precondition: HAKMEM has started, and size <= HK_FINE_MAX. */
+/* Returns a block, or NULL on a miss. Precondition: HAKMEM has started, and size <= HK_FINE_MAX. */
 HK_INLINE void *hk_hit_malloc_fine(size_t size)
 {
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
-/* Returns a block for a size up to HK_FINE_MAX, NULL on a miss. */
+/* Returns a block for a size up to HK_FINE_MAX, or NULL on a miss and for a larger size. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
@@ -121,7 +121,7 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
-/* Does the same for malloc, which continues with *size after a miss. *size is computed again after a miss, so that no register keeps it. */
+/* Returns a block for malloc, or NULL on a miss. malloc then continues with *size, which a miss computes again, so that no register must keep it. */
 HK_INLINE void *hk_hit_malloc_of(size_t *size)
 {
     if (!HK_PAIRS)
@@ -142,7 +142,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Returns a block above HK_FINE_MAX, NULL on a miss. Does not prefetch, because the bins hold few blocks, and a NULL costs a page table walk. */
+/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because to prefetch a NULL costs a page table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
@@ -155,7 +155,7 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     return block;
 }
 
-/* Returns the page map entry, 0 if there is none or the address is outside the window. */
+/* Returns the page map entry of a block, or 0 if it has no entry or lies outside the window. */
 HK_INLINE uint32_t hk_hit_entry(const void *block)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
@@ -165,7 +165,7 @@ HK_INLINE uint32_t hk_hit_entry(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
 }
 
-/* Frees a block whose page map entry is known. The caller has checked the block if it is a large one. Returns false on a miss. */
+/* Frees a block if its page map entry is known. The caller must have checked a large block. Returns false on a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
     struct hk_thread_state *hot = hk_self;
@@ -175,13 +175,13 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
     return hk_hit_push(hot, offset, block);
 }
 
-/* The results of a free on the hit path. Each kind of miss continues in its own function, with the values that are known by then. */
+/* The results of a free on the hit path. Each of the misses continues in a function of its own, which gets the values that are known by then. */
 enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* the block is outside the window, or the window is shut */
     HK_FREE_NOT_MINE,  /* this thread has no cache, or does not own the slab; or the block is large */
     HK_FREE_MEDIUM,    /* the block is in this thread's slab, and larger than HK_FINE_MAX */
-    HK_FREE_FULL,      /* the block is in this thread's slab; the bin is full or has no array */
+    HK_FREE_FULL,      /* the block is in this thread's slab, but the bin is full or has no array */
 };
 
 HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
@@ -191,9 +191,9 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
     return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
 }
 
-/* Does what hk_hit_free() does, on processors that load two words at once (aarch64 ldp). A single branch detects every kind of miss in the window.
- * Until then, the offset is used as that of some bin. The hot part is aligned to the size of its bins, so that its address follows from the bin's
- * after a miss. */
+/* Serves as hk_hit_free() on processors that load two words at once (aarch64 ldp). A single branch detects every miss in the window. Before this
+ * branch, the offset may be wrong, but it always leads to some bin. The hot part is aligned to the size of its bins, so that after a miss its address
+ * follows from the bin's address. */
 HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
@@ -208,16 +208,16 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state 
     if (HK_UNLIKELY(place >= hits))
         return HK_FREE_ELSEWHERE;
     uintptr_t slice = place >> HK_SLICE_SHIFT;
-    HK_FORGET(slice); /* otherwise compilers fold its shift and that of the index into three instructions */
+    HK_FORGET(slice); /* otherwise compilers combine this shift with that of the index, and need three instructions */
     HK_LOAD_BOTH(entries, self, near->entries, near->self);
     size_t entry = entries[slice];
     uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
     size_t key = ((struct hk_thread_state *)own)->key;
-    HK_FORGET(key); /* the key is loaded by now, so the bin's address takes the register of `own` */
+    HK_FORGET(key); /* makes compilers load the key now, so that the bin's address can use the register of `own` */
     HK_FORGET(own);
     *offset = entry ^ key;
     uintptr_t at = (own & ~in_bins) | (*offset & in_bins);
-    HK_FORGET(at); /* so that a miss does not keep `own` either */
+    HK_FORGET(at); /* otherwise compilers keep `own` for the miss */
     struct hk_bin *bin = (struct hk_bin *)at;
     HK_LOAD_BOTH(top, limit, bin->top, bin->limit);
     HK_UNLESS_BELOW_AND_UNLIKE(*offset, HK_FINE_CLASSES * HK_CLASS_BYTES, top, limit, missed);
@@ -232,7 +232,7 @@ missed:
 _Static_assert(!HK_PAIRS || sizeof((struct hk_thread_state){0}.bins) == HK_THREAD_STATE_ALIGN,
                "a bin's address holds that of the hot part");
 
-/* Frees a block into this thread's bin. Sets *offset to that of the bin if this thread owns the block's slab. Returns the kind of miss, if any. */
+/* Frees a block into this thread's bin, and says how this ended. If this thread owns the block's slab, sets *offset to the offset of the bin. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     if (HK_PAIRS && !HK_DEBUG)

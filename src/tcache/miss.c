@@ -1,4 +1,4 @@
-/* Counts slow calls and does the periodic work of a thread, refills bins, and sends freed blocks to where they belong. */
+/* Counts a thread's slow calls, does its periodic work, refills its bins, and sends freed blocks to a bin, the outbox, a slab or the large cache. */
 #include "tcache/miss.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
@@ -10,9 +10,9 @@
 #include "tcache/pool.h"
 
 enum {
-    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; the slow calls of a tick touch about 1 MiB */
+    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */
     REAP_PER_EPOCH = 64,
-    LARGEST_PICKED = 8192, /* the largest block that fits a slot of sampled_slots.h */
+    LARGEST_PICKED = 8192, /* bytes; a larger block does not fit a slot of sampled_slots.h */
 };
 
 static void on_epoch(struct hk_tcache *cache)
@@ -63,8 +63,8 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
         tick(cache);
 }
 
-/* Returns true if a sampled guard page is due. The miss at a tick stands for all misses since the last tick. So it counts for the bytes that were
- * served between the last two misses of its bin, times the number of misses of that weight in a tick. */
+/* Returns true if the allocation must lie against a guard page. Only the miss at a tick is counted, so it stands for all misses since the last tick.
+ * Its bytes are those that the bin has served since its last miss, times the number of misses of this weight in a tick. */
 static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];
@@ -88,7 +88,7 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
     hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }
 
-/* Returns a single block. Used if there is no memory for the bin's array. */
+/* Returns a single block from the slabs, without a bin. Called if memory for the bin's array is refused. */
 static void *take_one(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
@@ -128,8 +128,8 @@ enum { KEEP_REMOTE_FROM = 1024 };
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
-/* Returns true if the freeing thread keeps the block in its bin. It keeps a block of 1 KiB or more if it allocates such blocks too. Small blocks
- * go back to their owner, because two threads would otherwise write to the same cache line. */
+/* Returns true if the freeing thread keeps another owner's block in its bin. It keeps a block of 1 KiB or more if it also allocates blocks of this
+ * class. It returns smaller blocks to their owner, because otherwise two threads would write to one cache line. */
 static bool of_use_here(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].size >= KEEP_REMOTE_FROM && allocates(cache, class);
@@ -155,7 +155,7 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees a block of an abandoned slab. This takes the slab's lock once per block, or once per batch if the outbox has a table already. */
+/* Frees a block of an abandoned slab. This takes the class's lock once for each block, or once for each batch if the outbox has a table already. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)
@@ -164,8 +164,8 @@ static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t ent
         hk_remote_free(block, entry);
 }
 
-/* Adopts the abandoned slab if the freeing thread lacks blocks of the class. Otherwise the slab stays abandoned, so that any thread that lacks
- * blocks finds it. A thread that frees and never allocates would withhold it from all others. */
+/* Frees a block of an abandoned slab. Adopts the slab if the freeing thread lacks blocks of the class. Otherwise the slab stays abandoned, because
+ * another thread may lack blocks, and a thread that only frees would never use the slab. */
 static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
@@ -178,7 +178,7 @@ static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
         send_to_abandoned(cache, block, entry);
 }
 
-/* Frees a block of the commons. A new thread keeps it for reuse. Later the thread returns such blocks, because blocks of its own slabs are faster. */
+/* Frees a block of the commons. A new thread keeps the block for reuse. An older thread returns it, because blocks of its own slabs are faster. */
 static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
@@ -227,7 +227,7 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. If the thread has no cache, frees any block. */
+/* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. For a thread without a cache, frees any block. */
 static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (hk_entry_is_heap(entry)) {

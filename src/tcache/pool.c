@@ -1,4 +1,4 @@
-/* Keeps the caches of ended threads for reuse, and visits all caches for sums and purges. */
+/* Keeps the caches of ended threads for new threads, adds up the counts of all caches, and purges caches that wait. */
 #include "tcache/pool.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
@@ -6,11 +6,11 @@
 
 enum {
     POOL_WORD = 64,
-    MAX_PER_EPOCH = 8192, /* caches purged per epoch; takes some milliseconds */
+    MAX_PER_EPOCH = 8192, /* caches purged per epoch; this takes some milliseconds */
     MANY_THREADS = 64,
 };
 
-/* The sums of the counts of purged caches. */
+/* Keeps the counts of purged caches as sums, because the purge zeros the caches. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -23,20 +23,20 @@ static struct {
     _Atomic unsigned xwaiting;    /* number of caches in the pool */
     uint32_t next_checked;        /* the owner at which hk_pool_next_dead() continues */
     _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
-    unsigned first_word;          /* words below it have no waiting cache */
-    unsigned end_word;            /* words from it on have no waiting cache */
-    struct hk_tcache *numberless; /* a cache for which no number was left; NULL: none */
+    unsigned first_word;          /* the words before this one have no waiting cache */
+    unsigned end_word;            /* the words from this one on have no waiting cache */
+    struct hk_tcache *numberless; /* a new cache that got no number, because all numbers were in use; NULL: none */
     uint64_t epoch;
     bool purging;
     unsigned purged_word; /* the word whose caches are being purged */
-    uint64_t purged;      /* bits of these caches, cleared in the word during the purge */
+    uint64_t purged;      /* the bits of these caches, which the purge has cleared in the word */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
 
-/* Returns the cache of the lowest bit. */
+/* Returns the cache that belongs to the lowest bit of a word. */
 static struct hk_tcache *cache_at(unsigned word, uint64_t bits)
 {
     return hk_tcache_by_id(word * POOL_WORD + hk_ctz64(bits));
@@ -54,7 +54,7 @@ static void wait_locked(unsigned word, uint64_t bits)
 
 bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
 
-/* Takes the lowest waiting number out of the pool. Returns HK_NOBODY if no cache waits. */
+/* Takes the waiting cache with the lowest number out of the pool. Returns its number, or HK_NOBODY if no cache waits. */
 static uint32_t take_number_locked(void)
 {
     if (!hk_pool_waits())
@@ -68,8 +68,7 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* Returns memory for a new cache, or NULL. The first cache shares its pages with other metadata, because most programs have no second cache.
- * (Metadata is aligned to a cache line.) */
+/* Returns memory for a new cache, or NULL. The first cache shares its pages with other metadata, because most programs have no second cache. */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
@@ -195,8 +194,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the caches of a word that are to be purged. If `all` is true, these are all idle caches, otherwise those that were idle at the last epoch
- * too. Marks the idle ones as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
+/* Returns the caches of a word that must be purged. If `all` is true, these are all waiting caches, otherwise those that were waiting at the last
+ * epoch too. Marks all waiting caches as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
@@ -235,7 +234,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Purges caches of one word. No thread can take them during the purge. Returns their number. A forked child restores them from pool.purged. */
+/* Purges caches of one word, and returns their number. No thread can take them during the purge. A fork child restores them from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
@@ -295,7 +294,7 @@ size_t hk_pool_purge(void)
     return bytes;
 }
 
-/* Returns the count of all caches at an offset, added to what was kept of purged caches. */
+/* Returns the sum of the counts at `offset` of all caches, plus *purged, which is the sum of these counts of purged caches. */
 static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
 {
     hk_lock(&pool.lock);
@@ -325,7 +324,7 @@ uint64_t hk_tcaches_missed(void) { return sum_of(&kept.xmisses, offsetof(struct 
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
-/* Completes a purge, because another thread may have been purging caches during the fork. */
+/* Ends a purge that another thread may have been making during the fork. */
 void hk_pool_fork_child(size_t threads)
 {
     uint64_t gone = 0;

@@ -1,4 +1,4 @@
-/* Puts a freed block into a random slot, and the block that was there into a queue. */
+/* Puts a freed block into a random slot, and moves the block that was in this slot to a queue. */
 #include "tcache/quarantine.h"
 #include "span/meta.h"
 #include "tcache/layout.h"

@@ -1,9 +1,9 @@
-/* Quarantine: holds freed blocks back, so that an address is not given out again soon, nor after a known number of frees.
+/* The quarantine holds freed blocks back, so that an address is not given out again soon, and nobody can tell after how many frees it is.
  *
- *   freed block -> a random slot of `mixed`; the block that was there -> `waiting`, first in first out -> the block that leaves is freed
+ *   freed block -> a random slot of `mixed`; the block that was in the slot -> `waiting`, first in first out -> the block that leaves is freed
  *
- * Owns       a thread's blocks in quarantine: neither live nor in a bin.
- * Threads    the cache's own. */
+ * Owns       The quarantine owns the blocks in it. They are neither live nor in a bin.
+ * Threads    Only the cache's own thread uses its quarantine. */
 #ifndef HK_QUARANTINE_H
 #define HK_QUARANTINE_H
 
@@ -20,11 +20,11 @@ struct hk_quarantine {
 
 extern uint64_t hk_quarantine_seed; /* the seed of the random numbers, set at the start */
 
-/* Puts the block into quarantine. Returns the block that the caller must free in its place, NULL if there is none. */
+/* Puts the block into quarantine. Returns the block that leaves the quarantine, which the caller must free, or NULL if no block leaves. */
 void *hk_quarantine_swap(struct hk_tcache *cache, void *block);
 /* Moves all blocks of the quarantine to their slabs, and frees its memory. */
 void hk_quarantine_empty(struct hk_tcache *cache);
-/* Forgets the quarantine of a thread that a fork child does not have. Returns the number of blocks that are lost. */
+/* Forgets the quarantine of a thread that does not exist in the fork child. Returns the number of lost blocks. */
 size_t hk_quarantine_forget(struct hk_tcache *cache);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum {
     NEW_THREAD_BLOCKS = 160,
-    REAP_PER_BEGIN = 8, /* caches checked per new thread; enough while one in eight is a dead thread's */
+    REAP_PER_BEGIN = 8, /* caches checked per new thread; enough if one cache in eight is a dead thread's */
 };
 
 bool hk_tcache_begin(void)
