@@ -43,16 +43,7 @@ struct hk_tcache *hk_tcache_by_id(uint32_t id);
 /* Allocates as many events for the ring as the option says. The ring stays shut if the option is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-<<<<<<< HEAD
 /* Returns the misses of all threads. Any thread may call it. Each value may be slightly old. */
-=======
-/* These functions return the misses of one thread, and of all threads. Any thread may call them. The values may be slightly old. */
-HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsigned class)
-{
-    const struct hk_miss_counts *counts = &cache->miss_counts[class];
-    return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
-}
->>>>>>> 12426f34b21cbabca63bc8c5a8695f2d9c735dc5
 struct hk_misses hk_tcaches_misses(unsigned class);
 /* These functions return the blocks that bins of a class have served, all misses, or a statistic. Each is a sum over all threads, including ended
  * ones. */

@@ -20,9 +20,9 @@ FIGURES, DOCUMENT = ROOT / "bench/results/programs.json", ROOT / "docs/PROGRAMS.
 KEPT = ("status", "checks", "processes", "served")
 HEAD = """# Real programs
 
-Programs as Debian and the Python index ship them, most with their own tests, run with HAKMEM preloaded and, in parallel, on glibc: on the same
-machine, at the same time, with separate scratch folders and ports. Every check of one side is compared with the same check of the other. A
-differing case runs twice more on both; if it is then steady on glibc, the difference is HAKMEM's fault, however rarely it appears. `tests/process/programs/run.py` runs the cases, which
+HAKMEM is tested with programs from Debian and from the Python package index, most of them with their own tests. Each program runs twice at the same time on the same
+machine, once with HAKMEM preloaded and once on glibc. The two runs have separate scratch folders and ports. Each result with HAKMEM is compared with the result on glibc. If a
+result differs, the case runs twice more on both. If the results on glibc are then equal, the difference counts as a mistake of HAKMEM. `tests/process/programs/run.py` runs the cases, which
 are the files of `tests/process/programs/cases/`. `tests/process/programs/negative.py` shows that the harness detects a broken allocator.
 
 ```sh
@@ -32,8 +32,8 @@ make programs               # all of them: downloads some 5 GB, then hours
 make programs ONLY=r,vim    # these
 ```
 
-A program that is not available on a machine is skipped, with the reason; `make programs` fails if fewer than 36 run. Nothing is pinned: both sides
-run at once, and a program with threads has all processors. Servers listen on the loopback, at free ports, and are ended by their process ids.
+If a program is not available on the machine, it is skipped, and the reason is printed. `make programs` fails if fewer than 36 programs run. No run is bound to a processor. Both runs
+share all processors. Servers listen on unused ports of the loopback interface. The harness ends each server by its process id.
 
 The figures are those of the last full run of each program, kept in [programs.json](../bench/results/programs.json) by
 `tests/process/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes; it leaves out a child that
