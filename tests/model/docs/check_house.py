@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 MOST_LINES, MOST_BYTES, MOST_CHARACTERS = 170, 450_000, 72
-FIRST = "c23c518"
+FIRST = "07522191"
 SHAPE = re.compile(r"(?:[A-Z]|[A-Z][\w-]* )")
 PREFIX = re.compile(r"\w+(?:\([\w/-]+\))?!?: |\[|(?:wip|fixup|squash)\b", re.IGNORECASE)
 NOT_IMPERATIVE = re.compile(r"(?:The|A|An|This|These|It|All|Each|No|Now|Some|New|More)$|\w{3,}ing$|(?!(?:Embed|Feed|Need|Seed|Shed|Speed|Exceed|Proceed|Succeed)$)\w+ed$")
