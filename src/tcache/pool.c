@@ -25,7 +25,7 @@ static struct {
     _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
     unsigned first_word;          /* the words before this one have no waiting cache */
     unsigned end_word;            /* the words from this one on have no waiting cache */
-    struct hk_tcache *numberless; /* a new cache that got no number, because all numbers were in use; NULL: none */
+    struct hk_tcache *numberless; /* a new cache that got no number; NULL: none */
     uint64_t epoch;
     bool purging;
     unsigned purged_word; /* the word whose caches are being purged */
