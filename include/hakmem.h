@@ -118,7 +118,7 @@ struct hak_stats {
     uint64_t size;    /* bytes of this structure that the library knows and has filled in; see HAK_STATS_HAS */
     uint64_t version; /* HAKMEM_VERSION of the library */
 
-    /* Current amounts in bytes. */
+    /* Current amounts in bytes. "part" marks the parts of `mapped`. */
     uint64_t mapped; /* mapped for writing; the sum of the parts below, if no other thread allocates during the call */
     uint64_t footprint;      /* memory of the heap that may be resident, without HAKMEM's tables */
     uint64_t live;           /* part: requested by the program in blocks of up to 1 MiB (an estimate) */

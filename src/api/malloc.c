@@ -154,7 +154,8 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Copies to a new block after a miss. Does not count a refusal and leaves errno as it was, because the block may stay where it is. */
+/* Copies the block to a new one after a miss. If memory is refused, the block may still be resized in its place, so no refusal is counted and errno
+ * is kept. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;

@@ -1,7 +1,7 @@
 /* Defines the checked forms of strcpy, strncpy, strcat and similar functions. */
 #include "checked/checked.h"
 
-/* Returns strnlen(text, most). Ends the program if neither the text nor `most` bytes from its start end within the block. */
+/* Returns strnlen(text, most). Ends the program if the block ends before a NUL is found and before `most` bytes are read. */
 static size_t length(const char *call, const char *text, size_t most)
 {
     if (most == 0)

@@ -9,7 +9,7 @@ enum {
     WINDOW_PICKS = 64,
     WINDOW_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32, /* divisor of the mean for fine blocks, which are picked in windows only */
+    FINE_PART = 32,          /* divisor of the mean for fine blocks, which are picked in windows only */
     CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads, which takes some 50 microseconds */
 };
 

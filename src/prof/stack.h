@@ -5,9 +5,9 @@
  *
  * Owns       This file owns the table of stacks, which has a fixed size. The start of HAKMEM maps the table, because threads that enter their first
  *            stacks at the same moment take no lock.
- * Invariant  A capture takes no lock, allocates nothing, loads no module, and needs about a kilobyte of stack. A broken frame only ends the captured
- *            stack, because a page is read only if the system says that it is readable. A number stands for the same stack until the process ends.
- *            If the table is nearly full, it takes only the caller of a new stack. If it is full or has no memory, the number is 0.
+ * Invariant  A capture takes no lock, allocates nothing, loads no module, and needs about a kilobyte of stack. A broken frame cannot crash the
+ *            capture. Before a page is read, the system is asked whether it is readable. If it is not, the stack ends there. A number stands for the same stack until the process ends.
+ *            If the table is nearly full, only the first frame of a new stack is kept. If the table is full or has no memory, the number is 0.
  * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see only the first frames of a stack that
  *            another thread is writing. */
 #ifndef HK_STACK_H

@@ -1,4 +1,4 @@
-/* core_page: tells the size of a page of the system that the core uses. */
+/* core_page: returns the page size that HAKMEM's core uses, which a test build may set to 16 or 64 KiB. */
 #ifndef TEST_SUPPORT_CORE_PAGE_H
 #define TEST_SUPPORT_CORE_PAGE_H
 

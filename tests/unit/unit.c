@@ -76,7 +76,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        hk_stderr_begin(); /* The pipe counts as the stderr at the start. */
+        hk_stderr_begin(); /* HAKMEM treats the pipe as the process's first stderr */
         action(argument);
         _exit(0);
     }

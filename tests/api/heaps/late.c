@@ -118,7 +118,7 @@ static void freed_after_fork(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0, "status %d", status);
 }
 
-/* The address of the large block serves a new block of HAKMEM. A free of it must be a normal free. */
+/* HAKMEM allocates a new block at the address of the ended heap's large block. A free of the new block must succeed and print nothing. */
 static void served_again(void)
 {
     if (getenv("HAKMEM_HARDENED") != NULL) /* With this option, mappings have other sizes. */
