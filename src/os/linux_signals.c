@@ -3,7 +3,6 @@
  * At its start, a runtime such as the Java machine looks up the handler of faults. Later it passes unknown faults to this handler, and believes that
  * they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime would not report
  * the fault. So the program must never find a handler of HAKMEM's. */
-#include "base/base.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -69,7 +68,8 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
 /* Blocks all other signals while the handler runs. A signal that cannot be blocked, such as a fault in the handler, then ends the process. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
-    static HK_COLD_DATA struct caught caught[_NSIG];
+    /* In most processes no page of this table is touched. */
+    static struct caught caught[_NSIG] __attribute__((section(".bss.cold")));
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
     (void)sigfillset(&ours.sa_mask);
