@@ -81,7 +81,7 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
 
 static HK_COLD_DATA struct hk_fit sizes; /* holds the kept blocks, and the cached blocks from hk_large.sorted on */
 
-static HK_COLD void sort_one_locked(void)
+HK_COLD void hk_large_sort_one_locked(void)
 {
     hk_large.sorted = hk_large.sorted->prev;
     hk_fit_add(&sizes, hk_large_of_link(hk_large.sorted));
@@ -159,16 +159,6 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     }
     hk_unlock(&hk_large.lock);
     return best;
-}
-
-/* Puts a block into the cache. The next purge sets the block's time, because reading the clock would double the cost of this function. */
-inline __attribute__((always_inline)) void hk_large_put_cached_locked(struct hk_large_block *large)
-{
-    large->idle_since = HK_LARGE_UNSEEN;
-    hk_large.totals.cached += large->d.bytes;
-    hk_list_push_front(&hk_large.cached, &large->link);
-    if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
-        sort_one_locked();
 }
 
 void hk_large_put_back_locked(struct hk_large_block *large)

@@ -77,7 +77,17 @@ void hk_large_note_modified(uintptr_t start, size_t size);
 HK_ROOM void hk_large_mark_all_locked(void);
 /* Takes the cached block that is nearest in size out of the cache, for use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
-HK_ROOM void hk_large_put_cached_locked(struct hk_large_block *large);
+/* Enters the oldest cached block that is not sorted by size. */
+HK_ROOM void hk_large_sort_one_locked(void);
+/* Puts a block into the cache. The next purge sets the block's time, because reading the clock would double the cost of this function. */
+HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
+{
+    large->idle_since = HK_LARGE_UNSEEN;
+    hk_large.totals.cached += large->d.bytes;
+    hk_list_push_front(&hk_large.cached, &large->link);
+    if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
+        hk_large_sort_one_locked();
+}
 /* Caches a block that the system refuses to unmap. */
 HK_ROOM void hk_large_put_back_locked(struct hk_large_block *large);
 /* Caches a block as kept, so that no purge by age unmaps it before idle_since + the purge delay. */

@@ -51,7 +51,7 @@ class Differing(ToolTest):
             for term in found["terms"]:
                 if term["parts"]:
                     self.assertEqual(sum(part[key] for part in term["parts"]), term[key], term["name"])
-        off = max(abs(term[key]) for term in found["terms"] for key in ("a", "b") if term["name"] == "moved meanwhile") if found["of"] == "RSS" else 0
+        off = max(abs(term[key]) for term in found["terms"] for key in ("a", "b") if term["name"] == "changed during the report") if found["of"] == "RSS" else 0
         self.assertLessEqual(off, max(found["a"]["bytes"], found["b"]["bytes"]) / OFF)
 
     def term(self, found: dict, name: str) -> dict:

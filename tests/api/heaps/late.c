@@ -227,25 +227,8 @@ static const struct mistake {
 /* Runs a process that makes the mistake with an option set. Stores its output, and returns its wait status. */
 static int run(const char *name, const char *option, char *said, size_t room)
 {
-    int ends[2], status = 0;
-    CHECK(pipe(ends) == 0, "pipe");
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], 2);
-        (void)setenv(option, "1", 1);
-        struct again self;
-        char **words = again(&self, name, NULL);
-        execv(words[0], words);
-        _exit(4);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n; length < room - 1 && (n = read(ends[0], said + length, room - 1 - length)) > 0;)
-        length += (size_t)n;
-    said[length] = 0;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    return status;
+    struct again self;
+    return again_said(again(&self, name, NULL), option, said, room);
 }
 
 static void expect(const struct mistake *mistake, const char *option)

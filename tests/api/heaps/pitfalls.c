@@ -127,23 +127,8 @@ static void end_under_caches(bool resets)
 /* Makes the mistake in a new process, because HAKMEM writes to stderr only if it is the same file as at the start. */
 static void run_child(const char *mistake, char *said, size_t room, int *status)
 {
-    int ends[2];
-    CHECK(pipe(ends) == 0, "pipe");
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], 2);
-        struct again self;
-        char **words = again(&self, "make", mistake, NULL);
-        execv(words[0], words);
-        _exit(4);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n; length < room - 1 && (n = read(ends[0], said + length, room - 1 - length)) > 0;)
-        length += (size_t)n;
-    said[length] = 0;
-    close(ends[0]);
-    waitpid(child, status, 0);
+    struct again self;
+    *status = again_said(again(&self, "make", mistake, NULL), NULL, said, room);
 }
 
 static void free_late(void)

@@ -40,7 +40,7 @@ The figures are those of the last full run of each program, kept in [programs.js
 outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
 
 """
-SAYINGS = {"same": "same", "flaky": "same, but for what is flaky on glibc", "differs": "**differs**", "skipped": "skipped"}
+SAYINGS = {"same": "same", "flaky": "same, except for checks that are flaky on glibc", "differs": "**differs**", "skipped": "skipped"}
 
 
 def taken_over(figures, runs):

@@ -129,7 +129,7 @@ class Attach(worker.WorkerTest):
         """The tool gives up while the process sleeps. After that the process continues as if the tool had not asked."""
         process = self.worker("churn")
         done = self.tool("profile", str(process.pid), "--seconds", "0.2")
-        self.assertIn("called no malloc meanwhile", done.stderr)
+        self.assertIn("called no malloc in this time", done.stderr)
         self.sums(process, 1000)
         watched = attached.Attached(process.pid)
         self.assertNotEqual(watched.state, attached.ON)

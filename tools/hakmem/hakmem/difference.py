@@ -234,7 +234,7 @@ class Pair:
 
     def unaccounted(self) -> Term:
         a, b = (whole(report.resident) - int(sum(report.parts.values())) for report in (self.before, self.after))
-        return Term("moved meanwhile", "changed while the report was taken", a, b)
+        return Term("changed during the report", "memory that changed while HAKMEM wrote the report", a, b)
 
     @staticmethod
     def of_class(report: Report, key: str) -> dict[int, int]:

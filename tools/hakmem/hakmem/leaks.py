@@ -124,7 +124,7 @@ def text(profile: Profile, findings: list[Finding], most: int) -> str:
         lines += ["", f"{number}. allocated by"]
         lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
     lines += ["", f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
-              f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated meanwhile."]
+              f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time."]
     return "\n".join(lines)
 
 

@@ -113,7 +113,7 @@ def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile
         if not was_on:
             process.end()
     if found.waiting:
-        print(f"hakmem: process {target} called no malloc meanwhile", file=sys.stderr)
+        print(f"hakmem: process {target} called no malloc in this time", file=sys.stderr)
     return found.since(before) if before else found
 
 

@@ -20,7 +20,7 @@ VOLATILE = re.compile(r"0x[0-9a-f]{4,}|<pointer: \S+>|/tmp/Rtmp\w+|file[0-9a-f]{
 
 
 class R(Case):
-    """R: its own tests and the examples of its packages, each expression's output a check; and several processes at once."""
+    """R: its own tests and the examples of its packages, where the output of each expression is a check, and several processes at once."""
 
     name = "r"
     medium = 0
