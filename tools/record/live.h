@@ -21,7 +21,7 @@ struct rec_map {
 
 bool rec_map_open(struct rec_map *map);
 void rec_map_close(struct rec_map *map);
-/* Adds a block, whose address must not be in the table. Returns false if memory is out. */
+/* Adds a block, whose address must not be in the table. Returns false if memory is refused. */
 bool rec_map_put(struct rec_map *map, const struct rec_live *live);
 /* Removes the block with this address, and copies it to *live. Returns false if the table does not have the block. */
 bool rec_map_take(struct rec_map *map, uint64_t address, struct rec_live *live);

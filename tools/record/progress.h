@@ -17,7 +17,7 @@ struct progress_lane {
     uint64_t seen;
 };
 
-/* Maps the lanes, which are all idle. `window` is how far a thread may be ahead of the others. Returns false if memory is out. */
+/* Maps the lanes, which are all idle. `window` is how far a thread may be ahead of the others. Returns false if memory is refused. */
 bool progress_begin(uint32_t lanes, uint64_t window);
 struct progress_lane *progress_lane(uint32_t lane);
 /* Publishes the place, and wakes all threads that wait. */
