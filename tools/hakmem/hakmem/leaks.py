@@ -13,6 +13,7 @@ MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the 
 OLD = 2.0  # usual lifetimes, after which a block is old
 LEAST_OLD_S = 0.25
 LEAST_SAMPLES = 3
+LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
 FEW = 10
 SPAN_MS = 0.001
@@ -47,13 +48,20 @@ def lifetimes(sites: list[Site]) -> dict[int, float]:
 
 
 def usual_life(freed: dict[int, float]) -> float:
-    """Returns the usual lifetime in seconds, which MOST_FREED of the freed blocks did not exceed."""
-    total, passed = sum(freed.values()), 0.0
+    """Returns the usual lifetime in seconds, which MOST_FREED of the freed blocks did not exceed. Within a span, the lifetimes are taken as evenly
+    distributed."""
+    missing = MOST_FREED * sum(freed.values())
     for span in sorted(freed):
-        passed += freed[span]
-        if passed >= MOST_FREED * total:
-            return (1 << span) * SPAN_MS
+        if freed[span] >= missing:
+            return (1 << span) * SPAN_MS * (1 + missing / freed[span]) / 2
+        missing -= freed[span]
     return 0.0
+
+
+def freed_after(freed: dict[int, float], age: float) -> float:
+    """Returns how many of the freed blocks had become older than `age` in seconds."""
+    ends = ((count, (1 << span) * SPAN_MS) for span, count in freed.items())
+    return sum(count * min(1.0, max(0.0, 2 * (end - age) / end)) for count, end in ends)
 
 
 def lines_of(profile: Profile, sources: Sources) -> list[Line]:
@@ -73,13 +81,13 @@ def seconds_text(seconds: float) -> str:
 
 
 def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
-    """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, or if nearly all of
-    them were allocated early."""
+    """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, if blocks that became
+    older are still freed, or if nearly all of them were allocated early."""
     freed = lifetimes(line.sites)
     usual = usual_life(freed)
     old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
     old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
-    if len(old) < LEAST_SAMPLES or seconds <= old_from:
+    if len(old) < LEAST_SAMPLES or seconds <= old_from or len(old) < LEAST_KEPT * freed_after(freed, old_from):
         return None
     middle = old_from + (seconds - old_from) / 2
     weight = sum(one.size * scale for one, scale in old)
