@@ -19,7 +19,7 @@ SKIPPED = 77
 def run_as_nobody(program, folder, options):
     """Returns AT_SECURE as the program saw it, its stderr, and the files that it left in the folder."""
     run = subprocess.run([program], env=options, user=NOBODY, group=NOBODY, extra_groups=[], cwd=folder,
-                         capture_output=True, timeout=30, check=False)
+                         capture_output=True, timeout=500, check=False)
     left = sorted(os.listdir(folder))
     for name in left:
         os.unlink(os.path.join(folder, name))

@@ -18,7 +18,7 @@ class Page(ToolTest):
     def heights(self, width: int) -> dict[str, int]:
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder}/browser"]
         command += [f"--window-size={width},1000", "--dump-dom", f"file://{self.folder}/out.html"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500).stdout
         return {plot: int(height) for plot, height in HEIGHT.findall(shown.rpartition("</script>")[0])}
 
     def test_in_a_narrow_window_the_plot_grows_by_its_legend(self) -> None:

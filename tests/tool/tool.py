@@ -19,7 +19,7 @@ RUN = str(Path(LIBRARY).parent / "hakmem-run")  # the shell script
 PYTHON = os.path.realpath(sys.executable)
 TOOL = [sys.executable, "-m", "hakmem"]
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 100  # seconds to wait for an event, also on a busy machine
+WAIT_S = 500  # seconds to wait for an event, also on a busy machine
 
 
 class ToolTest(unittest.TestCase):

@@ -180,7 +180,7 @@ def run(case: Case, folder: str) -> subprocess.CompletedProcess:
         name, value = (text if isinstance(text, bytes) else text.encode() for text in (name, value))
         environment[b"HAKMEM_" + name] = value.replace(b"FOLDER", folder.encode())
     return subprocess.run([getattr(given, case.program), case.mode], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, preexec_fn=without_cores, timeout=100, check=False)
+                          stderr=subprocess.PIPE, preexec_fn=without_cores, timeout=500, check=False)
 
 
 def trouble(name: str, case: Case, rows: dict[str, Row], folder: str) -> str:

@@ -60,7 +60,7 @@ def complaints(program, library, safe_free, trace_remote, expected, settings):
         environment["HAKMEM_TRACE_REMOTE"] = "1"
         expected = AT_THE_CALL
     try:
-        run = subprocess.run([program], env=environment, capture_output=True, timeout=30, check=False)
+        run = subprocess.run([program], env=environment, capture_output=True, timeout=500, check=False)
     except subprocess.TimeoutExpired:
         yield "did not end"
         return

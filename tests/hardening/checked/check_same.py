@@ -48,7 +48,7 @@ def run(command, library):
         env = {"PATH": os.environ["PATH"], "HOME": folder, "LC_ALL": "C", "PYTHONHASHSEED": "0"}
         if library:
             env["LD_PRELOAD"] = library
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=100, check=False)
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=500, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -39,7 +39,7 @@ class Language(unittest.TestCase):
     def run_with(self, sample: str, *command: str, **more: str) -> subprocess.CompletedProcess:
         env = dict(os.environ) | {"LD_PRELOAD": arguments.library, "HAKMEM_GUARD_SAMPLE": sample, "HAKMEM_GOAL": "none",
                                   "HAKMEM_REPORT": str(self.folder / "report.json")} | more
-        return subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=60,
+        return subprocess.run(command, env=env, cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=500,
                               check=False, preexec_fn=without_cores)
 
     def samples(self) -> int:

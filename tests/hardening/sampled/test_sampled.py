@@ -57,7 +57,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(*command: str, **more: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=100, errors="replace",
+    return subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=500, errors="replace",
                           preexec_fn=without_cores, check=False)
 
 
@@ -160,7 +160,7 @@ class Mistakes(Telling):
 
     def test_off(self):
         """Negative control: without the option no block is sampled."""
-        done = subprocess.run([program("mistakes"), "after"], timeout=100, check=False, capture_output=True, preexec_fn=without_cores,
+        done = subprocess.run([program("mistakes"), "after"], timeout=500, check=False, capture_output=True, preexec_fn=without_cores,
                               env={"LD_PRELOAD": arguments.library, "HAKMEM_LIMIT": "64m", "HAKMEM_OOM_REPORT": "0"})
         self.assertEqual((done.returncode, done.stderr), (4, b""), "memory ran out first")
 

@@ -72,7 +72,7 @@ def profile(command: list[str], environment: dict[str, str], *options: str) -> P
         outcome = subprocess.run(
             [VALGRIND, "-q", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
              f"--callgrind-out-file={out}", *options, *command],
-            check=False, timeout=200, cwd="/", env={"PWD": "/", **environment},
+            check=False, timeout=500, cwd="/", env={"PWD": "/", **environment},
             capture_output=True, text=True)
         if outcome.returncode != 0 or "cannot be preloaded" in outcome.stderr:
             raise SystemExit(f"callgrind: {' '.join(command)} failed: {outcome.stderr}")

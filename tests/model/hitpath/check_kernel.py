@@ -18,7 +18,7 @@ TRIES = 3  # page faults may be more if the page cache was just emptied, so the 
 def launched(folder: Path, steps: int, library: str = "", *more: str) -> dict:
     preload = ["--env", f"LD_PRELOAD={library}"] if library else []
     command = [folder / "launch", *more, *preload, "--", folder / "bench_random_mixed", str(steps), str(BLOCKS), str(SEED)]
-    outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+    outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=500)
     said = json.loads(outcome.stdout.splitlines()[-1])
     if said["status"] != 0 or "cannot be preloaded" in outcome.stderr:
         raise SystemExit(f"kernel: {command} failed: {outcome.stderr}")

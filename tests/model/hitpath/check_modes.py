@@ -53,7 +53,7 @@ def took(library: str, folder: Path, case: Case) -> Took:
     runs = []
     for _ in range(TRIES):
         outcome = subprocess.run([*line, *f"{folder}/{case.command}".split()], check=True, capture_output=True, text=True,
-                                 timeout=60, env={})
+                                 timeout=500, env={})
         said = json.loads(outcome.stdout.splitlines()[-1])
         if said["status"] != 0 or said["signal"] or "cannot be preloaded" in outcome.stderr:
             raise SystemExit(f"modes: {case.name} failed: {outcome.stderr}")

@@ -84,7 +84,7 @@ class Place:
     def faults(self, program: Program, command: str) -> int:
         settings = [word for item in self.environment(program).items() for word in ("--env", "=".join(item))]
         line = [self.build / "bench/launch", *settings, "--", *self.line(command)]
-        outcome = subprocess.run(line, check=True, capture_output=True, text=True, timeout=100, env={}, cwd="/",
+        outcome = subprocess.run(line, check=True, capture_output=True, text=True, timeout=500, env={}, cwd="/",
                                  stdin=subprocess.DEVNULL)
         said = json.loads(outcome.stdout.splitlines()[-1])
         if said["status"] != 0 or said["signal"] or "cannot be preloaded" in outcome.stderr:
@@ -116,7 +116,7 @@ class Place:
         line = [self.build / "bench/paging_cost"]
         if not mode.exists() or "[madvise]" not in mode.read_text():
             return False
-        return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=100).stdout)["huge_fault_ns"] > 0
+        return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=500).stdout)["huge_fault_ns"] > 0
 
 
 def version(program: Program) -> str:
@@ -124,7 +124,7 @@ def version(program: Program) -> str:
     line = program.version.split()
     if not shutil.which(line[0]):
         return ""
-    said = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(line, capture_output=True, text=True, timeout=500)
     found = re.search(r"\d+\.\d+[.\d]*(?:p\d+)?", said.stdout + said.stderr)
     return f"{program.name}, {Path(line[0]).name} {found[0]}" if found else ""
 
@@ -142,7 +142,7 @@ def chosen(parts: list[str]) -> dict[str, Program]:
 def measured(build: Path, programs: dict[str, Program]) -> dict[str, Numbers]:
     with tempfile.TemporaryDirectory(prefix="hakmem-programs-", dir="/tmp") as work, ThreadPoolExecutor(os.cpu_count()) as pool:
         place = Place(build, Path(work))
-        subprocess.run(place.line(BUILD), check=True, timeout=200)
+        subprocess.run(place.line(BUILD), check=True, timeout=500)
         found = dict(zip(programs, pool.map(place.instructions, programs.values())))
         for what in place.kinds_of_faults():
             for name, faults in zip(programs, pool.map(place.faults_beyond_start, programs.values())):

@@ -91,7 +91,7 @@ class Bench:
             environment |= {"LD_PRELOAD": f"{environment['LD_PRELOAD']}:{self.present}", "PRESENT_FAULTS": str(present)}
             settings = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
             command = [self.folder / "launch", *settings, "--", *loop.line(self.folder)]
-            outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100, env={})
+            outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=500, env={})
             said = json.loads(outcome.stdout.splitlines()[-1])
             if said["status"] != 0 or "cannot be preloaded" in outcome.stderr:
                 raise SystemExit(f"loops: {loop.name} failed: {outcome.stderr}")

@@ -55,7 +55,7 @@ def observed(command: list[str], text: str) -> str:
         file = Path(folder, "test.litmus")
         file.write_text(text)
         named = re.search(r"^ *Model (\w+)", text, re.MULTILINE)
-        done = subprocess.run([*command, "-model", f"{named[1] if named else 'rc11'}.cat", str(file)], capture_output=True, text=True, cwd=folder, timeout=120)
+        done = subprocess.run([*command, "-model", f"{named[1] if named else 'rc11'}.cat", str(file)], capture_output=True, text=True, cwd=folder, timeout=500)
     said = re.search(r"^Observation \S+ (Never|Sometimes|Always)", done.stdout, re.MULTILINE)
     return said[1] if said else f"nothing: {done.stdout[-300:]}{done.stderr[-600:]}"
 

@@ -30,7 +30,7 @@ NOBODY = 65534
 class Services(Case):
     def end(self, process: subprocess.Popen, number: int = signal.SIGTERM) -> str:
         process.send_signal(number)
-        return process.communicate(timeout=60)[0]
+        return process.communicate(timeout=500)[0]
 
     def test_gunicorn(self) -> None:
         self.needs("gunicorn")

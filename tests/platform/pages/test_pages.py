@@ -28,7 +28,7 @@ SOURCE = "#include <stdio.h>\n#include <stdlib.h>\n" + "".join(f"int f{i}(int x)
 
 
 def run(command: list, **env) -> subprocess.CompletedProcess:
-    return subprocess.run(command, capture_output=True, text=True, timeout=100,
+    return subprocess.run(command, capture_output=True, text=True, timeout=500,
                           env={**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc", **env})
 
 

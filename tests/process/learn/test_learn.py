@@ -56,7 +56,7 @@ def run(program: str, begin=forbid_huge_pages, **options: str) -> subprocess.Com
     env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     env |= {"LD_PRELOAD": f"{LIBRARY}:{CLOCK}", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     env |= {f"HAKMEM_{name.upper()}": value for name, value in options.items()}
-    return subprocess.run([sys.executable, "-c", program], env=env, preexec_fn=begin, capture_output=True, text=True, timeout=100)
+    return subprocess.run([sys.executable, "-c", program], env=env, preexec_fn=begin, capture_output=True, text=True, timeout=500)
 
 
 class Learned(unittest.TestCase):

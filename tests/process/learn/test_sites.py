@@ -26,7 +26,7 @@ def worked(work: str, **options: str) -> subprocess.CompletedProcess:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     env |= {"LD_PRELOAD": f"{LIBRARY}:{CLOCK}", "HAKMEM_LEARN": "frozen", "HAKMEM_PURGE_DELAY": "50"}
     env |= {f"HAKMEM_{name.upper()}": value for name, value in options.items()}
-    return subprocess.run([WORKER, work, "12", "300"], env=env, preexec_fn=forbid_huge_pages, capture_output=True, text=True, check=True, timeout=60)
+    return subprocess.run([WORKER, work, "12", "300"], env=env, preexec_fn=forbid_huge_pages, capture_output=True, text=True, check=True, timeout=500)
 
 
 class Run:

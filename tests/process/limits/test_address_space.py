@@ -31,7 +31,7 @@ def preloaded(library: Path | None) -> dict[str, str]:
 
 def said(library: Path | None, *arguments: object) -> dict[str, int]:
     command = [str(WORKER), *map(str, arguments)]
-    done = subprocess.run(command, env=preloaded(library), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=preloaded(library), capture_output=True, text=True, timeout=500, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{command}: exit {done.returncode}: {done.stderr}")
     return numbers(done.stdout)
@@ -89,7 +89,7 @@ class AddressSpace(unittest.TestCase):
         shell = [f"ulimit -f {512 << 10}; exec gdb -nx -batch -ex 'set startup-with-shell off' \"$@\""]
         steps = ["-ex=break procinfo_vmsize_kib", "-ex=run", f"-ex=gcore {core}", "-ex=kill"]
         done = subprocess.run(["bash", "-c", *shell, "gdb", *preload, *steps, "--args", str(WORKER), "idle"],
-                              env=preloaded(None), capture_output=True, text=True, timeout=120, check=False)
+                              env=preloaded(None), capture_output=True, text=True, timeout=500, check=False)
         if not core.exists():
             raise unittest.SkipTest(f"gdb wrote no core here: {done.stdout} {done.stderr}")
         return core.stat().st_size

@@ -45,7 +45,7 @@ def forbid_huge_pages() -> None:
 def said(case: str, *, forbidden: bool = False) -> dict[str, int]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     done = subprocess.run([str(WORKER), case], env={**environment, "LD_PRELOAD": str(LIBRARY)}, capture_output=True, text=True,
-                          timeout=120, check=True, preexec_fn=forbid_huge_pages if forbidden else None)
+                          timeout=500, check=True, preexec_fn=forbid_huge_pages if forbidden else None)
     return {name: int(number) for name, number in (line.split() for line in done.stdout.splitlines())}
 
 

@@ -11,7 +11,7 @@ UNITS = {"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 def output(*command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=500).stdout
 
 
 def go_pprof(program: str, profile: str, index: str) -> dict[str, float]:

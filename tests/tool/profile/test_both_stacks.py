@@ -38,7 +38,7 @@ class Stacks(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "out")
             names = {"LD_PRELOAD": arguments.library, "BOTH_STACKS": str(out), **environment}
-            done = subprocess.run(command, env={**os.environ, **names}, capture_output=True, text=True, timeout=100)
+            done = subprocess.run(command, env={**os.environ, **names}, capture_output=True, text=True, timeout=500)
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [[int(word) for word in line.split()] for line in out.read_text().splitlines()]
             self.assertTrue(lines, "nothing was compared")

@@ -27,7 +27,7 @@ class Run:
         self.folder = tempfile.TemporaryDirectory()
         base = {"PATH": os.environ.get("PATH", ""), "LD_PRELOAD": arguments.library, "HAKMEM_HEAP_SAMPLE": str(MEAN),
                 "HAKMEM_HEAP_PROFILE": f"{self.folder.name}/%p.heap"}
-        done = subprocess.run([program, *words], env={**base, **environment}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([program, *words], env={**base, **environment}, capture_output=True, text=True, timeout=500)
         self.status, self.errors, self.said = done.returncode, done.stderr, done.stdout
 
     def stated(self, what: str) -> dict[str, int]:

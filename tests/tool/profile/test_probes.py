@@ -37,7 +37,7 @@ class Probes(unittest.TestCase):
                          f"break -probe-stap otel_memory:{name}\nignore 1 1000000\nrun\ninfo breakpoints\n")
             script.flush()
             done = subprocess.run(["gdb", "-q", "-batch", "-nx", "-x", script.name, "--args", arguments.leaks, "threads"],
-                                  capture_output=True, text=True, timeout=120)
+                                  capture_output=True, text=True, timeout=500)
         if "exited normally" not in done.stdout:
             self.fail(done.stdout + done.stderr)
         return sum(map(int, re.findall(r"breakpoint already hit (\d+) time", done.stdout)))

@@ -64,7 +64,7 @@ def without_cores() -> None:
 
 
 def run(how: str, events: int = 64) -> subprocess.CompletedProcess:
-    return subprocess.run([arguments.crashes, how], env=environment(events), capture_output=True, text=True, timeout=60,
+    return subprocess.run([arguments.crashes, how], env=environment(events), capture_output=True, text=True, timeout=500,
                           preexec_fn=without_cores)
 
 
@@ -135,7 +135,7 @@ class Ring(unittest.TestCase):
                 lines = []
                 while not lines or lines[-1] != END + "\n":
                     lines.append(program.stderr.readline())
-            output, errors = program.communicate(timeout=60)
+            output, errors = program.communicate(timeout=500)
         self.assertEqual((program.returncode, output, errors), (0, "went on\n", ""))
         done = subprocess.CompletedProcess([], 0, before, "")
         self.assert_tells(done, Dump("".join(lines)))
@@ -146,7 +146,7 @@ class Ring(unittest.TestCase):
                               text=True) as program:
             program.stdout.readline(), program.stdout.readline()
             program.send_signal(signal.SIGUSR2)
-            self.assertEqual(program.wait(timeout=60), -signal.SIGUSR2)
+            self.assertEqual(program.wait(timeout=500), -signal.SIGUSR2)
 
     def test_particulars_are_kept(self):
         """Checks that a tracer sees the address and the kind of a fault at the end of the program."""
@@ -158,7 +158,7 @@ class Ring(unittest.TestCase):
             script.flush()
             try:
                 done = subprocess.run(["gdb", "-q", "-batch", "-nx", "-x", script.name, "--args", arguments.crashes, "fault"],
-                                      capture_output=True, text=True, timeout=60)
+                                      capture_output=True, text=True, timeout=500)
             except FileNotFoundError:
                 self.skipTest("no gdb here")
         self.assertEqual(re.findall(r"^\$\d = (.*)$", done.stdout, re.MULTILINE), ["(void *) 0x40", "(void *) 0x40", "1"],

@@ -21,7 +21,7 @@ class Programs(reports.Case):
         into = self.folder / "reports"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
-        run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=100, cwd=self.folder,
+        run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=500, cwd=self.folder,
                              env={**self.environment(report=str(into / "%p.json")), **variables})
         self.assertEqual(run.returncode, 0, run.stderr)
         found = [reports.read(path) for path in into.glob("*.json")]
