@@ -105,10 +105,15 @@ HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *large = retire_locked(block);
-    if (HK_LIKELY(!large->modified))
+    uint64_t from = HK_POLICY(huge_blocks_from);
+    bool wastes = !large->modified && from != 0 && large->requested >= from && hk_large_wastes_huge_pages_locked(large);
+    if (HK_LIKELY(!large->modified && !wastes))
         return large;
     hk_unlock(&hk_large.lock);
-    HK_COUNT(large_modified, 1);
+    if (wastes)
+        HK_COUNT(large_unused, 1);
+    else
+        HK_COUNT(large_modified, 1);
     unmap_retired(large);
     return NULL;
 }

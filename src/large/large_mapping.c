@@ -2,6 +2,7 @@
 #include "large/large_state.h"
 #include "span/footprint.h"
 #include "span/chunks.h"
+#include "span/guard_pages.h"
 #include "span/page_heap.h"
 
 enum {
@@ -9,6 +10,8 @@ enum {
     WORTH_IF_GONE = 3,   /* if a block is one of many, whole huge pages may add a third of its size */
     WORTH_AT_ONCE = 16,  /* to any other block, whole huge pages may add a sixteenth of its size */
     BLOCKS_AT_STAKE = 8, /* 8 blocks get huge pages in any case, however small the heap is */
+    MOST_UNUSED = 8,     /* after so many unused blocks in a row, new blocks lie on small pages */
+    REREAD = 8,          /* from then on, one freed block in 8 is looked at */
 };
 
 void hk_large_index_locked(struct hk_large_block *large)
@@ -40,12 +43,33 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
+static _Atomic unsigned xunused; /* so many blocks in a row seemed unused when they were freed */
+
+/* Guesses whether the program has used most of the block. Reads two words at random places, because a word that was never written is 0. Does not ask
+ * which pages are resident, because a sandbox may forbid this system call. */
+static void note_use_locked(const struct hk_large_block *large)
+{
+    uint64_t random = hk_random_next(large->d.start + hk_load(hk_large.xgone)), unused = hk_load(xunused);
+    if (hk_guard_pages.on || (unused == MOST_UNUSED && (random >> 60) % REREAD != 0))
+        return;
+    const volatile uint64_t *words = (const volatile uint64_t *)large->d.start;
+    size_t count = large->requested / sizeof *words;
+    bool used = (words[(random >> 32) % count] | words[(hk_random_next(random) >> 32) % count]) != 0;
+    hk_store(xunused, used ? 0 : (unsigned)hk_min(unused + 1, MOST_UNUSED));
+}
+
+bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large)
+{
+    note_use_locked(large);
+    return large->uncut != 0 && hk_load(xunused) == MOST_UNUSED;
+}
+
 /* Returns true if a block of this size must be put on huge pages. If the program touches the block in a few places only, each place costs a huge
  * page. So the bytes that such blocks may cost are limited. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
-    if (from == 0 || bytes < from || !hk_thp_serves())
+    if (from == 0 || bytes < from || hk_load(xunused) == MOST_UNUSED || !hk_thp_serves())
         return false;
     size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
     return comes_and_goes(bytes) || staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();

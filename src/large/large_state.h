@@ -123,6 +123,8 @@ HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
+/* Returns true if the block is on huge pages, although the program uses little of its blocks. The block is one that was just freed. */
+HK_ROOM bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large);
 /* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);

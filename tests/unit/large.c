@@ -107,9 +107,40 @@ static void let_huge_pages_be_used(void)
 {
     SET_KNOB(huge_blocks_from, 1 * MB);
     for (unsigned i = 0; i < 12; i++) {
-        hk_large_free(get(2 * MB, false));
+        hk_large_free(memset(get(2 * MB, false), 1, 2 * MB));
         hk_large_purge(0, 0);
     }
+}
+
+static bool on_huge_pages(const char *block) { return ((uintptr_t)block + hk_large_lead()) % HK_CHUNK == 0; }
+
+/* After eight blocks of which the program wrote little, new blocks lie on small pages, until a block is used. A block on huge pages is unmapped. A
+ * block whose mapping was modified is not read. */
+UNIT_TEST(little_used)
+{
+    start();
+    let_huge_pages_be_used();
+    char *first = get(4 * MB, false), *modified = get(4 * MB, false);
+    assert_true(on_huge_pages(first) && on_huge_pages(modified));
+    memset(modified, 1, 4 * MB);
+    hk_large_note_modified((uintptr_t)modified, 4 * MB);
+    for (unsigned i = 0; i < 8; i++) {
+        hk_large_free(get(5 * MB, i != 0));
+        if (i == 0)
+            hk_large_free(modified);
+    }
+    hk_large_purge(0, 0);
+    assert_int_equal(totals().cached, 0);
+    assert_false(on_huge_pages(get(4 * MB, false)));
+    uint64_t unused = hk_load(hk_global_counts[HK_GLOBAL_large_unused]);
+    hk_large_free(first);
+    assert_int_equal(totals().cached, 0);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_unused]), unused + 1);
+    for (unsigned i = 0; i < 64; i++) {
+        hk_large_free(memset(get(6 * MB, false), 1, 6 * MB));
+        hk_large_purge(0, 0);
+    }
+    assert_true(on_huge_pages(get(4 * MB, false)));
 }
 
 /* A mapping on huge pages is rounded up to whole huge pages if this makes it at most a third longer. The added bytes are ordinary slack. */
@@ -118,7 +149,7 @@ UNIT_TEST(whole_huge_pages)
     start();
     let_huge_pages_be_used();
     char *block = get(7 * MB / 2, false);
-    assert_int_equal(((uintptr_t)block + hk_large_lead()) % HK_CHUNK, 0);
+    assert_true(on_huge_pages(block));
     assert_int_equal(totals().live, 7 * MB / 2);
     assert_int_equal(totals().cached, MB / 2 + hk_large_lead());
     assert_ptr_equal(hk_large_resize(block, 4 * MB), block);
@@ -143,7 +174,7 @@ UNIT_TEST(whole_huge_pages)
 static char *led(size_t size)
 {
     char *block = get(size, false);
-    assert_int_equal(((uintptr_t)block + hk_large_lead()) % HK_CHUNK, 0);
+    assert_true(on_huge_pages(block));
     return block;
 }
 
@@ -646,7 +677,7 @@ UNIT_TEST(huge_pages)
     SET_KNOB(huge_blocks_from, 4 * MB);
     void *block = huge_of(8 * MB);
     assert_non_null(block);
-    assert_int_equal(((uintptr_t)block + hk_large_lead()) % HK_CHUNK, 0);
+    assert_true(on_huge_pages(block));
     assert_null(huge_of(3 * MB));
     SET_KNOB(huge_blocks_from, 1 * MB);
     assert_non_null(huge_of(3 * MB));
@@ -982,6 +1013,7 @@ int main(void)
         cmocka_unit_test(has_no_table_for_a_moved_block),
         cmocka_unit_test(huge_pages),
         cmocka_unit_test(huge_pages_at_stake),
+        cmocka_unit_test(little_used),
         cmocka_unit_test(whole_huge_pages),
         cmocka_unit_test(maps_where_vacant),
         cmocka_unit_test(zeroed),

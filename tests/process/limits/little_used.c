@@ -1,12 +1,13 @@
 /* Tests programs that request large blocks and use little of them. The resident memory must be in proportion to the bytes that the program
  * writes. The program writes the first bytes of one block again and again, of several blocks of random size, and of blocks that calloc returns at
- * the address of a fully used block. */
+ * the address of a fully used block. It also writes to a few places of each block. Blocks that are fully used after that are on huge pages again. */
 #include "support/check.h"
 #include "support/procinfo.h"
 
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define MIB ((size_t)1 << 20)
 enum {
@@ -14,6 +15,8 @@ enum {
     LIVE = 8,
     START = 16 << 10,
     MANY = 32,
+    PLACES = 8,
+    MOST_TURNS = 60,
     PASSES = 3 /* repeats each test because khugepaged may assemble a huge page in one pass */
 };
 
@@ -72,6 +75,47 @@ static void used_as_a_whole(size_t size)
     CHECK(block != NULL, "no memory");
     memset(block, 1, size);
     free(block);
+}
+
+static void in_places(void)
+{
+    char *live[LIVE] = {NULL};
+    unsigned random = 1;
+    malloc_trim(0);
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        random = random * 1103515245 + 12345;
+        size_t k = i % LIVE, size = 8 * MIB + (random >> 8) % 100 * MIB;
+        free(live[k]);
+        live[k] = malloc(size);
+        for (size_t place = 0; place < PLACES; place++)
+            used(live[k] + size / PLACES * place, 64);
+        if (i == ROUNDS)
+            most_kib = 0; /* the first blocks are on huge pages */
+    }
+    for (unsigned k = 0; k < LIVE; k++)
+        free(live[k]);
+    malloc_trim(0);
+}
+
+static size_t faults(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0, "getrusage");
+    return (size_t)usage.ru_minflt;
+}
+
+/* Returns the number of page faults of fully used blocks, which are more than the cache of large blocks holds. */
+static size_t faults_of_whole(size_t size)
+{
+    char *block[MANY];
+    malloc_trim(0);
+    size_t before = faults();
+    for (unsigned i = 0; i < MANY; i++)
+        memset(used(block[i] = malloc(size), 64), 1, size);
+    size_t after = faults();
+    for (unsigned i = 0; i < MANY; i++)
+        free(block[i]);
+    return after - before;
 }
 
 /* Tests blocks that are in use at the same time, and that may therefore share huge pages. */
@@ -133,5 +177,13 @@ int main(void)
         zeroed_side_by_side(of_size);
         takes_no_more("zeroed side by side", before, MANY * 160);
     }
+    size_t whole = faults_of_whole(8 * MIB), again = SIZE_MAX;
+    for (unsigned turn = 1; turn < PASSES; turn++)
+        whole = faults_of_whole(8 * MIB);
+    in_places();
+    takes_no_more("in places", before, 8192);
+    for (unsigned turn = 0; turn < MOST_TURNS && again > 2 * whole; turn++)
+        again = faults_of_whole(8 * MIB);
+    CHECK(again <= 2 * whole, "%zu page faults of whole blocks, %zu before", again, whole);
     return check_report("little_used");
 }
