@@ -224,10 +224,11 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
     }
 }
 
-bool hk_bin_too_small(struct hk_tcache *cache, unsigned class)
+bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
-    uint32_t since = (uint32_t)bin->served - cache->served_at_turn[class];
+    size_t since = (uint32_t)bin->served - cache->served_at_turn[class], capacity = hk_bin_capacity(bin);
+    bool grown = (capacity == 0 || since <= TOO_SMALL_TURNOVER * capacity) && hk_bin_grow(cache, class);
     cache->served_at_turn[class] = (uint32_t)bin->served;
-    return hk_bin_capacity(bin) == 0 || since <= TOO_SMALL_TURNOVER * hk_bin_capacity(bin);
+    return grown;
 }

@@ -11,6 +11,8 @@ extern uint64_t hk_bins_random; /* the seed of random fills, set at the start; 0
 
 /* Enlarges the bin's array if the class, the budget and the memory allow it. Returns false if the array keeps its size. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
+/* Is called when the bin runs empty or full. Enlarges the array if the bin has served at most four times its capacity since the last such call. */
+bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin from the depot or, if the depot has nothing, from the owner's slabs. Returns the number of blocks, or 0 if memory is refused. */
@@ -19,8 +21,6 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Moves all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
-/* Notes that the bin ran empty or full. Returns true if it should grow, because it has served at most four times its capacity since the last note. */
-bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
 /* Returns the most bytes that one thread's bins may hold. The limit grows with the heap, because a large heap needs many blocks of each class. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);

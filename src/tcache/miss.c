@@ -106,8 +106,7 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     hk_store(counts->xcalls, hk_load(counts->xcalls) + 1);
     hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
-    if (hk_bin_too_small(cache, class))
-        hk_bin_grow(cache, class);
+    hk_bin_grow_if_small(cache, class);
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
     if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
         hk_drain_for_miss(cache, class);
@@ -144,7 +143,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
     HK_TRACE(&cache->owner.ring, overflow, hk_classes[class].size, 0);
     hk_tick(cache, hk_tick_weight(class));
     bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
-    if (still_full && (!hk_bin_too_small(cache, class) || !hk_bin_grow(cache, class)))
+    if (still_full && !hk_bin_grow_if_small(cache, class))
         hk_bin_flush(cache, class, (hk_bin_items(bin) + 1) / 2);
     if (!hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
         hk_flush(cache, &block, 1);
