@@ -36,8 +36,8 @@ If a program is not available on the machine, it is skipped, and the reason is p
 share all processors. Servers listen on unused ports of the loopback interface. The harness ends each server by its process id.
 
 The figures are those of the last full run of each program, kept in [programs.json](../bench/results/programs.json) by
-`tests/process/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes; it leaves out a child that
-outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
+`tests/process/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes. The report of a forked child includes
+the calls of its parent before the fork. The number leaves out a child that outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
 
 """
 SAYINGS = {"same": "same", "flaky": "same, except for checks that are flaky on glibc", "differs": "**differs**", "skipped": "skipped"}
