@@ -9,11 +9,13 @@ const struct hk_event_row hk_event_rows[HK_EVENTS] = {
 #include "count/events.def"
 };
 
+enum { USUAL_SIZE = 256 };
+
 struct hk_ring hk_ring_shared;
 
 size_t hk_ring_size(size_t wanted)
 {
-    size_t size = 1;
+    size_t size = wanted == 1 ? USUAL_SIZE : 2;
     while (size < wanted)
         size *= 2;
     return size;

@@ -44,7 +44,7 @@ struct hk_event_seen {
 
 extern struct hk_ring hk_ring_shared; /* holds events of no particular thread, or of a thread without a tcache */
 
-/* Returns `wanted`, rounded up to a power of two. */
+/* Returns `wanted`, rounded up to a power of two. 1 stands for the usual size, which is 256. */
 size_t hk_ring_size(size_t wanted);
 /* Begins recording into `events`, which is zeroed memory for `size` events. The ring keeps the memory. */
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);

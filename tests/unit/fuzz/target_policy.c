@@ -157,7 +157,7 @@ void fuzz_ring(struct fuzz_input *in)
     static struct hk_event slots[256], none;
     static struct hk_event_seen model[4096];
     struct hk_ring ring = {.size = 0};
-    size_t wanted = 1 + fuzz_below(in, 256), size = hk_ring_size(wanted), noted = 0;
+    size_t wanted = 2 + fuzz_below(in, 255), size = hk_ring_size(wanted), noted = 0;
     FUZZ_CHECK(size >= wanted && size < 2 * wanted && (size & (size - 1)) == 0);
     for (size_t i = 0; i < 256; i++)
         memcpy(&slots[i], &none, sizeof none);
