@@ -1,8 +1,8 @@
-/* The whole library as one translation unit, rooms bottom up, but for the room checked, which is compiled by itself. Each file also
- * compiles by itself. */
+/* Compiles the library as one translation unit. Lower layers come first. The folder src/checked is compiled separately, because only
+ * libhakmem-hardened.so contains it. Each file can also be compiled alone. */
 #define HK_UNITY 1
 
-#include "base/base.h" /* before system headers, because it renames what HAKMEM calls of them */
+#include "base/base.h" /* before system headers, because base.h renames functions of these headers that HAKMEM calls */
 
 #include "base/liveness.c"
 #include "base/lock.c"

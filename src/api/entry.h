@@ -9,16 +9,16 @@
 /* The return address of the exported function. It is valid in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
 
-/* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. It is a tail call of malloc and reads malloc's return
- * address itself, because passing the address on would cost each coarse hit an instruction. */
+/* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. malloc calls this function as a tail call, so that the
+ * function itself can read malloc's return address. A parameter for the address would cost each coarse hit an instruction. */
 void *hk_malloc_slow(size_t size);
 /* Allocates a block after a miss of a function other than malloc. Returns NULL if memory is refused, and does not set errno. */
 void *hk_alloc_slow(struct hk_request *request);
 /* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
 void *hk_refuse(size_t size);
 /* These functions continue after a miss of free or delete (enum hk_free_end). The functions of free and of delete differ only in the call that
- * messages name. If the thread owns the block's slab, `offset` is the offset of the block's bin. Otherwise it is the page map entry XOR the thread's
- * key. */
+ * messages name. If the thread owns the block's slab, `offset` is the offset of the block's bin. Otherwise `offset` is the page map entry XOR the
+ * thread's key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
@@ -44,15 +44,15 @@ void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
             full;                                                                                                      \
     } while (0)
 
-/* Frees a block. It is inline, because realloc needs it inlined, and compilers do not inline hak_free(). */
+/* Frees a block. realloc calls this function, because compilers inline it, but do not inline hak_free(). */
 HK_INLINE void hk_free(void *block)
 {
     HK_FREE_OR(block, hk_free_elsewhere(block), hk_free_not_mine(block, hot, offset),
                hk_free_medium(block, hot, offset), hk_free_full(block, hot, offset));
 }
 
-/* These functions continue after a miss of a free or delete that names a size. They check the size (see block_checks.h). The size is checked only for
- * the thread's own medium blocks, after full bins, and for large blocks, because these checks do not slow the hit path. */
+/* These functions continue after a miss of a free or delete that names a size. They check the size (see block_checks.h). The hit path does not check
+ * the size, because this would slow it. So only the sizes of own medium blocks, of blocks whose bin is full, and of large blocks are checked. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
 void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);

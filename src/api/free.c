@@ -47,7 +47,7 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
     else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
-                       hot->key != HK_NO_KEY)) /* the class is small, because medium and large classes are higher */
+                       hot->key != HK_NO_KEY)) /* a small block, because the classes of larger blocks are higher */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
         free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
@@ -55,8 +55,8 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
         hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
-/* Frees a block that is not in a slab of this thread. Most of these blocks are remote frees, and their word is in the outbox already. All other
- * blocks fail the first compare. So a test for blocks of user heaps, which go to the thread's cache of the heap, costs remote frees nothing. */
+/* Frees a block that is not in a slab of this thread. Most of these blocks are remote frees, and the outbox already has an entry for their bitmap
+ * word. Only blocks without such an entry are tested for a user heap, so the test costs most remote frees nothing. */
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
@@ -86,7 +86,7 @@ HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state 
     keep(block, hot, offset);
 }
 
-/* Frees a block without a mark. hk_mark_check() ends the program, unless the block's slab has no marks. */
+/* Frees a medium block whose mark is not set. hk_mark_check() returns only if the block's slab has no marks. Otherwise it ends the program. */
 static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     hk_mark_check(call, block);
@@ -136,7 +136,7 @@ static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offse
     keep(block, hot, offset);
 }
 
-/* Frees a medium block if the named size belongs to the class of the block. If not, the slow path checks the block and the size. */
+/* Frees a medium block if the named size belongs to the class of the block. Otherwise the slow path checks the block and the size. */
 HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
                                  enum hk_call call)
 {

@@ -5,7 +5,7 @@
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Returns NULL also if an option checks each free, because heaps then have no caches. */
+/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while the guard is on, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
@@ -28,7 +28,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_heap_failed(ENOMEM);
 }
 
-/* Allocates a block again after the system has refused memory. Returns idle memory to the system before. Returns NULL if the system refuses again. */
+/* Retries an allocation that failed because the system refused memory. First returns idle memory to the system. Returns NULL on another refusal. */
 static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
 {
     bool by_limit;
@@ -89,7 +89,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* shrinks in place, or grows, because idle memory was released */
+    if (HK_UNLIKELY(moved == NULL)) { /* shrinks in place, or grows in place now that idle memory is released */
         void *resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

@@ -20,7 +20,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Unmaps a large block at once while protections guard contents, because its last page faults and its other pages are not zero. */
+/* Unmaps a large block instead of caching it, because while protections guard contents, its last page faults and its other pages are not zero. */
 static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
@@ -39,7 +39,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* Returns `block`. If `block` is NULL because memory for its state was refused, frees `refused`. */
+/* Returns `block`. If `block` is NULL, memory for the state of the block `refused` was refused, and `refused` is freed. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -47,7 +47,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* Zeroes a reused large block and makes its pages accessible, because it may have faulting pages and old contents. Returns false on a refusal. */
+/* Makes all pages of a reused large block accessible and zero, because they may fault or have old contents. Returns false if the system refuses. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);
@@ -93,7 +93,7 @@ HK_INLINE size_t bin_offset(size_t size)
     return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
 }
 
-/* Gives the program a block that was taken from a bin. Returns NULL if memory for its state is refused. */
+/* Gives the program a block that was taken from a bin. Returns NULL if memory for the block's state is refused. */
 HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kind)
 {
     hk_state_byte *state = hk_state_in_window((uintptr_t)block);
@@ -164,7 +164,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Frees a block of a user heap. Its slab tells whether it is live, because it has no state byte, and while the guard is on, heaps have no caches. */
+/* Frees a user heap's block. The block has no state byte. Its slab tells whether it is live, because heaps have no caches while the guard is on. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -255,7 +255,8 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Moves a block of another allocator or of the bootstrap arena. Returns NULL if the pointer is no such block, or if memory is refused. */
+/* Moves a block of another allocator or of the bootstrap arena. Returns NULL and sets errno to EINVAL if the pointer is no such block, or to ENOMEM
+ * if memory is refused. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;

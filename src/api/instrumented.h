@@ -1,6 +1,6 @@
 /* These functions allocate, free, resize and measure blocks if the mode is not plain (policy/gate.h). The mode is not plain before the start, while
  * protections check each call, and while hooks or samples look at each miss. The functions named hk_guarded_ check blocks by guard/block_checks.h.
- * All of them leave the operation itself to the plain allocator.
+ * All functions leave the operation itself to the plain allocator.
  * Threads  Any thread may call these functions. */
 #ifndef HK_INSTRUMENTED_H
 #define HK_INSTRUMENTED_H
@@ -21,7 +21,7 @@ void *hk_guarded_alloc_in(unsigned group, struct hk_request *request);
 unsigned hk_guarded_group(const void *block);
 /* Allocates a block for malloc while the guard is on. Returns NULL if memory is refused. */
 void *hk_guarded_malloc(size_t size, void *caller);
-/* Checks a block, its kind and, unless it is HK_SIZE_UNKNOWN, its size, and frees the block. `caller` is the exported function's return address. */
+/* Checks a block, its kind and, if `size` is known, its size. Then frees the block. `caller` is the exported function's return address. */
 void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller);
 /* Resizes a block. `block` and the size must not be 0. Returns NULL if memory is refused, or after a fault. */
 void *hk_guarded_realloc(void *block, struct hk_request *request);

@@ -1,4 +1,4 @@
-/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and those of hakmem.h. They show the report's numbers. */
+/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and hakmem.h's. All show the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -66,8 +66,8 @@ struct mallinfo hk_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. It is 1 even for
- * an unknown parameter, and 0 for an M_MXFAST out of range. */
+/* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. This
+ * result is 1 even for an unknown parameter, but 0 for an M_MXFAST out of range. */
 int hk_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
@@ -75,7 +75,7 @@ int hk_mallopt(int parameter, int value)
     return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST);
 }
 
-/* Writes a line for each class. The sizes are those of free blocks, as in glibc. */
+/* Writes a line for each class. As in glibc, `total` and `count` are the bytes and the number of the free blocks. */
 static void info_classes(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     size_t smallest = 1;
@@ -183,7 +183,7 @@ static int failed(int error)
     return -1;
 }
 
-/* Copies the fields that the caller knows, and zeros fields that only the caller knows, because it may be compiled with another version. */
+/* Copies at most `size` bytes, and zeros fields that only the caller's struct has, because the caller may be compiled with another version. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     if (stats == NULL || size < offsetof(struct hak_stats, mapped))

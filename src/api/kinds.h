@@ -14,9 +14,9 @@ enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);
 enum hk_block_resize hk_block_resize_of(enum hk_block_kind kind);
-/* Returns the usable bytes of a block, or the readable bytes of another allocator's block. Ends the program unless a live block begins at `block`. */
+/* Returns the usable bytes of a block, or the readable bytes of another allocator's block. Ends the program if no live block begins at `block`. */
 size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind);
-/* Ends the program unless a live block begins at `block` and may have the size `size`. Clears the mark of a medium block. */
+/* Ends the program if no live block begins at `block`, or if the block cannot have the size `size`. Clears the mark of a medium block. */
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind, size_t size);
 /* Frees a block that hk_block_check_free() has checked. `caller` is the return address of the exported function. */
 void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block_kind kind, void *caller);

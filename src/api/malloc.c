@@ -21,7 +21,7 @@ static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
-    /* A refusal of a size above the address space is not counted, because it does not mean that memory is short. */
+    /* A refusal of a size above the address space is not reported, because it does not mean that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
 }
@@ -43,7 +43,7 @@ HK_INLINE void *alloc(struct hk_request *request)
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_serve(request) : hk_instrumented_alloc(request);
 }
 
-/* Allocates a block for malloc after a miss. The common miss does not fill in a request, because this takes time. Does not count a refusal. */
+/* Allocates a block for malloc after a miss. On the common miss, fills in no request, because this takes time. Does not count a refusal. */
 HK_INLINE void *malloc_behind_miss(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_mode_is_plain()))
@@ -103,7 +103,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         return hk_refuse(bytes);
     if (request.zeroed)
         return block;
-    /* hk_zero() may write beyond the requested bytes, and would overwrite a canary after them. */
+    /* hk_zero() may write beyond the requested bytes, and so overwrite the canary that follows these bytes. */
     return HK_UNLIKELY(hk_guard.contents) ? memset(block, 0, bytes) : hk_zero(block, bytes);
 }
 
@@ -154,8 +154,8 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Copies the block to a new one after a miss. If memory is refused, the block may still be resized in its place, so no refusal is counted and errno
- * is kept. */
+/* Copies the block to a new block after a miss. A refusal of the new block is not counted and does not change errno, because the old block may still
+ * be resized in place. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;
@@ -167,7 +167,7 @@ static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, v
                                    : move_exactly(to, block, hk_min(size, now));
 }
 
-/* Moves a block to a new block, and frees the old one. A size of 0 means that the block is freed, which realloc_slow() does. */
+/* Copies a block to a new block, and frees the old block. If the size is 0, realloc_slow() only frees the block. */
 static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
 {
     if (HK_UNLIKELY(size == 0))
@@ -213,7 +213,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     return resized != NULL ? resized : copy(block, size, now);
 }
 
-/* Resizes a block outside the window. Handles realloc(NULL, size) as a hit, because a growing buffer begins with it. */
+/* Resizes a block outside the window. Serves realloc(NULL, size) from a bin if possible, because a growing buffer begins with this call. */
 static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
 {
     void *fresh = block == NULL ? hk_hit_malloc(size) : NULL;

@@ -4,8 +4,9 @@
  * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler form, replaced or not:
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
  *
- * If memory is refused, operator new calls the new handler of the C++ library that its caller uses. Then it throws this library's std::bad_alloc. The
- * library may belong to the process or to one module (RTLD_LOCAL). It may also lie inside the program, with hidden symbols or only in parts. */
+ * If memory is refused, operator new calls the new handler of the C++ library that its caller uses. If no handler is set, operator new throws the
+ * library's std::bad_alloc. The library may belong to the process or to one module (RTLD_LOCAL). The library may also lie inside the program, with
+ * hidden symbols or only in parts. */
 #include "api/entry.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef void new_handler(void);
 typedef new_handler *get_handler(void);
 typedef void throw_it(void);
 
-/* These are std::get_new_handler and std::__throw_bad_alloc of the program's C++ library. They are NULL if it has none. */
+/* These are std::get_new_handler and std::__throw_bad_alloc of the program's C++ library. Both are NULL if the program has no C++ library. */
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
@@ -37,7 +38,7 @@ static void *symbol_for(const void *caller, const char *name)
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    /* dlopen is found by its name, because the linker warns if a static program refers to it. */
+    /* dlsym() finds dlopen, because the linker warns if a static program refers to dlopen directly. */
     void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
     void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return handle != NULL ? dlsym(handle, name) : NULL;
@@ -51,8 +52,8 @@ static _Atomic unsigned xremembered;
 static parts remembered_parts;
 static uintptr_t remembered_base;
 
-/* Finds a C++ library inside the program by the program's own symbol table. Weak names do not find it, because the linker takes the library's objects
- * only if something else needs them, and zig hides them. The result of the first call is remembered for all modules. */
+/* Finds a C++ library inside the caller's module by the symbol table of the module. Weak names do not find such a library, because the linker takes
+ * its objects only if other references need them, and because zig hides its symbols. Remembers the first call's result for the same module. */
 static void find_parts(const void *caller, parts found)
 {
     static const struct hk_elf_wanted unknown[CXX_PARTS] = {
@@ -78,7 +79,7 @@ static void find_parts(const void *caller, parts found)
     }
 }
 
-/* Throws std::bad_alloc as __throw_bad_alloc() does. A program that catches std::bad_alloc contains its type and all other parts that this needs. */
+/* Throws std::bad_alloc as __throw_bad_alloc() does. Returns if a part is missing. A program that catches std::bad_alloc contains all parts. */
 static void throw_by_parts(parts found)
 {
     if (found[THROW].address != 0)
@@ -144,7 +145,7 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
 static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* Calls the C++ library's nothrow form. It must catch exceptions of the throwing form and of the handler, which C cannot do. */
+/* Calls the C++ library's nothrow form, because a nothrow form must catch exceptions of the throwing form and of the handler, which C cannot do. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
@@ -179,7 +180,8 @@ HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
     return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
-/* Allocates an array. The guard needs to know that it is an array, unless the program has replaced the operator that new[] calls. */
+/* Allocates an array. Does not call operator new if the guard is on and the program has not replaced that operator, because the guard must know that
+ * the block is an array. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
@@ -216,14 +218,14 @@ HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 
-/* Frees a block for operator delete. It needs neither size nor alignment, because the page map has the size. */
+/* Frees a block for operator delete. Needs neither size nor alignment, because the page map has the size. */
 HK_INLINE void delete_single(void *block)
 {
     HK_FREE_OR(block, hk_delete_elsewhere(block), hk_delete_not_mine(block, hot, offset),
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Frees the block while the guard is on, if `ours` says that the program has not replaced the operator that must be called. Returns `ours`. */
+/* Frees the block, while the guard is on, if `ours` says that the program has not replaced the operator that would be called. Returns `ours`. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
@@ -252,7 +254,7 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Returns true if the program has replaced no operator. If it has, blocks may be larger than the size that delete names, and are not checked. */
+/* Returns true if the program has replaced no operator. Otherwise a block may be larger than the size that delete names, so sizes are not checked. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);
@@ -260,10 +262,10 @@ static bool sizes_are_exact(void)
 
 typedef void sized_form(void *block, size_t size);
 static sized_form choose_single, choose_array;
-/* The first call of each pointer replaces it by the chosen function, so that later calls need no test. */
+/* The first call through each pointer stores the chosen function in the pointer, so that later calls need no test. */
 static sized_form *sized_single = choose_single, *sized_array = choose_array;
 
-/* Returns the function to call, and stores it in *chosen. Before the start it stores nothing, because the guard may still be turned on. */
+/* Returns the function to call, and stores it in *chosen. Stores nothing before the start, because the guard may still be turned on. */
 static sized_form *choose(sized_form **chosen, sized_form *checked, sized_form *unchecked)
 {
     sized_form *form = sizes_are_exact() ? checked : unchecked;

@@ -66,7 +66,7 @@ static void *take_block(struct hk_request *request)
     return block;
 }
 
-/* Purges all idle memory after a refusal and tries once more, because HAKMEM's dirty memory may use up the limit. */
+/* Purges all idle memory after a refusal and tries once more, because HAKMEM's dirty memory may use up the process's limit. */
 static HK_COLD void *take_after_purge(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_self();

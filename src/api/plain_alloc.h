@@ -14,7 +14,7 @@
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* zeroing so many bytes takes as long as asking the system about them */
 
-/* Serves the common miss, after which the thread has a cache, and the bin is empty. Returns NULL on other misses, or if memory is refused. */
+/* Serves the common miss, in which the thread has a cache, but the bin is empty. Returns NULL on other misses, or if memory is refused. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
@@ -27,13 +27,13 @@ HK_INLINE void *hk_plain_refill(size_t size)
 
 /* Returns a block, or NULL if memory is refused. Precondition: HAKMEM has started. */
 void *hk_plain_alloc(struct hk_request *request);
-/* Calls hk_plain_refill() and, if that returns NULL, hk_plain_alloc(). Precondition: request->zeroed is false. */
+/* Calls hk_plain_refill() and, if hk_plain_refill() returns NULL, hk_plain_alloc(). Precondition: request->zeroed is false. */
 HK_INLINE void *hk_plain_serve(struct hk_request *request)
 {
     void *block = request->align <= HK_FINE_STEP ? hk_plain_refill(request->size) : NULL;
     return HK_LIKELY(block != NULL) ? block : hk_plain_alloc(request);
 }
-/* Returns a block of any size with its own mapping. `cache` is the thread's, or NULL. */
+/* Returns a block of any size with its own mapping. `cache` is the thread's cache, or NULL. */
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);

@@ -1,5 +1,5 @@
 /* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define malloc, calloc, realloc and free, but not these functions.
- * The functions of this file then get pointers of the program's malloc, and must not read such a block.
+ * The functions of this file then get blocks of the program's malloc, and must not read these blocks.
  *
  *   reallocarray -> the process's realloc: the loader's first definition     free_sized, cfree -> the process's free
  *
@@ -50,8 +50,8 @@ HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t siz
  * because that address then lies in the program. In such a program, an invalid pointer yields 0 instead of an error. */
 static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc has cut its block out of a HAKMEM block, the two usually begin at
- * different addresses. If not, they have the same size. */
+/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc has cut its block out of a HAKMEM block, the two blocks usually
+ * begin at different addresses. If they begin at the same address, they have the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

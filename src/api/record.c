@@ -1,4 +1,4 @@
-/* Allocates, frees and resizes blocks while hooks or samples are on. Each function shows the call to them, and then calls the plain allocator. */
+/* Allocates, frees and resizes blocks while hooks or samples are on. Each function tells hooks or samples, and then calls the plain allocator. */
 #include "api/record.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"
@@ -21,7 +21,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* Allocates a block without telling the hooks. Takes it from the bin if possible, because hooks must not change which blocks the program gets. */
+/* Allocates a block without telling the hooks. Tries the bin first, because hooks must not change which blocks the program gets. */
 static void *alloc_unwatched(struct hk_request *request)
 {
     bool hits = request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP;

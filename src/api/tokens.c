@@ -13,7 +13,7 @@
 #include "slab/abandoned.h"
 
 /* Returns the group of a token. In Clang's default mode, types with pointers have tokens in the upper half of all numbers. With -falloc-token-max=8,
- * they have tokens from 4 on. In both cases, no group contains types with pointers and types without pointers. */
+ * types with pointers have tokens from 4 on. In both cases, no group contains types with pointers and types without pointers. */
 static unsigned group_of(size_t token)
 {
     enum { HALF = HK_GROUPS / 2 };
@@ -63,7 +63,7 @@ HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* Resizes a block. If the token belongs to another group than the block, the block moves. Otherwise it may stay at its address. */
+/* Resizes a block. If the token belongs to another group than the block, the block moves. Otherwise the block may stay at its address. */
 HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
@@ -117,7 +117,8 @@ HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
-/* Returns a block, or NULL if memory is refused. The caller then calls the operator without a token, which calls the new handler and throws. */
+/* Returns a block, or NULL if the token is ignored or memory is refused. On NULL, the caller calls the operator without a token. After a refusal,
+ * this operator calls the new handler or throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
     return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)

@@ -20,13 +20,13 @@
 #define HK_OVERRIDE 1
 #endif
 
-/* With HK_TLS_MODEL initial-exec (default), an access to thread-local storage takes two instructions, but HAKMEM must be loaded at the start. A
- * library that is opened later needs local-dynamic, because glibc then has little room for static thread-local storage, and musl none. */
+/* With HK_TLS_MODEL initial-exec (default), thread-local storage is read in two instructions, but HAKMEM must be loaded at program start. With
+ * dlopen(), HAKMEM needs local-dynamic, because little static thread-local storage is then left with glibc, and none with musl. */
 #ifndef HK_TLS_MODEL
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM marks a function that only one folder uses. In the unity build it is static, so that the compiler can inline it into other files. */
+/* HK_ROOM marks a function that only one folder uses. The unity build makes it static, so that compilers can inline it into other files. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -52,15 +52,15 @@
 #else
 #define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
 #endif
-/* HK_STANDS_BEFORE exports a function that HAKMEM intercepts and forwards to the C library. It is weak, because a program may define its own. */
+/* HK_STANDS_BEFORE exports a function that HAKMEM forwards to the C library. The export is weak, because a program may define its own function. */
 #if HK_OVERRIDE
 #define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
 #else
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which contains src/checked. HAKMEM's own copies are not checked, because these declarations
- * rename their functions. gcc's copies of structs call the renamed functions, too. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which contains src/checked. The calls of memcpy, memmove and memset within HAKMEM are not
+ * checked, because these declarations rename the called functions. The calls that gcc generates to copy structs also use the new names. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -72,8 +72,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 /* HK_CHECKED(type, own, parameters, name) declares the function `own`, which the library exports only under the name `name`. */
 #define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
 
-/* HK_BY_JUMP return f(x) is a tail call, so that f returns to the caller of this function and sees its return address. gcc before 15 lacks the
- * attribute, but makes tail calls if it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies that it does. */
+/* `HK_BY_JUMP return f(x);` is a tail call: f returns to the caller of this function, and sees that caller's return address. gcc before 15 lacks the
+ * attribute, but makes tail calls where it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies them. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -97,7 +97,7 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
 #endif
-/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function `name` that the process uses. The loader decides whether that
+/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function that the process uses as `name`. The loader decides whether that
  * function is HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
 #if HK_OVERRIDE
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
@@ -113,7 +113,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_COLD __attribute__((noinline, cold))
 /* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that programs touch fewer pages of data. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
-/* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of the word. */
+/* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of it. The thread sanitizer ignores this. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -123,7 +123,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides the origin of x from the compiler, which would otherwise compute addresses that an access computes itself at no cost. */
+/* HK_FORGET hides the origin of x. Otherwise the compiler would compute an address that the access itself computes at no cost. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
@@ -134,22 +134,22 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_LOAD_SETTLED(x) (x)
 #endif
 
-/* HK_FENCE is a memory fence for data that is partly not atomic. A reader of the data uses several words only if no writer has changed one of them in
- * the meantime. The thread sanitizer does not support fences, so its build has none. */
+/* HK_FENCE is a memory fence for data that is partly not atomic. A reader reads several words of the data, and uses them only if no writer has
+ * changed one of them during the read, as with a seqlock. The thread sanitizer does not support fences, so its build has none. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_FENCE(order) ((void)(order))
 #else
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* HK_READ_NO_EARLIER is a compiler barrier, so that the compiler does not move later reads before it. It costs no instruction. On aarch64, the
- * processor itself may still reorder the reads. This does no harm after the read of a settled word, because a thread gets a block of the window, or a
- * cache, only by a synchronization that comes after the write of the word (docs/PROOFS.md). */
+/* HK_READ_NO_EARLIER is a barrier for the compiler only: later reads are not moved before it. The barrier costs no instruction. On aarch64, the
+ * processor may still reorder the reads. This does no harm after the read of a settled word. A thread gets a tcache, or a block in the window
+ * (span/page_map.h), only by a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. This takes assembly, because compilers do not combine two accesses that a
- * branch separates. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p to the
- * address of a variable. This takes one instruction instead of two, because the variable is aligned to HK_NEAR_ALIGN. */
+/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Assembly is needed for this, because compilers do not combine two accesses
+ * that a branch separates. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p
+ * to the address of a variable, which must be aligned to HK_NEAR_ALIGN. The alignment saves one of two instructions. */
 #if defined(__aarch64__)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
@@ -183,13 +183,13 @@ struct hk_pair {
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 
-/* HK_LOAD_BOTH loads two adjacent words that no branch separates. For clang it is plain C, because clang combines the two loads itself, and needs one
- * more instruction for an assembly operand with an offset. */
+/* HK_LOAD_BOTH loads two adjacent words that no branch separates. For clang the macro is plain C, because clang combines the two loads itself, and
+ * would need one more instruction for an assembly operand with an offset. */
 #ifndef HK_LOAD_BOTH
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
 #endif
 
-/* HK_UNLESS_BELOW_AND_UNLIKE goes to the label unless n < bound and x != y. On aarch64, clang would make two branches of this C code, not one. */
+/* HK_UNLESS_BELOW_AND_UNLIKE jumps to the label if n >= bound or x == y. For this C code, clang would make two branches on aarch64 instead of one. */
 #ifndef HK_UNLESS_BELOW_AND_UNLIKE
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
     do {                                                                                                               \

@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because compilers add two instructions to the builtin. */
+/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because for the builtin compilers emit two more instructions. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -31,7 +31,7 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Sets bit `index` % 64. Returns false if it was already set. */
+/* Sets bit `index` % 64 of *word. Returns false if the bit was already set. */
 HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
 {
     uint64_t bits = *word;
@@ -68,7 +68,7 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-/* Returns the number that follows `random` in a sequence of random numbers. Its upper bits are more random than its lower ones. */
+/* Returns the number that follows `random` in a sequence of random numbers. The upper bits of a number are more random than its lower bits. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 
 /* Returns the decimal number at the start of a text, or UINT64_MAX if the text does not begin with a digit. */
@@ -82,7 +82,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array that is sorted with the best row first. Drops the worst row if there are `most` rows. Returns the number of rows. */
+/* Inserts a row into an array sorted with the best row first. If the array has `most` rows, drops the worst one. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

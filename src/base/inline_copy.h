@@ -9,7 +9,8 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Copies pairs of quanta, which are counted from the start and from the end. 1, 2, 4 or 8 pairs, which may overlap, cover any short run. */
+/* Copies the pairs from number `first` to `end` - 1. Pair i is the i-th quantum from the start and the i-th from the end. 1, 2, 4 or 8 pairs cover
+ * any short run, because pairs may overlap. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {

@@ -44,7 +44,7 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next = link->prev = NULL;
 }
 
-/* Holds the position of a walk along a list that can be interrupted. Code that changes the list in the meantime must update the position. */
+/* Holds the position of a walk that visits a list in several steps. Code that changes the list between two steps must update the position. */
 struct hk_walk {
     struct hk_link *at; /* the next link to visit; NULL: none */
     unsigned within;    /* progress within the struct of that link; 0: not begun */

@@ -1,5 +1,5 @@
-/* Liveness: tells whether a thread still runs. The thread takes a robust mutex and holds it until it ends. The kernel marks the mutex when the thread
- * ends in any way. This costs nothing while the thread runs.
+/* Liveness: tells whether a thread still runs. Each thread takes a robust mutex and holds the mutex until the thread ends. The kernel marks the mutex
+ * when the thread ends, even if the thread is killed. This costs nothing while the thread runs.
  *
  *   take -> held -> drop                        the thread ends normally
  *            \-> lost, reported once -> drop    the thread ended without its destructors
@@ -18,14 +18,14 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* Returns true if this is the process's only thread. If the C library (musl) does not know, asks the system. Returns false if neither knows. */
+/* Returns true if this is the process's only thread. If the C library (musl) cannot tell, asks the system. Returns false if neither can tell. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
-/* Returns true if the thread has ended while it held the mutex, but only in one call. The caller must then drop the mutex. */
+/* Returns true if the thread has ended while it held the mutex. Only the first such call returns true, and its caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* A fork child calls renew for the thread that forked, because its thread id has changed, and forget for the threads that the child lacks. */
+/* A fork child calls renew for the thread that forked, because the thread id has changed. It calls forget for the threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

@@ -97,7 +97,7 @@ static struct hk_lock *lock_at(unsigned rank, unsigned n)
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
     bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
-    /* HAKMEM's start registers META before all other ranks except START. Until META is registered, the others may be missing. */
+    /* HAKMEM's start registers META before all other ranks except START. Until META is registered, locks of other ranks may be missing. */
     bool is_registered_right = wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
     hk_assert(is_registered_right);
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {

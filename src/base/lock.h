@@ -1,11 +1,12 @@
 /* Lock: defines a futex mutex with a rank.
- * Invariant  A thread takes locks in rising rank only, which debug builds check. It takes two locks of one rank only in the order of fork.
+ * Invariant  A thread takes locks only in the order of rising ranks. Debug builds check this. A thread takes two locks of one rank only in the order
+ *            in which fork takes them.
  * Owns       This file owns the table that says for each rank which locks fork takes.
  * Threads    Any thread may take a lock.
- * Never      A thread never holds a lock over more than one call that returns memory to the system, so that no other thread, fork included, waits for
- *            more. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of the slabs whose pages
- *            are purged; and the lock of large blocks while the slack of a block is cut off, because the block may grow into the slack at that
- *            moment. Tests verify this (fake_os.c). */
+ * Never      A thread never holds a lock over more than one call that returns memory to the system, so that each other thread, fork included, waits
+ *            for at most one such call. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of
+ *            the slabs whose pages are purged; and the lock of large blocks when the slack of a block is cut off, because otherwise the block could
+ *            grow into the slack at that moment. Tests verify this (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -29,8 +30,8 @@ struct hk_lock {
         .xstate = 0, .rank = HK_DEBUG ? (r) : HK_RANK_NONE                                                             \
     }
 
-/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting), because the aborting thread may hold it, and a
- * handler of SIGABRT that allocates must be able to write its report. */
+/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting). The aborting thread may hold the lock, and a
+ * handler of SIGABRT that allocates must still be able to write its report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
@@ -65,8 +66,8 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* Unlocks, and pauses if another thread waits for the lock. This is for a caller that takes the lock again at once, many times. Without the pause,
- * the waiting thread would find the lock taken again. */
+/* Unlocks, and pauses if another thread waits for the lock. A caller that takes the lock many times in a row uses this function. Without the pause,
+ * the caller would take the lock again before the waiting thread can. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
 /* Describes the locks of a rank that fork takes. `more` locks follow the first one, each `stride` bytes after the previous one. */
@@ -76,7 +77,7 @@ struct hk_rank_locks {
 };
 extern struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
-/* Registers the only lock of its rank, so that fork takes it. The caller does this before a thread that has used the lock can fork. */
+/* Registers the only lock of its rank, so that fork takes the lock. Called before a thread that has used the lock can fork. */
 HK_INLINE void hk_lock_register(enum hk_rank rank, struct hk_lock *lock) { hk_rank_locks[rank].first = lock; }
 /* Registers `more` further locks of the array whose first lock is already registered. */
 HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t stride)
@@ -85,15 +86,15 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
     hk_rank_locks[rank].more = more;
 }
 
-/* The thread that forks calls these functions around the fork. take_all takes all registered locks from top to bottom. In the parent, drop_all drops
- * them from bottom to top. In the child, reset_all unlocks them. The child's only thread holds them, and no other thread waits for them. */
+/* The thread that forks calls these functions around the fork. take_all takes all registered locks in rising order, and drop_all drops them in the
+ * parent in falling order. In the child, reset_all unlocks them without waking a thread, because the child has no other thread. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-/* Waits until the lock is seen free once, but not much longer than a tenth of a second. Returns false if the lock never was free, perhaps because a
- * signal handler calls this in the thread that holds the lock. */
+/* Waits until the lock is free at one moment, or about a tenth of a second has passed. Returns false if the lock was never seen free, perhaps because
+ * a signal handler calls this function in the thread that holds the lock. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
-/* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of them never was free. */
+/* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of the locks was never seen free. */
 bool hk_locks_come_free(void);
 
 #endif

@@ -82,7 +82,7 @@ static void put_byte(struct hk_text *text, unsigned char byte)
     put_char(text, "0123456789abcdef"[byte & 15]);
 }
 
-/* Adds a string that a user or a file has chosen. The string ends at a zero, or after `length` bytes. Cuts the string off after `most` bytes. */
+/* Adds a string that a user or a file has chosen. The string ends at a zero byte or after `length` bytes. Cuts the string off after `most` bytes. */
 static void put_foreign(struct hk_text *text, const char *s, size_t length, size_t most)
 {
     for (size_t used = 0; used < length && s[used] != 0;) {

@@ -3,10 +3,10 @@
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
  *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; control characters, and bytes that are not UTF-8,
  *          are shown as \xNN
- * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closed stderr may have
- *          opened its database as descriptor 2, so HAKMEM then drops its messages. Output that the program requests by a call goes to descriptor 2 in
- *          any case, as that of malloc_stats() of the C library does.
- * Never    allocates, takes a lock, or changes errno. */
+ * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closes stderr may open
+ *          its database as descriptor 2. HAKMEM then prints no messages. Output that the program requests by a call always goes to descriptor 2, as
+ *          the output of the C library's malloc_stats() does.
+ * Never    This file never allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H
 #define HK_MESSAGE_H
 
@@ -22,15 +22,15 @@ enum {
     HK_STDERR_ASKED_FOR = -2, /* descriptor 2, whatever it refers to */
 };
 
-/* Stores which file stderr is. Called at the start, before the first line is printed. */
+/* Stores the identity of the file that is stderr. Called at the start, before the first line is printed. */
 void hk_stderr_begin(void);
-/* Returns true while descriptor 2 still refers to the stored file. */
+/* Returns true if descriptor 2 still refers to the stored file. */
 bool hk_stderr_is_there(void);
 /* Writes bytes to a descriptor. All output of HAKMEM passes through this function. */
 void hk_put(int fd, const void *bytes, size_t size);
 
 struct hk_text {
-    int fd; /* a descriptor, or HK_NOWHERE, which drops the text that does not fit */
+    int fd; /* a descriptor; HK_NOWHERE: text that does not fit is dropped */
     size_t used;
     char bytes[1024];
 };
@@ -45,12 +45,12 @@ void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((f
 void hk_text_flush(struct hk_text *text);
 /* Returns the number of bytes of the UTF-8 character that begins at s, or 0 if none begins there. */
 size_t hk_utf8_bytes(const char *s);
-/* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
+/* Writes one line, prefixed with "hakmem: ", to stderr. Writes nothing if hk_stderr_is_there() is false. */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
-/* hk_fatal() calls this function after it has printed its line, unless the pointer is NULL. The function prints further lines. */
+/* hk_fatal() first prints its own line. If this pointer is not NULL, hk_fatal() then calls the function, which prints further lines. */
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));

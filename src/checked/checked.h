@@ -1,4 +1,4 @@
-/* Checked: defines the C library's copying functions with checks of the block that a copy writes and of the block that it reads.
+/* These functions replace the C library's copying functions. They check that a copy stays in the block that it writes and in the block that it reads.
  *
  *   memcpy(to, from, bytes) -> both ranges lie within their blocks -> the C library's function, by a jump
  *                           -> more bytes than hk_bounds_room()    -> hk_examine(): the range is right after all (a joined block, a large block,
@@ -7,7 +7,7 @@
  * Owns       The files of src/checked own the names that only libhakmem-hardened.so exports, and the table of the C library's functions.
  * Invariant  A range of no bytes passes each check, wherever it begins.
  * Threads    Any thread may call these functions, also before main, in signal handlers and in fork children.
- * Never      allocates or waits for a lock. */
+ * Never      No function allocates memory or waits for a lock. */
 #ifndef HK_CHECKED_H
 #define HK_CHECKED_H
 
@@ -19,9 +19,9 @@ typedef void *hk_set_call(void *to, int value, size_t bytes);
 typedef size_t hk_length_call(const char *text);
 typedef size_t hk_length_to_call(const char *text, size_t most);
 
-/* Points to the C library's own functions. The pointers are NULL until the constructor has run. Until then, while the loader relocates and IFUNC
- * resolvers run, loops copy byte by byte. The checked memcpy calls memmove, because the older of the C library's two versions of memcpy copies
- * overlapping ranges correctly, and programs that bind to that version may depend on this. */
+/* The C library's own functions. The pointers are NULL until the constructor has run. Earlier copies, for example in the loader and in IFUNC
+ * resolvers, go byte by byte. The checked memcpy calls memmove, because the older of the C library's two versions of memcpy copies overlapping ranges
+ * correctly, and programs that bind to that version may depend on this. */
 extern struct hk_plain {
     _Atomic(hk_move_call *) xmove;
     _Atomic(hk_set_call *) xset;

@@ -18,7 +18,7 @@ static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying acce
     hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
 }
 
-/* Ends the program if a range begins in memory that is not HAKMEM's, but ends in a block. */
+/* Ends the program if the range ends in a block. Precondition: the range begins in `gap`, which is memory that is not HAKMEM's. */
 static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                          const struct hk_bounds *gap)
 {

@@ -53,7 +53,7 @@ void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* Runs at the start, because dlsym takes the loader's lock and may allocate, so a copy must not call it. */
+/* Looks the functions up at the start, because a copy must not call dlsym, which takes the loader's lock and may allocate. */
 __attribute__((constructor)) static void find_plain(void)
 {
     hk_store_release(hk_plain.xmove, (hk_move_call *)next_named("memmove"));

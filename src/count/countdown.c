@@ -17,8 +17,8 @@ static double logarithm(double x)
     return 2 * sum + doublings * log_of_2;
 }
 
-/* Returns 1 - exp(-x), and is exact for small x too. A power series computes the result for y, a small fraction of x. Then each doubling of y uses 1
- * - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
+/* Returns 1 - exp(-x), without a loss of precision for small x. Computes the result for y, a small fraction of x, by a power series. Then doubles y
+ * until it is x, by the formula 1 - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
 static double saturation(double x)
 {
     double part = x / (1 << HALVINGS), term = part, sum = 0;
@@ -31,7 +31,7 @@ static double saturation(double x)
     return sum;
 }
 
-/* Returns a random gap, which is -ln(u) * mean with u uniform in (0, 1]. Uses Sebastiano Vigna's splitmix64 for u, because it works with any seed. */
+/* Returns a random gap of -ln(u) * mean bytes, with u uniform in (0, 1]. Computes u by Sebastiano Vigna's splitmix64, which works with any seed. */
 static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     uint64_t x = countdown->random += 0x9e3779b97f4a7c15;

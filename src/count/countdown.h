@@ -1,10 +1,10 @@
-/* Countdown: decides at random which allocations are sampled, on average one allocation in `mean` allocated bytes.
+/* Countdown: decides at random which allocations are sampled. On average there is one sample per `mean` allocated bytes.
  *
  *   bytes allocated  --|-----------|---|--------------------------|-->      gaps: exponential, of the given mean
  *
  * Owns       This file owns the gaps between samples.
- * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on this,
- *            because they divide by the probability.
+ * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on this
+ *            probability, because they divide by it.
  * Threads    A countdown belongs to one thread. */
 #ifndef HK_COUNTDOWN_H
 #define HK_COUNTDOWN_H
@@ -13,10 +13,10 @@
 
 struct hk_countdown {
     int64_t left;    /* bytes until the next sample */
-    uint64_t random; /* state of the random numbers; 0: not begun */
+    uint64_t random; /* state of the random generator; 0: the countdown has not begun */
 };
 
-/* Begins the first gap. If this is never called, the first allocation begins the gap, with a seed from the clock. */
+/* Begins the first gap. If this function is never called, the first allocation begins the first gap, with a seed from the clock. */
 void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t mean);
 
 /* Counts allocated bytes down. Returns true if the gap may have ended. The caller must then call hk_countdown_picks(). */
@@ -28,7 +28,7 @@ HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t byte
 
 /* Returns true if the gap has ended, and then begins the next gap. */
 bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean);
-/* Returns the number of allocated bytes that a picked block of `size` represents. */
+/* Returns the number of allocated bytes that a picked block of `size` bytes represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);
 
 #endif

@@ -1,4 +1,4 @@
-/* Stores decisions in a ring, to which any thread may write, and which one thread reads. */
+/* Stores decisions in a ring. Any thread may write to the ring, and one thread at a time reads it. */
 #include "count/decisions.h"
 
 #define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))
@@ -18,7 +18,7 @@ static uint64_t next_taken;
 
 static struct place *place_of(uint64_t number) { return &places[number % HK_DECISIONS_HELD]; }
 
-/* Returns the value that xturn has while the place of a decision's number is free. It is 0 at first, because untouched memory is 0. */
+/* Returns xturn's value while the place for decision `number` is free. This value is 0 in the first round, because the ring is zeroed memory. */
 static uint64_t turn_of(uint64_t number) { return number / HK_DECISIONS_HELD * 2; }
 
 void hk_decision_note(const struct hk_decision *decision)

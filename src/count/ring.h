@@ -4,8 +4,8 @@
  *
  * Owns       This file owns the slots and their order. events.def lists the events.
  * Invariant  If the stamp of a slot is the same before and after a read, the read has seen one whole event.
- * Threads    A thread notes events in its own ring, and any thread may do so in the shared ring. Any thread, also a signal handler, may read.
- * Never      takes a lock, waits, or allocates, because the caller of hk_ring_open() provides the memory. */
+ * Threads    A thread notes events in its own ring. Any thread may note events in the shared ring. Any thread or signal handler may read a ring.
+ * Never      takes a lock, waits, or allocates. The caller of hk_ring_open() provides the memory. */
 #ifndef HK_RING_H
 #define HK_RING_H
 
@@ -24,7 +24,7 @@ extern const struct hk_event_row hk_event_rows[HK_EVENTS];
 
 struct hk_event {
     _Atomic uint64_t xstamp; /* (number + 1) << 8 | kind; 0: empty, 1: being written */
-    _Atomic uint64_t xclock; /* in nanoseconds */
+    _Atomic uint64_t xclock; /* time in nanoseconds */
     _Atomic uint64_t xamount;
     _Atomic uintptr_t xaddress;
 };
@@ -42,9 +42,9 @@ struct hk_event_seen {
     uintptr_t address;
 };
 
-extern struct hk_ring hk_ring_shared; /* holds events of no particular thread, or of a thread without a tcache */
+extern struct hk_ring hk_ring_shared; /* holds the events of no particular thread, and of threads without a tcache */
 
-/* Returns `wanted`, rounded up to a power of two. 1 stands for the usual size, which is 256. */
+/* Returns the size of a ring, which is `wanted` rounded up to a power of two. If `wanted` is 1, returns the usual size of 256. */
 size_t hk_ring_size(size_t wanted);
 /* Begins recording into `events`, which is zeroed memory for `size` events. The ring keeps the memory. */
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);

@@ -1,7 +1,7 @@
-/* Stats: counts what happens on slow paths.
+/* Stats: counts events on slow paths.
  * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
- * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter, but any thread may
- *            read a slightly old value of it. */
+ * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter. Any thread may read
+ *            a thread counter, and may get a slightly old value. */
 #ifndef HK_STATS_H
 #define HK_STATS_H
 
@@ -35,7 +35,7 @@ extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
     hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
 #define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
 
-/* The texts are arrays, because pointers would need relocation at each start, and a private page of memory. */
+/* The texts are arrays, because the relocation of pointers at each start would take time and make a page of memory private. */
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
     bool per_thread;
@@ -49,8 +49,8 @@ enum hk_stat_number {
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
-/* Reuse: counts how long memory lies idle before it is reused. Counts memory that stayed resident, and purged memory. Any thread may count. */
-/* Span b counts memory that is reused within HK_REUSE_SHORTEST << b milliseconds of idleness. The last span counts memory that is reused later. */
+/* Reuse: counts bytes of reused memory by how long they were idle. Counts both memory that stayed resident and purged memory. Any thread may count.
+ * A span is here an interval of idle time: span b ends at HK_REUSE_SHORTEST << b milliseconds, and the last span has no end. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
@@ -63,7 +63,7 @@ extern struct hk_reuse hk_reuse;
 
 HK_INLINE uint64_t hk_reuse_span_ms(unsigned span) { return (uint64_t)HK_REUSE_SHORTEST << span; }
 HK_INLINE uint64_t hk_reuse_now(void) { return hk_load(hk_reuse.xnow_ms); }
-/* Stores the time unless a later time is already stored, because the thread that read the clock first may store last. */
+/* Stores the time, but keeps a later time that is already stored, because the thread that read the clock first may store last. */
 HK_INLINE void hk_reuse_saw(uint64_t now_ms)
 {
     if (now_ms > hk_reuse_now())

@@ -27,8 +27,8 @@ bool hk_background_is_worth(size_t footprint)
     return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* A background thread that runs a round needs no wake-up, because it checks the state before it sleeps. The thread may fall asleep between the two
- * changes, so the change for a running round comes first. */
+/* A background thread that runs a round needs no wake-up, because it checks the state before it sleeps. The change for a running round comes first.
+ * In the other order, both changes would fail if the thread fell asleep between them. */
 void hk_background_force(void)
 {
     if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))
@@ -36,7 +36,7 @@ void hk_background_force(void)
 }
 
 /* The caller frees memory before this function reads the state. hk_background_before_round() changes the state before the round looks for memory. So
- * the round sees the memory, or this function sees that the round has begun and requests another round. */
+ * either the round sees the memory, or this function sees that the round has begun and requests another round. */
 void hk_background_notify(size_t footprint)
 {
     atomic_thread_fence(memory_order_seq_cst);

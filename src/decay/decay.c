@@ -14,7 +14,7 @@ enum {
     RESTED_DELAYS = 4,
     WORK_FOR_ABANDONED = 32 * HK_WORK_OF_CALL,
     HOLDS_PER_PAUSE = 32,
-    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds take about 1 % of the time */
+    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds take about 1 % of a millisecond */
 };
 
 #define LEAST_WATERMARK (64 * HK_MIB)
@@ -28,25 +28,26 @@ enum {
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
-    UNUSED_MS = 250,               /* at most so many unused milliseconds for reclaiming carry over */
+    UNUSED_MS = 250,               /* most unused milliseconds for reclaiming that carry over */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20,      /* memory that was freed more recently is likely to be reused */
-    PATIENT_MS = 1000, /* with a longer purge delay, memory of ended threads is not purged earlier */
+    PATIENT_MS = 1000, /* if the purge delay is longer, memory of ended threads waits for the delay, too */
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* xwatermark is the watermark in bytes, and xrises counts how often it has risen. */
+/* xwatermark is the watermark in bytes. xrises counts how often reclaiming was not enough. Each thread
+ * that sees a new count purges its own idle memory. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
-/* xswept_before is the value of the counter purged_in_slabs at the last rise of the watermark. xgone_after is the number of purged bytes in slabs
- * after the last sweep. xin_vain is true if half of the bytes that the last sweep purged became resident again. */
+/* xswept_before is the value of the counter purged_in_slabs at the last call of sweep_all(). xgone_after is the number of purged bytes in slabs after
+ * the last sweep. xin_vain is true if more than half of the bytes that the last sweep purged became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
-static _Atomic uint64_t xreclaim_at; /* ms; until then, reclaiming has used up its share of the time */
-static _Atomic uint64_t xleft_at;    /* ms; until then, memory of ended threads is not purged at once */
+static _Atomic uint64_t xreclaim_at; /* ms; before this time, reclaiming has used up its share of the time */
+static _Atomic uint64_t xleft_at;    /* ms; before this time, hk_decay_left() is not due */
 static _Atomic size_t xkept;         /* the fewest bytes that were held since the last purge by hk_decay_left() */
 
 size_t hk_decay_mapped(void)
@@ -108,7 +109,8 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Raises the recorded peaks of footprint and mapped bytes. Returns true if one has risen. The heap then does not just grow back after a purge. */
+/* Raises the recorded peaks of footprint and mapped bytes. Returns true if a peak has risen. The heap then grows to a new size,
+ * and does not just grow back after a purge. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -119,13 +121,13 @@ static bool is_new_peak(size_t footprint)
     return mapped > most_mapped || footprint > most;
 }
 
-/* Returns the bytes that sweeps over slabs have purged since the last rise. */
+/* Returns the bytes that sweeps over slabs have purged since the last call of sweep_all(). */
 static size_t purged_by_sweeps(void)
 {
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of idle memory, the longest idle first, but only if it was idle for `delay_ms`. Returns the purged bytes. */
+/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, the longest idle first. Returns the purged bytes. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
@@ -145,7 +147,7 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* Reclaims nothing if little memory is idle, because the heap then has to grow. If two parts of the program take turns, memory that is reclaimed from
+/* Reclaims nothing if little memory is idle, because the heap must grow anyway. If two parts of the program take turns, memory that is reclaimed from
  * one part is soon touched again. So reclaiming is limited to a share of the time, and the watermark rises until the memory of both parts fits below
  * it. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
@@ -164,8 +166,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* The watermark falls, because some memory that a sweep purged stays purged. It does not fall if the last sweep was in vain. The page faults after a
- * sweep count against the share of the time for reclaiming, too. */
+/* The watermark falls, because some memory that a sweep purged stays purged. If the last sweep was in vain, the watermark does not fall. The page
+ * faults after a sweep count against the share of the time for reclaiming, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -178,7 +180,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If this is not enough, counts a rise of the watermark, once in SWEEP_AGAIN_MS at most, so that threads purge their slabs. */
+/* Reclaims idle memory. If this is not enough, increments xrises, so that threads purge their slabs. Does so at most once in SWEEP_AGAIN_MS. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess);
@@ -241,7 +243,7 @@ struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
     return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
-/* The background thread holds this lock while it accesses another thread's slabs. fork takes it, too. */
+/* The background thread holds this lock while it accesses another thread's slabs. fork takes this lock, too. */
 static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
 void hk_decay_let_sweeps_pass(void)
@@ -252,7 +254,8 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps some slabs of an owner. Makes at most one system call under the locks, for which the owner may wait. Returns true after the last slab. */
+/* Sweeps some slabs of an owner. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last
+ * slab. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
@@ -304,7 +307,7 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* Purges idle memory beyond `keep` bytes. The kept memory does not become younger, so an epoch purges it after the delay. */
+/* Purges idle memory until `keep` bytes remain. The kept memory keeps its age, so an epoch purges this memory after the purge delay. */
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();

@@ -1,5 +1,5 @@
 /* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge old free memory. Memory is also purged before
- * the heap grows beyond its watermark, and all at once on request.
+ * the heap grows beyond its watermark, and when the program requests a purge of all free memory.
  * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread with their lock.
  * Threads  Any thread may call these functions. */
 #ifndef HK_DECAY_H
@@ -11,14 +11,14 @@
 /* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine for them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* Holds the time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that the tick is due at once. UINT64_MAX means
- * never. */
+/* Holds the time of the learner's next tick in ms. The time becomes 0 when the heap is no longer small, so that the tick is due immediately.
+ * UINT64_MAX means that no tick will come. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
     uint64_t epoch_seen;
-    uint64_t now, before; /* ms; this tick and the previous one */
+    uint64_t now, before; /* ms; the times of this tick and of the previous tick */
     uint32_t rises_seen;
 };
 
@@ -29,11 +29,12 @@ bool hk_decay_read_clock(struct hk_ticker *ticker);
 /* Runs an epoch if one is due. Returns true if any thread has run an epoch since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
 /* Reclaims idle memory if the footprint exceeds the watermark. Returns true if, since the caller's last call, any thread could not reclaim enough.
- * The watermark has then risen, and the caller must purge its own idle memory. */
+ * The caller must then purge its own idle memory. */
 bool hk_decay_growth(struct hk_ticker *ticker);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Wakes or requests the background thread after much memory was freed at once. A caller of hk_decay_growth() need not call this. */
+/* Wakes or requests the background thread after much memory was freed at once. A caller of hk_decay_growth() need not call this, because
+ * hk_decay_growth() does the same. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
 {
@@ -41,7 +42,7 @@ HK_INLINE void hk_decay_notify(void)
         hk_decay_notify_slow();
 }
 
-/* Returns the work budget of a sweep over the caller's own slabs at this tick, which is a share of the time since the last tick. */
+/* Returns the work budget of a sweep over the caller's own slabs at this tick. The budget is a share of the time since the last tick. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
 /* Runs one round of the background thread: an epoch if one is due, and a sweep over the slabs of all threads. Returns what the round found. */
@@ -58,12 +59,12 @@ size_t hk_decay_footprint(void);
 size_t hk_decay_idle(void);
 /* Purges all free memory outside tcaches except `keep` bytes of the slices and large blocks that were freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
-/* Returns true if ended threads have left enough free memory that purging it at once pays. `caches` is the number of bytes in their caches. Returns
- * true so rarely that the page faults after the purges take at most 1 % of the time. */
+/* Returns true if ended threads have left so much free memory that it is worth an immediate purge. `caches` is the number of bytes in their caches.
+ * Returns true so rarely that the page faults after the purges take at most 1 % of the time. */
 bool hk_decay_left_is_due(size_t caches);
 /* Purges the memory that ended threads have left free, after `caches` bytes of their caches were purged. */
 void hk_decay_left(size_t caches);
-/* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
+/* If the background thread is sweeping the slabs of another thread, waits until the thread releases these slabs. */
 void hk_decay_let_sweeps_pass(void);
 void hk_decay_init(void);
 

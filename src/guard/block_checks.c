@@ -9,7 +9,7 @@
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
-/* The parts of a block, as the guard sees it. The bytes in [start, end) are accessible, and end with the canary. */
+/* A block as the guard sees it. The program can access the bytes in [start, end). The canary lies at the end of these bytes. */
 struct area {
     char *start, *end;
     size_t bytes;
@@ -41,7 +41,8 @@ static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
         area->end = area->start + accessible;
 }
 
-/* Stores the number of accessible pages of a medium block. Each state byte after the block's first state byte holds four bits that no state uses. */
+/* Stores the number of accessible pages of a medium block, four bits in each of the three state bytes after the block's first state byte. These bytes
+ * hold no state, because no other block begins in this block. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
     for (unsigned i = 0; i < NIBBLES; i++)
@@ -56,7 +57,7 @@ static size_t accessible_of(const hk_state_byte *state)
     return pages * HK_PAGE;
 }
 
-/* Returns the area of a block. If `state` is NULL, the block is about to be given out, and the program asked for `size` bytes. */
+/* Returns the area of a block. If `state` is NULL, the block is about to be given out for a request of `size` bytes. Otherwise `size` is ignored. */
 HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_byte *state, size_t size)
 {
     char *start = (char *)(uintptr_t)block;
@@ -66,8 +67,8 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
     return area;
 }
 
-/* Makes the requested pages of a block accessible, and bars its other pages. If the system allows no more mappings, all pages of a block that is
- * given out for the first time stay accessible. Returns false if the system refuses to make the pages accessible. */
+/* Makes the pages of the area accessible, and the block's other pages inaccessible. If the system allows no more mappings, a block that is given out
+ * for the first time stays wholly accessible. Returns false if the system refuses to make the pages of the area accessible. */
 static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
     size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
@@ -93,7 +94,7 @@ HK_INLINE bool prepare(struct area area, size_t size, hk_state_byte *state, uint
     return true;
 }
 
-/* Marks the block as busy. Returns its state before. */
+/* Marks the block as busy. Returns the block's previous state. */
 HK_INLINE uint8_t make_busy(hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
@@ -137,7 +138,7 @@ static HK_COLD void refuse_free(enum hk_call call, const void *block)
         HK_COUNT(foreign_frees, 1);
 }
 
-/* Returns the state of a live block, or NULL after a fault. */
+/* Returns the state byte of a live block. If the block is not live, refuses the call and returns NULL. */
 HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
@@ -148,7 +149,8 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
     return NULL;
 }
 
-/* Returns the requested size of a block. A broken canary always ends the program, because hk_guard.leaves is false while canaries are in force. */
+/* Returns the requested size of a block, or the block's accessible bytes if canaries are not in force. A broken canary always ends the program,
+ * because hk_guard.leaves is false while canaries are in force. */
 HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
@@ -185,8 +187,8 @@ enum hk_kind hk_guard_kind(const void *block)
 
 enum { READINGS = 3 };
 
-/* Returns true if the neighbor's bytes next to the block contradict the neighbor's state. A free neighbor must be zero, and the canary of a live
- * neighbor must be whole. Returns false if the state changes during the reading. */
+/* Returns true if the neighbor's bytes next to the block contradict the neighbor's state. A free neighbor must be zero. A live neighbor before the
+ * block must have a whole canary. Returns false if the state changes during the reading, because the bytes then prove nothing. */
 HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t size, bool before)
 {
     uint8_t now = hk_load_acquire(*state);
@@ -199,7 +201,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
 }
 
-/* Checks a neighbor of a block. Reads the neighbor several times, because another thread may be giving it out or freeing it. */
+/* Checks a neighbor of a block. Reports a fault only if several readings find one, because another thread may be allocating or freeing it. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
                               hk_state_byte *state, bool before)
 {
@@ -209,7 +211,7 @@ HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *
     hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
 }
 
-/* Checks the neighbors of a live block, unless its slab has joined blocks. A block of 16 bytes has two neighbors on each side in 32 bytes. */
+/* Checks the neighbors of a live block within 32 bytes. A block of 16 bytes has two such neighbors on each side. Skips slabs with joined blocks. */
 static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
@@ -255,7 +257,7 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
     retire(call, &area, state);
 }
 
-/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, returns false to one thread. */
+/* Marks a block as free. If remote frees are tracked and two threads free the block at the same moment, refuses the second free and returns false. */
 static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
@@ -270,7 +272,8 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-/* Takes back a block of the right kind. Returns the block that must be freed now, or NULL. Large blocks do not enter the quarantine. */
+/* Takes back a live block of the right kind, after a check of the block's canary and size. Returns the block that must be freed now. Returns NULL
+ * after a fault, or if the quarantine keeps the block and releases no other. Large blocks do not enter the quarantine. */
 static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
                                size_t size)
 {
@@ -343,7 +346,8 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if the block's class is that of `size` with any alignment from `align` on, as C++14 code may free aligned blocks of C++17 code. */
+/* Returns true if a request of `size` bytes with the alignment `align` or a larger one gives the block's class. Larger alignments are accepted,
+ * because C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

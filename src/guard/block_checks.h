@@ -1,6 +1,7 @@
 /* These functions are the guard's checks of a block when the program gets, resizes or frees the block.
  *
- *   block from a bin -> give_out: verify zeros, canary, live -> program -> take_back: live? canary? zeros, quarantine -> a block to free
+ *   block from a bin -> give_out: verify zeros, write the canary, mark as live -> program
+ *   program -> take_back: check that the block is live, check the canary, zero, quarantine -> a block to free
  *
  * Invariant  While the protection `zero` is in force, the bytes of a block that the program does not have are zero.
  * Threads    Any thread may call these functions. */
@@ -11,12 +12,12 @@
 #include "os/os.h"
 #include "policy/gate.h"
 
-/* The pages of a block of at least this size are returned to the system when the block is freed. They fault until the block is given out again, and
- * are then zero. The block's pages after the requested bytes always fault. */
+/* The pages of a block of at least this size are returned to the system when the block is freed. The pages fault until the block is given out again,
+ * and are then zero. The block's pages after the requested bytes always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
-/* The number of bytes that a free checks on each side of a block. Free neighbors must be zero, and the canary before the block must be whole. */
+/* The number of bytes that a free checks on each side of a block. A free neighbor must be zero there. The canary before the block must be whole. */
 enum { HK_NEIGHBORHOOD = 32 };
-/* Returns the size to allocate for a request, which includes the canary. */
+/* Returns the size to allocate for a request, including the canary and the page that faults behind a block of 128 KiB or more. */
 HK_INLINE size_t hk_guard_size(size_t size)
 {
     if (!hk_guard.contents || size > PTRDIFF_MAX)
@@ -28,43 +29,44 @@ HK_INLINE size_t hk_guard_size(size_t size)
 /* Returns the bytes of a HAKMEM block, including its canary. */
 size_t hk_guard_bytes(const void *block);
 
-/* Gives the program a block of `bytes` for a request of `size`. Returns the block, or NULL if memory for its state is refused. */
+/* Gives the program a block of `bytes` for a request of `size`. Returns NULL if the system refuses memory. */
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind);
 
 /* Takes a block back from the program. Returns the block that the caller must free now. This is `block`, a block from the quarantine, or NULL. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
-/* These functions give out and take back a block from a bin if its state is known and it is smaller than HK_GUARD_MEDIUM_FROM.
- * hk_guard_retire_plain() uses no quarantine. */
+/* These functions give out a block from a bin, and take the block back. Precondition: `state` is the block's state byte, and the block is smaller
+ * than HK_GUARD_MEDIUM_FROM. hk_guard_retire_plain() does not use the quarantine. */
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the requested size of a block, or its whole size without canaries. Returns HK_SIZE_UNKNOWN after a fault or if it is not HAKMEM's. */
+/* Returns the requested size of a block, or the block's whole size if canaries are not in force. Returns HK_SIZE_UNKNOWN after a fault, or if the
+ * block is not HAKMEM's. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
-/* Keeps a block's state while the system moves its pages for a resize. Before the move, the block is marked as free, because the system may give the
- * old address to another thread. After the move, it is marked as live at its new address. */
+/* The state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the old
+ * address to another thread. After the move, the block is marked as live at its new address. */
 struct hk_guard_passage {
     hk_state_byte *spare;
     uint8_t live;
 };
-/* Returns false if the system refuses memory. The caller must then not move the block. */
+/* Marks the block as free. If the system refuses memory, returns false, and the caller must not move the block. */
 bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block);
 void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block);
-/* Resizes a live block from `before` bytes in its place. Returns false if the block has to move. Precondition: the guard keeps contents. */
+/* Resizes a live block of `before` bytes in place. Returns false if the block has to move. Precondition: hk_guard.contents is true. */
 bool hk_guard_resize(void *block, size_t before, size_t size);
-/* Returns the requested size of a block, and reports no fault. Returns HK_SIZE_UNKNOWN unless the block is live and its canary is whole. */
+/* Returns the requested size of a block without reporting a fault. Returns HK_SIZE_UNKNOWN if the block is not live, or has no whole canary. */
 size_t hk_guard_requested_quietly(const void *block);
 /* Returns the kind of function that allocated a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 
-/* These functions check the size that the program names when it frees a block. They refuse no correct program. For a sized delete, the size and the
- * alignment must give the block's class, because memory of operator new is never resized. A delete without an alignment may free an aligned block.
- * A joined block is not checked, because its class is not known exactly. If address space is scarce, a block above 128 KiB may have its own mapping.
- * Its size must then be that of the mapping in whole pages. The caller must make sure that the program has not replaced operator new, because such an
- * operator may return a block of any size. free_sized refuses only a size that is larger than the block, because realloc may leave a block longer
- * than requested. */
+/* These functions check the size that the program passes when it frees a block. A correct program passes every check. The size and the alignment of a
+ * sized delete must give the block's class, because memory of operator new is never resized. The block may have a larger alignment, because a delete
+ * without an alignment may free an aligned block. A joined block is not checked, because its class is not known exactly. If address space is scarce,
+ * a block above 128 KiB may have a mapping of its own. The size in whole pages must then be that of the mapping. The caller must make sure that the
+ * program has not replaced operator new, because a replacement may return a block of any size. free_sized refuses only a size that is larger than the
+ * block, because realloc may leave a block longer than requested. */
 
-/* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized it. */
+/* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);
 /* Ends the program if the size cannot be that of a live block with this page map entry. */
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);

@@ -5,7 +5,8 @@
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* The extent of a large block, or of a gap between two, for 2 MiB of addresses. It needs no lock, because xturn is odd during a write. */
+/* The extent of a large block, or of the gap between two large blocks. An address finds its memo by its chunk of 2 MiB. Readers take no lock, because
+ * a write makes xturn odd and then even again (a seqlock). */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */
@@ -114,7 +115,7 @@ bool hk_bounds_is_withheld(uintptr_t block)
     return state != NULL && (hk_load_acquire(*state) & ~HK_STATE_FREE) == 0;
 }
 
-/* Returns the bytes of a block before its canary. If the canary was overwritten, returns `size`, because the free of the block will report it. */
+/* Returns the bytes of a block before its canary. If the canary was overwritten, returns `size`, because the block's free will report the damage. */
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size)
 {
     size_t requested = hk_guard_requested_quietly((const void *)block);

@@ -1,12 +1,12 @@
-/* These functions find the bounds of the block that contains an address. The checks of copies use them.
+/* These functions find the bounds of the block that contains an address. The checks of copies use the bounds.
  *
  *   address -> page map entry -> slab -> one division by reciprocal -> block; a joined block by its joined bits
- *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
+ *                             -> no slab: a memo of the extent, or a search in the extents of all large blocks
  *
  * Owns       This file owns the memos.
- * Invariant  For an address in a block that the program has, the answer is exact, because the block's slab, bits and size do not change before its
- *            free. For any other address of HAKMEM's memory, the answer may be outdated.
- * Threads    Any thread and any signal handler may call these functions. They wait for no lock.
+ * Invariant  For an address in a block that the program has, the answer is exact, because the block's slab, bits and size do not change
+ *            before the block is freed. For any other address of HAKMEM's memory, the answer may be outdated.
+ * Threads    Any thread and any signal handler may call these functions. The functions never wait for a lock.
  * Never      No function reads or writes a block, except its canary. */
 #ifndef HK_BOUNDS_H
 #define HK_BOUNDS_H
@@ -15,24 +15,26 @@
 #include "guard/guard.h"
 #include "slab/slab.h"
 
-/* UNKNOWN says that the memory is not HAKMEM's, or that the lock of the large blocks was taken. If the size is not 0, it is that of the gap between
- * two large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
+/* UNKNOWN says that the memory is not HAKMEM's, or that another holder has the lock of the large blocks. A size other than 0 is that of the gap
+ * between two large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
 enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
     enum hk_bounds_kind kind;
     uintptr_t start;
-    size_t size; /* usable bytes; an address in slack or rounding lies after them */
+    size_t size; /* usable bytes; an address in the block's slack lies behind these bytes */
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address outside the window to the end of its large block or gap. Returns 0 if no memo has this extent. */
+/* Returns the bytes from an address to the end of the large block or gap that contains the address. Returns 0 if no memo has this extent, or if the
+ * address lies in the window of the page map. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* While the guard is on, the first function tells if the program does not have the block, and the second returns the bytes before the canary. */
+/* Precondition of both functions: the guard is on. hk_bounds_is_withheld() returns true if the program does not have the block.
+ * hk_bounds_usable_guarded() returns the number of bytes before the canary. */
 bool hk_bounds_is_withheld(uintptr_t block);
 size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
-/* Returns how many bytes of the block the program may use. `size` is the size of the block's class, cells or mapping. */
+/* Returns how many bytes of the block the program may use. `size` is that of the class, the joined cells, or the large block. */
 HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
 {
     return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_bounds_usable_guarded(block, size) : size;
@@ -56,7 +58,7 @@ HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
     return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
-/* Returns how many bytes from the address on surely belong to one block, or are not HAKMEM's. Returns 0 if only hk_block_bounds() can tell. */
+/* Returns a number of bytes from the address on that surely lie in one live block or are not HAKMEM's. Returns 0 if only hk_block_bounds() knows. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

@@ -1,9 +1,9 @@
-/* A canary is a secret after the requested bytes of a block. It takes the bytes that rounding adds, at least 8. The thread with the block uses it.
+/* A block's canary is a secret after the requested bytes. It fills the bytes that rounding adds, at least 8. Only the block's thread uses the canary.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
  * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
- * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far changes nothing. */
+ * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far does not change the canary. */
 #ifndef HK_CANARY_H
 #define HK_CANARY_H
 
@@ -12,7 +12,7 @@
 #include "guard/guard.h"
 
 #define HK_CANARY_BYTES sizeof(uint64_t)
-enum { HK_CANARY_CHECKED = 64 }; /* the number of zeros after the mark that are checked */
+enum { HK_CANARY_CHECKED = 64 }; /* the number of bytes from the mark on that are checked */
 #define HK_CANARY_BROKEN SIZE_MAX
 
 HK_INLINE uint64_t hk_canary_key(const char *end)

@@ -70,7 +70,7 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
     hk_fault_text_frames(0);
 }
 
-/* Finds the file that is mapped at an address, and the offset in the file. It is not inlined, so that its buffers use stack only while it runs. */
+/* Finds the file that is mapped at an address, and the offset in the file. Is not inlined, so that its buffers take stack only during the call. */
 static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *place)
 {
     struct hk_lines lines;

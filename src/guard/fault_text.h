@@ -3,17 +3,18 @@
  *   begin --> lines, stacks --> end
  *
  * Owns       This file owns static memory for the report, so that a small stack is enough.
- * Invariant  A process writes one report. If another thread makes a mistake, it waits up to a second, because its end would cut the report off.
- * Threads    Any thread or signal handler may begin a report. Only the thread that has begun it calls the other functions. They take no lock, and do
- *            not call malloc. */
+ * Invariant  A process writes one report. Another thread that finds a fault waits up to a second for the report, because ending the process earlier
+ *            would cut the report off.
+ * Threads    Any thread or signal handler may begin a report. Only the thread that has begun the report calls the other functions. No function takes
+ *            a lock or calls malloc. */
 #ifndef HK_FAULT_TEXT_H
 #define HK_FAULT_TEXT_H
 
 #include "base/message.h"
 #include "prof/stack.h"
 
-/* The file, the address in the file, and the function of a code address. They are read from /proc/self/maps and the ELF file by system calls only.
- * malloc and the C library's lock of loaded objects are not used, because a crashed thread may hold locks. */
+/* The file, the address in the file, and the function of a code address. System calls read these facts from /proc/self/maps and the ELF file. Neither
+ * malloc nor the C library's list of loaded objects is used, because a crashed thread may hold their locks. */
 enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 
 struct hk_module_place {
@@ -26,11 +27,11 @@ struct hk_module_place {
 /* Fills in `place` for a code address. Returns false if no file is mapped at this address. */
 bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 
-/* Returns true if the caller must write the report, and false if another thread has begun a report. */
+/* Returns true if the caller must write the report. If a report was begun before, waits for the end of that report, and returns false. */
 bool hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* hk_fault_text() returns the text so far. hk_fault_text_stack() returns memory for a stack. */
+/* hk_fault_text() returns the text of the report, to which the caller may add. hk_fault_text_stack() returns static memory for one stack. */
 struct hk_text *hk_fault_text(void);
 struct hk_stack *hk_fault_text_stack(void);
 
@@ -39,7 +40,7 @@ void hk_fault_text_frame(unsigned number, uintptr_t code);
 void hk_fault_text_frames(unsigned from);
 /* Adds a stack under the title `what`. Adds no line if the stack is empty. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);
-/* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call it. */
+/* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call this function. */
 void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place);
 
 #endif

@@ -1,6 +1,6 @@
-/* The guard checks the program's calls. struct hk_guard says which checks are in force. It does not change after a second thread exists.
+/* The guard checks the program's calls. struct hk_guard says which checks are in force. The struct does not change after a second thread exists.
  *
- *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked */
+ *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate (policy/gate.h) stays shut: every call is a miss, and is checked */
 #ifndef HK_GUARD_H
 #define HK_GUARD_H
 
@@ -20,7 +20,7 @@ struct hk_guard {
     bool frees_plainly; /* a live block of the right kind is freed without further checks */
     size_t least;       /* the smallest requested size that is served from a bin */
     size_t small;       /* the number of sizes from `least` on that bins serve; 0 while hooks see each call */
-    size_t canary;      /* the bytes that a canary adds to these sizes */
+    size_t canary;      /* the bytes that a canary adds to the requested size */
     uint64_t secret;
 };
 
@@ -38,10 +38,10 @@ void hk_guard_begin(void);
 /* Makes each guarded call go to the hooks until the process ends. Runs at the start. */
 void hk_guard_take_hooks(void);
 
-/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
- * track notes the whole stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
+/* Turns on the remote track (slab/remote_track.h). Runs after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
+ * track notes the whole stack of each remote free, and the guard checks every free first. By default, a debug build notes only the caller. */
 void hk_track_report_begin(void);
-/* Returns `fault` with what the track knows about the block, if anything, and writes the stack of the block's free. `text` holds the result. */
+/* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if it is known. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

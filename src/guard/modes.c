@@ -1,4 +1,4 @@
-/* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts these in force. */
+/* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts the protections in force. */
 
 #include "guard/states.h"
 #include "slab/slab_heap.h"
@@ -41,7 +41,7 @@ static uint32_t hardened_words(const char *text)
     return found != 0 ? found | BIT(check) : 0;
 }
 
-/* Returns the protections that HAKMEM_HARDENED asks for. libhakmem-hardened.so has protections unless the option says 0. */
+/* Returns the protections that HAKMEM_HARDENED asks for. If the option is not set, libhakmem-hardened.so has all protections. */
 static uint32_t hardened_wanted(void)
 {
     return hk_options.hardened == NULL && HK_HARDENED_LIBRARY ? ALL : hardened_words(hk_options.hardened);

@@ -60,7 +60,8 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     hk_fault_text_end();
 }
 
-/* Reports a fault in the slots. Passes other faults to the program's handler, also those in a live block's pages, which HAKMEM has not barred. */
+/* Reports a fault in the slots. Passes every other fault to the program's handler. A fault in the accessible pages of a live block is passed too,
+ * because HAKMEM did not cause the fault. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;

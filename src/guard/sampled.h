@@ -1,14 +1,14 @@
-/* Some allocations are sampled (HAKMEM_GUARD_SAMPLE). Their block lies against a guard page, so that an access beside it or after its free faults.
+/* Some blocks are sampled (HAKMEM_GUARD_SAMPLE). A sampled block lies against a guard page, so that an access beside it or after its free faults.
  *
  *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_sampled_has: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
  *
- *   SIGSEGV --> in the slots, and a mistake? --> report --> the handler before HAKMEM's is installed again, the fault recurs
- *                       | no --> that handler is called, or the default action
+ *   SIGSEGV --> in the slots, and a mistake? --> report --> the earlier handler is installed again, and the fault recurs
+ *                       | no --> the earlier handler is called, or the default action is taken
  *
  * Owns       This file owns the handler of SIGSEGV. If the program installs a handler later, that handler gets the faults in the slots.
- * Invariant  If sampling is off, it costs only HK_MODE_SAMPLING, one bit of the mode. The first sample maps the slots and installs the handler.
- * Threads    Any thread and the handler may call these functions, without a lock of HAKMEM. A process writes one report. */
+ * Invariant  Sampling that is off costs only one bit of the mode, HK_MODE_SAMPLING. The first sample maps the slots and installs the handler.
+ * Threads    Any thread and the handler may call these functions, but must not hold a lock of HAKMEM. A process writes one report. */
 #ifndef HK_SAMPLED_H
 #define HK_SAMPLED_H
 
@@ -19,14 +19,14 @@
 void hk_sampled_begin(void);
 
 /* NOT_PICKED says that the allocation is not at a tick, or that the countdown has not run out. NO_ROOM says that the allocation was picked, but no
- * slot is free or the system refuses memory. SERVED says that its block is zeroed and lies against a guard page. */
+ * slot is free or the system refuses memory. SERVED says that the allocation got a zeroed block against a guard page. */
 enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVED };
-/* Decides whether an allocation is sampled after its bin was empty. Sets *block if it returns HK_SAMPLE_SERVED. */
+/* Decides whether to sample an allocation whose bin was empty. Sets *block if the result is HK_SAMPLE_SERVED. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
 /* Returns true for a sampled block. Blocks that are picked while the process is watched (prof/sampled_heap.h) are sampled blocks too. */
 HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
-/* Returns the bytes that the program may use. Ends the program if `block` is no live block. Precondition: hk_sampled_has(block). */
+/* Returns the bytes that the program may use. Ends the program if `block` is not a live block. Precondition: hk_sampled_has(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
 /* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_sampled_has(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);

@@ -73,7 +73,7 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
     return address - from < bytes;
 }
 
-/* Writes the pattern beside the block if `paints` is true, otherwise checks it. Returns the address of the first byte without the pattern, or 0. */
+/* Writes the pattern beside the block if `paints` is true. Otherwise checks the pattern, and returns the address of the first wrong byte, or 0. */
 static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 {
     size_t bytes;
@@ -157,7 +157,7 @@ enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *b
     return found;
 }
 
-/* Returns the bytes between the address and the slot's block. If the slot was never used, returns the highest number. */
+/* Returns the bytes between the address and the slot's block. If the slot was never used, returns UINTPTR_MAX. */
 static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);

@@ -1,16 +1,16 @@
 /* The memory of sampled blocks consists of slots between guard pages.
  *
- *   | guard | slot 0 | guard | slot 1 | guard | ...       guard: one page; slot: 8 KiB, or one page where pages are larger
+ *   | guard | slot 0 | guard | slot 1 | guard | ...       guard: one page; slot: 8 KiB, or one page if pages are larger
  *
  *   never used --take--> live: accessible --put--> freed: inaccessible, at the end of the queue
  *                         ^                                                  |
- *                         +------ take: no slot is unused; the first of the queue, after at least 80 later frees
+ *                         +------ take: the first of the queue if no slot is unused, after at least 80 later frees
  *
  * Owns       This file owns the slots, their queue, and the record of the block in each slot.
  * Invariant  Only the pages of live blocks are accessible, unless the system refuses. At most 48 slots (384 KiB) are live. A block lies at the
- *            left or the right end of its slot, as near as its alignment allows. Up to 64 bytes of its pages beside it hold a pattern.
- * Threads    Any thread may take and put slots. It holds one lock during one system call. Any thread or signal handler may call the other functions,
- *            which take no lock. They may read a record that another thread is changing, and then find wrong values. */
+ *            left or the right end of its slot, as near as its alignment allows. Up to 64 bytes on each side of the block hold a pattern.
+ * Threads    Any thread may open, take and put slots. These functions hold one lock during a system call. Any thread or signal handler may call the
+ *            other functions, which take no lock. If another thread is changing a record, the other functions may find wrong values in it. */
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
@@ -32,9 +32,9 @@ struct hk_slot {
 extern struct hk_late_range hk_slot_range;
 HK_INLINE bool hk_slots_hold(const void *p) { return hk_late_range_holds(&hk_slot_range, p); }
 
-/* Registers the lock of the slots for fork, at the start. */
+/* Registers the lock of the slots for fork. Runs at the start. */
 void hk_slots_init(void);
-/* Maps the slots if they are not mapped. Returns false if the system refuses, or if too many slots are live. The next call then tries again. */
+/* Maps the slots if they are not mapped. Returns false if the system refuses, or if too many slots are live. A later call may succeed. */
 bool hk_slots_open(void);
 
 /* Returns a slot with an accessible, zeroed block of `size` bytes. Returns NULL if the block does not fit, too many slots are live, or the system
@@ -45,7 +45,7 @@ struct hk_slot *hk_slot_take(size_t size, size_t align);
 /* Says whether a pointer into the slots is a live block, a freed block, or another address. */
 enum hk_slot_find { HK_SLOT_BLOCK, HK_SLOT_FREE_ALREADY, HK_SLOT_INSIDE };
 
-/* Frees a live block, and returns HK_SLOT_BLOCK. For any other pointer, only returns what it is. Precondition: hk_slots_hold(block). */
+/* Frees a live block, and returns HK_SLOT_BLOCK. For any other pointer, only returns what the pointer is. Precondition: hk_slots_hold(block). */
 enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by);
 /* Returns what a pointer into the slots is, and changes no slot. */
 enum hk_slot_find hk_slot_find(const void *block);

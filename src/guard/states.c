@@ -20,7 +20,7 @@ hk_state_byte *hk_states_take_spare(void)
 {
     hk_state_byte *states = atomic_exchange(&xspare, NULL);
     if (states == NULL && (states = hk_os.map(STATES_OF_CHUNK)) != NULL)
-        /* No huge page is requested, because it would hold the states of 32 MiB, and the heap may use only a little of them. */
+        /* Asks for small pages, because a huge page would hold the states of 32 MiB, and the heap may use only a little of this range. */
         hk_os.advise_huge((void *)states, STATES_OF_CHUNK, false);
     return states;
 }
@@ -67,7 +67,7 @@ HK_COLD const char *hk_guard_fault_of(const void *block)
     return entry != 0 ? HK_TEXT_inside : hk_tcache_foreign_fault(block);
 }
 
-/* Each block of 0 bytes gets an address in a range that faults when it is touched. */
+/* Each block of 0 bytes gets an address of its own in a range that faults on every access. */
 enum { STEP = 16, EMPTIES = 1 << 16 };
 
 static struct {

@@ -1,10 +1,10 @@
-/* A state byte tells whether the program has a block. Each 16 bytes of the heap have one. The byte of a block's start holds the block's state.
+/* Each 16 bytes of the heap have a state byte. The state byte of a block's first 16 bytes tells whether the program has the block.
  *
  *   none --give_out--> busy -> live --take_back--> busy -> free --give_out--> busy -> live
  *
- * Owns       This file owns the state bytes, which are 128 KiB for each chunk with a block that was given out. It also owns 1 MiB of addresses for
- *            65536 blocks of 0 bytes, which fault when they are touched. Each of these blocks has a bit, which is set while the program has it.
- * Invariant  A live state byte is that of a block that the program has. While a block is busy, only one thread reads and changes the block and its
+ * Owns       This file owns the state bytes, which are 128 KiB for each chunk with a block that was given out. The file also owns 1 MiB of addresses
+ *            for 65536 blocks of 0 bytes, which fault when they are touched. A bit for each of these blocks is set while the program has the block.
+ * Invariant  A state byte is live only while the program has the block. While a block is busy, only one thread reads and changes the block and its
  *            state.
  * Threads    Any thread may read states. The thread that allocates or frees a block writes its state. */
 #ifndef HK_STATES_H
@@ -19,7 +19,8 @@ enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* Returns the chunk of any address, or NULL if the address has no chunk. In the window, an address may have a page map entry and no mapped chunk. */
+/* Returns the struct hk_chunk of any address, or NULL if the address has none. The struct of an address in the window may not be mapped, although the
+ * address has a page map entry. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -37,7 +38,7 @@ HK_INLINE hk_state_byte *hk_state_in(hk_state_byte *states, uintptr_t address)
     return &states[(address & (HK_CHUNK - 1)) >> HK_STATE_SHIFT];
 }
 
-/* Returns the state at an address. Returns NULL outside the window, or if no block was given out near the address. */
+/* Returns the state at an address. Returns NULL outside the window, or if no block was given out in the address's chunk. */
 HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -47,7 +48,7 @@ HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Returns the state at any address, or NULL if no block was given out near it. */
+/* Returns the state at any address, or NULL if no block was given out in the address's chunk. */
 HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
 {
     struct hk_chunk *chunk = hk_state_chunk(address);
@@ -55,9 +56,9 @@ HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Returns state bytes for one chunk, or NULL if the system refuses. A resize takes them before it moves a block, because it cannot fail later. */
+/* Returns state bytes for one chunk, or NULL if the system refuses. A resize takes them before the move, because it cannot fail after the move. */
 hk_state_byte *hk_states_take_spare(void);
-/* Returns the state at an address. If the address's chunk has no state bytes, gives it `spare`. The caller must not use `spare` afterwards. */
+/* Returns the state at an address. If the address's chunk has no state bytes, gives `spare` to the chunk. The caller may no longer use `spare`. */
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
 
 /* Returns the state of a block that is given out, and maps the chunk's state bytes if necessary. Returns NULL if the system refuses. */
@@ -68,13 +69,13 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
     return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
 }
 
-/* Reports an invalid pointer in one line. Then it ends the program, unless the options say that faulty calls have no effect. */
+/* Reports an invalid pointer in one line. Returns if hk_guard.leaves is true. Otherwise ends the program. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
-/* Returns the fault of a pointer that is no live block. Returns NULL if the pointer is another allocator's block, which the caller must not touch. */
+/* Returns the fault of a pointer that is not a live block, or NULL for another allocator's block. The caller must not touch such a block. */
 const char *hk_guard_fault_of(const void *block);
 
-/* Reserves the addresses of blocks of 0 bytes, at the start. Returns false if the system refuses memory. */
+/* Reserves the addresses of blocks of 0 bytes. Runs at the start. Returns false if the system refuses memory. */
 bool hk_empties_begin(void);
 /* Returns the address of a block of 0 bytes, or NULL if all such blocks are in use. */
 void *hk_empty_alloc(void);

@@ -59,7 +59,7 @@ const char *hk_track_report_fault(struct hk_text *text, const char *fault, const
     return word != 0 ? explain(text, fault, word) : fault;
 }
 
-/* Reports the fault, and ends the program. Sets hk_is_aborting before, so that no thread waits for a lock, because this thread may hold locks. */
+/* Reports the fault and ends the program. This thread may hold locks. It sets hk_is_aborting first, so that no thread waits for these locks. */
 static __attribute__((noreturn)) void tell_and_end(enum hk_call call, const char *fault, const void *block,
                                                    uint64_t word)
 {
@@ -75,5 +75,5 @@ HK_EACH_PROCESS void hk_track_report_begin(void)
     hk_remote_track.on =
         hk_options.trace_remote == HK_TRACE_REMOTE_ON || (HK_DEBUG && hk_options.trace_remote == HK_TRACE_REMOTE_AUTO);
     if (hk_remote_track.on)
-        (void)hk_stack_table_make(); /* if it fails, the track still finds faults, but has no stacks */
+        (void)hk_stack_table_make(); /* without the table, the track still finds faults, but has no stacks */
 }

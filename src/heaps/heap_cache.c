@@ -27,8 +27,8 @@ void hk_heap_cache_init(struct hk_heap_cache *cache)
     hk_store(cache->xhit, &hk_no_cache);
 }
 
-/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. The caller holds a heap's lock. Fork takes all locks of
- * heaps, so no child finds hk_no_cache half initialized. */
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page of hk_no_cache. The caller holds a heap's lock. Fork takes all
+ * locks of heaps, so no child finds hk_no_cache half initialized. */
 static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 0: not begun, 1: begun, 2: done */
@@ -61,7 +61,8 @@ static void keep_unused_array(struct shelf_array *array, uint32_t size)
         continue;
 }
 
-/* Returns an array of `size` places. Takes the whole list of arrays, because an array that comes back in between would break the list (ABA). */
+/* Returns an array of `size` places. Takes the whole list of unused arrays, keeps the first array, and puts the others back. To pop only the first
+ * array would be unsafe, because another thread may pop this array and push it back in between (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)
@@ -135,8 +136,8 @@ static void drop_array(struct hk_heap_bin *bin)
     bin->base = bin->top = bin->limit = hk_no_heap_items;
 }
 
-/* Gives the bin its first array or a larger array. The bin stays as it is if it may not grow, or if memory is refused. First arrays of adjacent
- * classes lie together, because programs use adjacent classes together. The cache never frees the first arrays. */
+/* Gives the bin its first array or a larger array. Leaves the bin unchanged if it may not grow, or if memory is refused. First arrays of adjacent
+ * classes lie together, because programs use adjacent classes together. The first arrays stay allocated as long as the cache. */
 static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -157,7 +158,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns the bin after a miss or an overflow, and enlarges it if this happens often. Returns NULL if memory for its first array is refused. */
+/* Returns the bin after a miss or an overflow. Enlarges the bin if it misses or overflows often. Returns NULL if the bin gets no first array. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -194,7 +195,7 @@ static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf 
     return cache;
 }
 
-/* Returns the thread's cache of the heap, and opens it. Returns NULL if the heap has no caches, memory is refused, or the thread has no shelf. */
+/* Returns the thread's cache of the heap, opened if it was shut. Returns NULL if the heap has no caches, memory is refused, or `shelf` is NULL. */
 static struct hk_heap_cache *cache_for_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
     if (HK_LIKELY(shelf != NULL) && HK_LIKELY(heap->index < shelf->size) &&
@@ -238,8 +239,8 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Flushes the heap's caches. Shuts the caches of other threads before, and skips a cache if its thread stays in a hit. A thread that finds its cache
- * shut waits for the lock. After the fence, either this thread sees that the other thread is in a hit, or the other thread sees its cache shut. */
+/* Flushes the heap's caches. First shuts the caches of other threads. Skips a cache if its thread stays in a hit. A thread that finds its cache shut
+ * waits for the heap's lock. After the fence, either this thread sees that the other thread is in a hit, or the other thread sees its cache shut. */
 static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
@@ -277,7 +278,7 @@ static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap 
     return hk_heap_take(heap, class, end, want, by_limit);
 }
 
-/* Returns a block, and refills an empty bin by half its capacity. The blocks are written directly to their places in the bin. */
+/* Returns a block. Fills an empty bin to half its capacity first. The blocks are written directly to their places in the bin. */
 static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
@@ -306,7 +307,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Keeps a block in the thread's cache. Moves the older half of a full bin to the slabs. Returns false if the cache or the array is missing. */
+/* Keeps a block in the thread's cache. Moves the older half of a full bin to the slabs. Returns false if there is no cache or no array. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);
@@ -349,7 +350,7 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
-/* Returns the number of blocks that the cache has handed out. Frees do not change it. */
+/* Returns the number of blocks that the cache has handed out. Frees do not change this number. */
 static uint64_t served_by(const struct hk_heap_cache *cache)
 {
     uint64_t served = 0;

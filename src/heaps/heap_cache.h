@@ -1,14 +1,16 @@
 /* A heap cache holds a thread's free blocks of one user heap, in bins. A thread's shelf has a heap cache for each heap that the thread uses.
  *
  *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
- *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
+ *   the limit refuses: a thread shuts the heap's caches of all other threads, makes these threads execute a fence, waits until no such
+ *                      thread is in a hit, and moves the cached blocks to the slabs
  *
- * Owns       This file owns the caches, their bins, and the arrays of the shelves. A place of the shelf without a cache has hk_no_cache, so each call
- *            misses. A bin begins with at most 7 blocks, and grows while it misses.
- * Invariant  Blocks in a cache are free, and void if the heap has another generation than the cache. A NULL lies below the lowest item of every bin.
- *            A cache is on its heap's list exactly while it has the heap's generation. Only a cache on the list is open.
- * Threads    Its thread uses a shelf, or after its death the thread that ends its cache. The thread uses its bins in hits while the cache
- *            is open. While the cache is shut and no hit is under way, the holder of the heap's lock uses the bins.
+ * Owns       This file owns the caches, their bins, and the arrays of the shelves. A place without a cache points to hk_no_cache, so that each call
+ *            misses. A bin holds at most 7 blocks at first, and grows if it misses often.
+ * Invariant  Blocks in a cache are free. If the heap has another generation than the cache, the blocks no longer exist. A NULL lies below
+ *            the lowest item of every bin. A cache is on its heap's list exactly while both have the same generation. Only listed caches are open.
+ * Threads    Only the shelf's own thread uses a shelf. After the death of this thread, the thread that ends the tcache uses the shelf. The shelf's
+ *            thread uses the bins of a cache in hits while the cache is open. While the cache is shut and no hit is under way, the holder of the
+ *            heap's lock uses the bins.
  * Never      No function writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
 #define HK_HEAP_CACHE_H
@@ -37,13 +39,13 @@ struct hk_heap_cache {
     void **groups[HK_HEAP_GROUPS];  /* first arrays of the bins, by group of classes; NULL: not allocated */
     struct hk_heap_shelf *shelf;
     /* Only the holder of the heap's lock uses these fields. */
-    uint64_t generation; /* generation of the heap when it last listed this cache; 0: it never did */
+    uint64_t generation; /* generation of the heap when it last listed this cache; 0: never listed */
     struct hk_heap_cache *next, *prev;
 };
 _Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
                "hk_mark_of_class() of a class leads to its bin");
 
-/* Each thread has a shelf, which has a place for each heap's number. A place without a cache has hk_no_cache. A shelf of zeros has no places. */
+/* Each thread has a shelf with a place for each heap's number. A place without a cache points to hk_no_cache. A shelf of zeros has no places. */
 struct hk_heap_shelf {
     struct hk_heap_cache **caches;
     uint32_t size;
@@ -58,7 +60,7 @@ extern void *hk_no_heap_items[1];
 /* Initializes a cache that is shut and has bins without arrays. */
 void hk_heap_cache_init(struct hk_heap_cache *cache);
 
-/* Returns the place of a number, and enlarges the shelf if it has none. Returns NULL if memory is refused. */
+/* Returns the place of a heap's number. Enlarges the shelf if the number has no place. Returns NULL if memory is refused. */
 struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index);
 /* Frees the array of a shelf. */
 void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
@@ -119,7 +121,7 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
 }
 
 /* Pushes a block by the offset in its page map entry. In a shared slice, the offset comes from the page's mark, which is hk_mark_of_class() of a
- * class. It may also be HK_MARK_NONE, for which no bin has room. Returns false if no bin took the block. */
+ * class. The mark may also be HK_MARK_NONE, for which no bin has room. Returns false if no bin took the block. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -131,21 +133,21 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* Returns a block after a miss, or a block of a class without bins. `shelf` may be NULL. If it returns NULL, *by_limit tells if the limit refused. */
+/* Returns a block after a miss, or a block of a class without bins. `shelf` may be NULL. On NULL, *by_limit tells whether the limit refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
 /* Takes a freed block back after its bin was full, or if the thread has no cache of the heap. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Returns the blocks in all threads' caches of a heap to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread, or
- * NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal handler may have interrupted the hit. */
+/* Returns the blocks in all threads' caches of a heap to the slabs, and releases slabs whose blocks are all free. `own` is the shelf of the calling
+ * thread, or NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal may have interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
-/* Shuts the caches of a heap and unlists them, because the caller begins a new generation, and voids their blocks. The caller holds the lock. */
+/* Shuts and unlists the caches of a heap, because the caller begins a new generation and thus ends the cached blocks. The caller holds the lock. */
 void hk_heap_void_caches(struct hak_heap *heap);
-/* Returns all blocks on a thread's shelf to the slabs of their heaps, and releases slabs of free blocks. */
+/* Returns all blocks on a thread's shelf to the slabs of their heaps, and releases slabs whose blocks are all free. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
 /* Flushes some caches that have served no block since they were last visited. Frees the caches of heaps that were reset or closed. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
-/* Flushes and frees the caches of a thread that ends, and its shelf. */
+/* Flushes and frees the caches of a thread that ends, and frees the thread's shelf. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
 
 /* The blocks and bytes in all caches of a heap, the number of caches, and the number of blocks that the caches have served. */
@@ -154,7 +156,7 @@ struct hk_heap_cached {
     uint64_t served;
 };
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap);
-/* Forgets the heap's caches of threads that do not exist in the fork child. Their blocks stay allocated. Returns the number of these blocks. */
+/* Forgets the heap's caches of threads that do not exist in the fork child. The blocks in these caches stay allocated. Returns their number. */
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor);
 
 #endif

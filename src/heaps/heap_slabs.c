@@ -1,4 +1,4 @@
-/* Makes and releases the slabs of a user heap. Several small slabs may share a slice. Takes blocks from these slabs, and frees blocks to them. */
+/* Makes and releases the slabs of a user heap, takes blocks from these slabs, and frees blocks into them. Several small slabs may share a slice. */
 #include "heaps/heap_slabs.h"
 
 #include "policy/gate.h"
@@ -8,12 +8,12 @@
 
 enum {
     SHARED_TO = 4096,      /* bytes; slabs of larger blocks never share a slice */
-    SHARED_OF_CLASS = 2,   /* so many slabs of a class share slices; further slabs get spans of their own */
+    SHARED_OF_CLASS = 2,   /* number of slabs of a class that share slices; further slabs get spans of their own */
     SURELY_TOUCHED = 4608, /* bytes; see slab/slab_heap.c */
 };
 #define DENSE_FROM HK_MIB
 
-/* Puts a slab onto a list. The lists begin in the heap and end at NULL, so that a heap without memory is all zeros. */
+/* Puts a slab onto a list. The lists begin in the heap and end at NULL, so that the lists of a heap without memory are all zeros. */
 static void push_slab(struct hk_slab **list, struct hk_slab *slab)
 {
     slab->link = (struct hk_link){.next = *list != NULL ? &(*list)->link : NULL};
@@ -58,7 +58,7 @@ static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use u
 static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
 {
     hk_page_map_set(start, bytes / HK_SLICE, entry);
-    /* Zeroes the span, because while the guard is on, free memory must be zero. A free in a user heap does not write these zeros. */
+    /* Zeroes the span while the guard is on, because free memory must then be zero, and a free in a user heap does not zero the block. */
     if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
         memset((void *)start, 0, bytes);
     hk_span_free(start, bytes / HK_SLICE);
@@ -99,7 +99,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     hk_descriptor_drop(&slice->d);
 }
 
-/* Returns how many pages of a shared slice a slab of the class takes. They hold at least 4 blocks. Returns 0 if slabs of the class do not share. */
+/* Returns the number of pages of a shared slice that a slab of the class takes, for at least 4 blocks. Returns 0 if such slabs share no slice. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;
@@ -249,7 +249,7 @@ const char *hk_heap_fault_at(const void *block, uint32_t entry)
     return (slab->freebits[index / 64] >> index % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
-/* Counts `n` blocks that were freed in the slab. If all its blocks are free, keeps or releases the slab. */
+/* Counts `n` blocks that were freed in the slab. If all blocks of the slab are then free, keeps or releases the slab. */
 static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
 {
     unsigned class = class_of(slab), free = hk_slab_count_free(slab, n);
@@ -262,7 +262,8 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     unlink_from(&heap->partial[class], slab);
-    /* A slab of free blocks of a small class is kept for the next miss if no other slab of the class has free blocks, and the limit is not near. */
+    /* A slab of a small class without allocated blocks is kept for the next miss if no other slab of the class has free blocks, the limit is not
+     * near, and the heap has allocated blocks. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

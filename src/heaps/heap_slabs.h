@@ -6,8 +6,8 @@
  *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
  *
  * Owns       This file owns each heap's lists of slabs and shared slices, and the form of their descriptors.
- * Invariant  A slab is on `partial` of its class while it has free blocks, and on `full` while it has none. The class in a descriptor has HK_OF_HEAP
- *            set, so that walks over the slabs of threads skip the slab. No block of a user heap is remotely freed, joined or purged.
+ * Invariant  A slab with free blocks is on `partial` or is `empty` of its class. A slab without free blocks is on `full`. The class in a descriptor
+ *            has HK_OF_HEAP set, so that walks over the slabs of threads skip the slab. No block of a user heap is freed remotely, joined or purged.
  * Threads    The holder of the heap's lock calls these functions. The thread that has a block may call hk_heap_class_at().
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_HEAP_SLABS_H
@@ -29,29 +29,29 @@ struct hk_heap_slice {
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is above that of all classes if the page belongs to no slab. If
- * the slice has marks (see slab/slab.h), the caller reads the mark instead, because this is faster. */
+/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is above that of every class if the page belongs to no slab. If
+ * the slice has marks (see slab/slab.h), the caller reads the mark instead, because the mark is faster to read. */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* Returns the class of a heap's block. This is HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the page belongs to no slab. */
+/* Returns the class of a heap's block. Returns HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the page belongs to no slab. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Takes up to `want` blocks, and stores them in front of `end`, the lowest last. Returns their number. If it is 0, *by_limit tells if the limit
- * refused. */
+/* Takes up to `want` blocks, and stores them from end[-1] downward, so that a bin pops them in address order. Returns the number of blocks. If the
+ * number is 0, *by_limit tells whether the limit refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
 /* Returns a text about what is wrong with an address in a heap's slabs. Returns NULL if the address is the start of an allocated block. */
 const char *hk_heap_fault_at(const void *block, uint32_t entry);
-/* Releases the slabs of free blocks that were kept for the next miss. */
+/* Releases the slabs without allocated blocks that were kept for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);
 /* Releases all slabs, even if they have live blocks. */
 void hk_heap_release_all(struct hak_heap *heap);

@@ -3,9 +3,9 @@
  *   hak_heap_create -> open -- reset: a new generation --> open -- destroy: a new generation --> closed -> the next hak_heap_create
  *
  * Owns       This file owns the table of heaps by number, the closed heaps, and the locks of heaps.
- * Invariant  The generation is odd exactly while the heap is open, and grows at each reset. The blocks in caches of earlier generations are void.
- *            `xcharged` counts the bytes of all slices and large blocks of the heap. It is above the limit only if the limit was lowered later. The
- *            memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or a newer heap.
+ * Invariant  The generation is odd exactly while the heap is open, and grows at each reset. Blocks in caches of earlier generations no longer exist.
+ *            `xcharged` counts the bytes of all slices and large blocks of the heap. `xcharged` is above the limit only if the limit was lowered
+ *            later. The memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or a newer heap.
  * Threads    Any thread may call these functions. The lists need the heap's lock, which several heaps share. */
 #ifndef HK_HEAP_STATE_H
 #define HK_HEAP_STATE_H
@@ -28,7 +28,7 @@ struct hak_heap {
     uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false if a thread cannot recall blocks from the caches of other threads */
+    bool has_caches; /* false: the heap has a limit, and threads cannot recall blocks from each other's caches */
     /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
@@ -51,7 +51,7 @@ struct hak_heap {
     struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
 };
 
-/* Registers the locks for fork, at the start. */
+/* Registers the table's lock for fork. Runs at the start. */
 void hk_heap_state_init(void);
 
 /* Returns an open heap without memory, or NULL if memory is refused or no number is left. */
@@ -59,7 +59,7 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit);
 /* Closes a heap that holds no memory, so that a new heap can get its number. */
 void hk_heap_close(struct hak_heap *heap);
 
-/* hk_heaps_end() returns the number after the last heap's. hk_heap_by_index() returns the heap with a number, or NULL if no heap has it. */
+/* hk_heaps_end() returns the highest number of a heap plus 1. hk_heap_by_index() returns the heap with a number, or NULL if no heap has it. */
 uint32_t hk_heaps_end(void);
 struct hak_heap *hk_heap_by_index(uint32_t index);
 

@@ -13,7 +13,7 @@ struct hk_heap_large {
 /* Returns true if a large block begins at this address. Precondition: its page map entry is that of a heap's large block. */
 static bool large_begins_at(const void *block) { return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block; }
 
-/* Returns the note of a heap's large block. Ends the program unless a large block begins at `block`. */
+/* Returns the note of a heap's large block. Ends the program if no large block begins at `block`. */
 static struct hk_heap_large *note_of(enum hk_call call, const void *block)
 {
     if (!large_begins_at(block))
@@ -221,7 +221,7 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* Frees all blocks of a heap. Begins the new generation first, so that the blocks in caches are void. Returns false if the heap is not open. */
+/* Frees all blocks of a heap. Begins a new generation first, so that no thread uses the blocks in caches. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
     hk_heap_lock(heap);
@@ -288,7 +288,7 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
         struct hak_heap *heap = hk_heap_by_index(index);
         size_t bytes = 0, before = hk_load(heap->xbig);
         blocks += hk_heap_forget_caches(heap, survivor);
-        /* Adds up the large blocks again from the heap's list, because another thread may have charged a block and not listed it before the fork. */
+        /* Adds up the large blocks again from the heap's list, because another thread may have charged but not listed a block before the fork. */
         for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
             bytes += note->bytes;
         hk_store(heap->xbig, bytes);

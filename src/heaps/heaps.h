@@ -4,8 +4,8 @@
  *   free -> a miss of the tcache's hit path, because the page map entry is a heap's -> cache of (thread, heap): push
  *
  * Owns       This file owns the beginning and the end of heaps, the lists of their large blocks, and the note and page map entry of each large block.
- * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a heap that is open or has ended. A free with this entry misses the tcache.
- *            A large block has a note and such an entry exactly while it belongs to a heap. If the heap ends, the entry says this until the address
+ * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a heap that is open or has ended. A free with such an entry misses the tcache.
+ *            A large block has a note and such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address
  *            is used again. A heap is charged for the bytes of a large block that the program has, but not for slack or freed blocks.
  * Threads    Any thread may call these functions. During hk_heaps_reset() and hk_heaps_destroy(), no other thread may use the heap or its blocks. */
 #ifndef HK_HEAPS_H
@@ -35,7 +35,7 @@ HK_INLINE bool hk_heaps_hit_free_at(struct hk_heap_shelf *shelf, uint32_t index,
     return kept;
 }
 
-/* Puts a freed block with this page map entry into the thread's cache. Returns false if it does not belong to a heap or the cache has no room. */
+/* Puts a freed block with this page map entry into the thread's cache. Returns false if the block is not a heap's, or there is no room. */
 HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
     uint32_t distance = entry - HK_ENTRY_HEAPS;
@@ -50,13 +50,14 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
     return HK_LIKELY(index < shelf->size) && hk_heaps_hit_free_at(shelf, index, entry ^ heap->key, block);
 }
 
-/* Returns a block of any size after a miss. `shelf` may be NULL. *by_limit tells if the limit, not the system, refused. */
+/* Returns a block of any size after a miss. `shelf` may be NULL. *by_limit is true if the limit refused, and false if the system refused. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
 /* Frees a heap's block. `call` is the function that a message names. A free in a heap that has ended has no effect, and the first such free is
  * reported. Returns false if the address does not belong to HAKMEM any more. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
-/* Returns what is wrong with a free of this address, or NULL if it is right or hk_heaps_free() reports it. Precondition: heaps have no caches. */
+/* Returns what is wrong with a free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports the fault. Precondition: heaps
+ * have no caches, because a block in a cache counts as allocated. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);
 /* Returns the bytes of a heap's block. Ends the program if `block` cannot be the start of a block. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);

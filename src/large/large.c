@@ -35,7 +35,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
 
 static void *resize(struct hk_large_block *large, size_t bytes);
 
-/* Returns a cached block, which it lengthens if the block is too short. Returns NULL if no cached block fits. */
+/* Returns a cached block, lengthened if it was too short. Returns NULL if no cached block fits, or if the block cannot be lengthened. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);
@@ -60,7 +60,7 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-/* Returns the descriptor of a large block. Ends the program unless a large block in use begins at `block`. */
+/* Returns the descriptor of a large block. Ends the program if no large block in use begins at `block`. */
 static struct hk_large_block *checked_block(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -100,7 +100,7 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-/* Returns the block and keeps the lock if the block may be cached. Otherwise unmaps the block and returns NULL. */
+/* Takes back a block. If the block may be cached, returns the block and keeps the lock. Otherwise unmaps the block and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
@@ -152,7 +152,7 @@ void hk_large_drop(void *block)
     unmap_retired(large);
 }
 
-/* Takes the block out of the lists before its mapping changes, so that no other thread finds it. Returns false if the mapping fits already. */
+/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. Returns false if the mapping fits already. */
 static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {
     hk_lock(&hk_large.lock);

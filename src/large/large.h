@@ -15,12 +15,12 @@
 
 /* Returns a block, or NULL if memory is refused. Sets *zeroed to true if all its bytes are zero. `align` is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
-/* Ends the program, with a message that names the call, unless a large block in use begins at `block`. Calls that free or resize check this too. */
+/* Ends the program with a message that names `call` if no large block in use begins at `block`. Frees and resizes make the same check. */
 void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that will be reused, so that no purge by age unmaps it before until_ms. */
 void hk_large_keep(void *block, uint64_t until_ms);
-/* Frees a block that will not be reused, and unmaps it at once. */
+/* Frees a block that will not be reused, and unmaps the block instead of caching it. */
 void hk_large_drop(void *block);
 /* Zeroes a block that was used before and returns it (see large_zero.c). The block may also lie in a slab. */
 void *hk_large_zero(void *block, size_t bytes);

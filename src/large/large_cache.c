@@ -150,7 +150,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
         if (!kept) /* the reuse of a kept block teaches nothing about the purge delay */
             hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
         hk_large_leave_cache_locked(best);
-        if (HK_UNLIKELY(best->ended)) { /* the block is in use again */
+        if (HK_UNLIKELY(best->ended)) { /* the entry still says that the block's heap has ended */
             hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
             best->ended = false;
         }
@@ -198,7 +198,7 @@ static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argumen
 bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
 {
     (void)oldest;
-    return hk_large.totals.cached > budget + HK_SLICE; /* a slice more, for the lead of a block of that size */
+    return hk_large.totals.cached > budget + HK_SLICE; /* a slice more, for the lead of a block as large as the budget */
 }
 
 /* Unmaps the oldest blocks while they are due and fewer than `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped bytes. */
@@ -229,7 +229,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Cuts the oldest slack under the lock, because a realloc may grow into this slack at any moment. Returns the bytes, or 0 if no slack is cut. */
+/* Cuts the oldest slack under the lock, because a realloc may grow into this slack at any moment. Returns the number of bytes cut off, or 0. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;
@@ -295,7 +295,7 @@ static size_t cut_slack(uint64_t before, size_t enough)
     return bytes;
 }
 
-/* Returns the latest time at which a block that is due now may have come into the cache. */
+/* Sets the time of all blocks that have no time yet. Returns the latest idle_since that makes a block due now. */
 static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
 {
     date_unseen(now_ms);

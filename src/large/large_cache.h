@@ -1,12 +1,12 @@
-/* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. The ghosts are
- * records of blocks that were unmapped lately. They tell the learner that such a block would have been reused. If the program changes a block's
- * mapping by mprotect, mlock, madvise, mremap or a similar call, a free unmaps the block, because its next user must not see the change.
+/* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. Ghosts are
+ * records of blocks that were unmapped lately. A ghost tells the learner that its block would have been reused. If the program changes a block's
+ * mapping by mprotect, mlock, madvise, mremap or a similar call, a free unmaps the block, because the next user of the block must not see the change.
  *
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped; a ghost stays
  *   Older blocks are also in bins by size (hk_fit). Each octave of sizes has eight bins, newest block first. A bitmap says which bins are filled.
  *
  * Owns       This file owns the bins, the lists of struct hk_large, and the fields `requested`, `idle_since`, `by_size` and `modified`.
- * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of them.
+ * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of these blocks.
  * Threads    Any thread may call these functions. Only the holder of the large lock may call hk_fit and `_locked` functions. Mapping and unmapping
  *            happen outside the lock. hk_large_note_modified() never waits for the lock, because it may run in a signal handler. */
 #ifndef HK_LARGE_CACHE_H
@@ -32,7 +32,7 @@ struct hk_want { /* a request, and the mappings that it accepts */
     size_t align;
 };
 
-/* Returns a request. If the mapping may move, the request accepts a mapping of half its size. A mapping that must be aligned may not move. */
+/* Returns a request. If the mapping may move, the request also accepts shorter mappings, down to half of `bytes`. An aligned mapping may not move. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -66,10 +66,11 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks and cuts slack that an earlier purge, at least delay_ms ago, has seen. If delay_ms is 0, takes all. Returns the bytes. */
+/* Unmaps the cached blocks and cuts off the slack that a purge first saw at least delay_ms ago. If delay_ms is 0, purges all cached blocks and slack.
+ * Returns the number of bytes that were unmapped. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges as hk_large_purge() does, but begins with the oldest blocks, and stops after `enough` bytes. Cuts slack last, and only if delay_ms is 0,
- * because a growing buffer is about to use its slack. Returns the bytes. */
+ * because a growing buffer is about to use its slack. Returns the number of bytes that were unmapped. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
@@ -77,7 +78,7 @@ void hk_large_note_modified(uintptr_t start, size_t size);
 HK_ROOM void hk_large_mark_all_locked(void);
 /* Takes the cached block that is nearest in size out of the cache, for use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
-/* Enters the oldest cached block that is not sorted by size. */
+/* Puts the oldest cached block that is in no bin into its bin. */
 HK_ROOM void hk_large_sort_one_locked(void);
 /* Puts a block into the cache. The next purge sets the block's time, because reading the clock would double the cost of this function. */
 HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
@@ -103,10 +104,10 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
         hk_large_leave_sizes_locked(large);
     hk_link_remove(&large->link);
 }
-/* Sets a modified block aside, so that no request gets it, until the system unmaps it. */
+/* Sets a modified block aside until the system unmaps it, so that no request gets the block. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
 /* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The first purge sets the time of
- * the slack, and only a later purge cuts it off. */
+ * the slack, and only a later purge cuts the slack off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);

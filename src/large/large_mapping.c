@@ -6,12 +6,12 @@
 #include "span/page_heap.h"
 
 enum {
-    TIMES_GONE = 4,      /* a block counts as one of many if so far 4 times its size was freed */
+    TIMES_GONE = 4,      /* a block counts as one of many if blocks of 4 times its size in total were freed */
     WORTH_IF_GONE = 3,   /* if a block is one of many, whole huge pages may add a third of its size */
     WORTH_AT_ONCE = 16,  /* to any other block, whole huge pages may add a sixteenth of its size */
-    BLOCKS_AT_STAKE = 8, /* 8 blocks get huge pages in any case, however small the heap is */
+    BLOCKS_AT_STAKE = 8, /* 8 blocks may be on huge pages, however small the heap is */
     MOST_UNUSED = 8,     /* after so many unused blocks in a row, new blocks lie on small pages */
-    REREAD = 8,          /* from then on, one freed block in 8 is looked at */
+    REREAD = 8,          /* after MOST_UNUSED unused blocks, only one freed block in 8 is looked at */
 };
 
 void hk_large_index_locked(struct hk_large_block *large)
@@ -43,7 +43,7 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-static _Atomic unsigned xunused; /* so many blocks in a row seemed unused when they were freed */
+static _Atomic unsigned xunused; /* number of blocks in a row that seemed unused when they were freed */
 
 /* Guesses whether the program has used most of the block. Reads two words at random places, because a word that was never written is 0. Does not ask
  * which pages are resident, because a sandbox may forbid this system call. */
@@ -64,8 +64,8 @@ bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large)
     return large->uncut != 0 && hk_load(xunused) == MOST_UNUSED;
 }
 
-/* Returns true if a block of this size must be put on huge pages. If the program touches the block in a few places only, each place costs a huge
- * page. So the bytes that such blocks may cost are limited. */
+/* Returns true if a block of this size is to be put on huge pages. If the program touches the block in a few places only, each place costs a huge
+ * page. So the memory that such blocks may cost is limited. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
@@ -83,7 +83,7 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* Rounds up to whole huge pages only if the cached mapping still fits a request for `bytes`. The added bytes are slack, which a purge may cut off. */
+/* Rounds up to whole huge pages only if the mapping, once cached, fits a request for `bytes`. The added bytes are slack, which a purge may cut. */
 size_t hk_large_in_whole_huge_pages(size_t bytes)
 {
     size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
@@ -98,8 +98,8 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps with one system call instead of three, at an address with the alignment of huge pages. This is the place of a former block, or a place below
- * the block that moves. Returns NULL on failure. */
+/* Maps with one system call instead of three, at an address with the alignment of huge pages. The address is that of the block in xvacant, or
+ * lies below the block that will move into the mapping. Returns NULL on failure. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);
@@ -109,13 +109,13 @@ static void *map_in_place(size_t bytes, uintptr_t below)
     return at != 0 && hk_os.map_at((void *)at, bytes) == HK_PLACED ? if_covered((void *)at, bytes) : NULL;
 }
 
-/* Returns a mapping, which is aligned to huge pages if its size suits them. `below` is the address of a block that will move into it, or 0. */
+/* Returns a mapping, aligned to huge pages if huge pages suit its size. `below` is the address of a block that will move into the mapping, or 0. */
 static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
     size_t lead = hk_large_lead();
     void *p = NULL;
     if (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead)
-        lead = 0; /* no lead, because it would cost a huge page */
+        lead = 0; /* no lead, because a lead would cost a huge page */
     if (has_huge_pages(bytes) && lead == 0)
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
     else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
@@ -173,8 +173,8 @@ static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, 
     return moved;
 }
 
-/* Moves the pages to a new range. The range is mapped first, because huge pages need its alignment, and because the page map may refuse it. If the
- * pages do not move, the range is not unmapped, because the kernel may have unmapped it already, and another mapping may lie in it. */
+/* Moves the pages to a new range. The range is mapped first, because huge pages need an aligned range, and because the page map may refuse the
+ * range. If the pages do not move, the range is not unmapped, because the kernel may have unmapped it already, and another mapping may lie in it. */
 static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;

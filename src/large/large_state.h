@@ -1,12 +1,12 @@
 /* Declares the descriptors of large blocks, their lists, totals and lock, and the extents.
  *
  *   The extents are a treap of all mappings. A treap is a search tree by address and a heap by a hash of the address. Its depth is about 2 log2 n in
- *   any order of insertion. The page map cannot find a mapping by any of its addresses, because it knows only the first slice.
+ *   any order of insertion. The extents find a mapping by any of its addresses. The page map cannot, because it knows only the first slice.
  *
  * Owns       This file owns struct hk_large, which all files of the folder change, and `child` of large blocks.
  * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
- * Threads    Only the holder of the lock uses the fields. Any thread may read the fields that begin with x. The thread that has a block may read the
- *            block's `d` and `requested`. */
+ * Threads    Only the holder of the lock uses the fields. Any thread may read the fields that begin with x without the lock. The thread that
+ *            has a block may read the block's `d` and `requested`. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
@@ -16,14 +16,15 @@
 #include "policy/policy.h"
 #include "span/descriptor.h"
 
-/* Returns the length of the lead, in whole pages of the system. The lead is the beginning of a block on huge pages, and lies on small pages. A
- * program that writes only the beginning then uses no huge page. Slack up to this length stays, because a cut would split the last huge page. */
+/* Returns the bytes of the lead, which are whole pages of the system. The lead is the beginning of a block on huge pages. The lead lies on small
+ * pages, so that a program that writes only the beginning uses no huge page. Slack up to the length of the lead is not cut off, because the cut would
+ * split the last huge page. */
 HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_system_page()); }
 
 struct hk_large_block {
     struct hk_descriptor d;          /* d.bytes is the size of the mapping */
     size_t requested;                /* bytes that the program has; slack follows up to d.bytes */
-    uint64_t idle_since;             /* ms; when a purge first saw the slack or cached block (HK_LARGE_UNSEEN) */
+    uint64_t idle_since;             /* ms; when a purge first saw the slack or cached block; HK_LARGE_UNSEEN: never */
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
@@ -32,7 +33,7 @@ struct hk_large_block {
     bool modified;                   /* the program has changed the block's mapping */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
     bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
-    _Atomic(void *) xnote; /* set by the heap that has the block (heaps/heaps.h); NULL: the heap of the process */
+    _Atomic(void *) xnote; /* note of the user heap that has the block (heaps/heaps.h); NULL: no user heap */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
@@ -47,7 +48,7 @@ HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t byte
 {
     return large->d.bytes - bytes <= large->uncut;
 }
-/* Returns how many bytes of a block in use no purge cuts off. */
+/* Returns the number of bytes of a block in use that no purge cuts off. */
 HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 {
     return HK_UNLIKELY(hk_link_linked(&large->by_slack)) ? large->requested : large->d.bytes;
@@ -87,19 +88,19 @@ extern struct hk_large {
     unsigned next_ghost;
     struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
     struct hk_link *sorted;       /* the link of `cached` from which on blocks are also in the bins of large_cache.c */
-    int room_unsorted;            /* so many blocks may be cached before blocks are sorted again */
+    int room_unsorted;            /* number of blocks that may be cached before blocks are sorted again */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
     struct hk_extents extents;    /* all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;  /* a mapping was modified while the lock was taken, so all blocks count as modified */
+    _Atomic bool xunnoted;  /* a mapping was modified while the lock was held, so all blocks count as modified */
     _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
     _Atomic size_t xon_huge_pages; /* number of blocks on huge pages */
 } hk_large;
 
 void hk_large_init(void);
-/* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls it may have interrupted the lock's holder. */
+/* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls this may have interrupted the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
 void hk_large_total(struct hk_large_totals *totals);
 
@@ -114,8 +115,9 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* The functions of large_mapping.c own `d` and `uncut` of large blocks, and xon_huge_pages. The block that they change must be in no list. */
-/* Returns the bytes to map for a block of `bytes`. They are whole huge pages if huge pages suit the block and add little. */
+/* large_mapping.c defines the functions below, and owns xon_huge_pages and the fields `d` and `uncut` of large blocks. Precondition of functions that
+ * change a block: the block is in no list. */
+/* Returns the number of bytes to map for a block of `bytes`. Rounds up to whole huge pages if they suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
 HK_ROOM void *hk_large_map(size_t bytes, size_t align);
@@ -123,15 +125,15 @@ HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
-/* Returns true if the block is on huge pages, although the program uses little of its blocks. The block is one that was just freed. */
+/* Notes whether a block that was just freed was used. Returns true if the block is on huge pages, and the last blocks seemed unused. */
 HK_ROOM bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large);
-/* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
+/* Lengthens the mapping in place, or else moves its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
 /* Inserts the block's mapping into hk_large.extents. */
 HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
-/* Unmaps a block, and clears its page map entry unless the entry says that a heap has ended. If the system refuses, returns false, and the block only
- * loses its pages. */
+/* Unmaps a block and clears its page map entry. If `ended` is true, the entry becomes HK_ENTRY_ENDED_LARGE instead. If the system refuses, purges the
+ * pages of the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

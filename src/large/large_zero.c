@@ -1,10 +1,10 @@
-/* Zeroes a long block that was used before. This costs no more than fresh pages.
+/* Zeroes a long block that was used before, at a cost no higher than that of fresh pages.
  *
  * resident pages that were used   -> overwritten, because to overwrite a slice costs less than one page fault
  * all other pages                 -> returned to the system, so that the program pays only for pages that it touches
  *
- * A page that the system does not show may have been swapped out, so it is returned as well. Slack that may be cut off is never changed, because it
- * may be another mapping by now. Only the thread that has just been given the block calls hk_large_zero(). */
+ * A page that is not resident may have been swapped out, so it is returned as well. Slack that may be cut off is never changed, because another
+ * mapping may lie there by now. Only the thread that has just been given the block calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
 #include "base/bits.h"
@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "span/page_heap.h"
 
-/* bytes; four pages of a longer block are probed before the system is asked about its pages, because a probe costs less */
+/* bytes; four pages of a block of at least this size are probed before the system is asked about all its pages, because the probe costs less */
 #define PROBED_FROM (4 * HK_CHUNK)
 
 struct gap { /* a run of pages to return */
@@ -32,7 +32,7 @@ static bool is_used_if_resident(const char *page)
     return hk_os.resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
 }
 
-/* Returns true if four probed pages are unused. Most of them are near the start of the block, where most uses begin. */
+/* Returns true if four probed pages are unused. Most of the probed pages are near the start of the block, where most uses begin. */
 static bool seems_unused(const char *block, size_t bytes)
 {
     size_t page = hk_system_page(), eighth = hk_align_down(bytes / 8, page);
@@ -55,7 +55,7 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the resident pages from the end of the gap to `to`. A slice whose first and middle page are zero joins the gap. */
+/* Zeroes the resident pages from the end of the gap to `to`. Adds a slice whose first and middle pages are zero to the gap instead. */
 static void zero_resident(char *to, struct gap *gap)
 {
     for (char *from = gap->end, *end; from < to; from = end) {

@@ -57,8 +57,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* Reads the limits of a control group and, if `all` is true, of its ancestors, whose limits apply too. Most processes make only one call, without
- * `all`. This call reads only the group's own limits, because explicit limits are usually set in the process's own group. */
+/* Reads the limits of a control group. If `all` is true, also reads the limits of its ancestors, because these limits apply too. Most processes make
+ * only one call, without `all`, because explicit limits are usually set in the process's own group. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -98,8 +98,8 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
 }
 
-/* Reads the limits of the process's control group. Version 1 is tried first, because a memory controller in version 1 is not in version 2. The
- * buffer is static because malloc may call this function on a small stack. The caller holds the learner's lock, which protects the buffer. */
+/* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted beside it without the memory controller.
+ * The buffer is static, because malloc may call this function on a small stack. The caller holds the learner's lock, which protects the buffer. */
 static void read_groups(bool all)
 {
     static char groups[GROUPS_BYTES] HK_COLD_DATA;

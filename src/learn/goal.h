@@ -2,8 +2,8 @@
  *
  *   HAKMEM_GOAL is set: its bytes, or its share of physical memory     otherwise: the limits of the control group (v2 or v1), if any
  *
- * Owns       This file reads the files of the control group. Ticks read them again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is 1,
- *            because a program in a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
+ * Owns       This file reads the files of the control group. Ticks read these files again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is
+ *            1, because a program in a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
  * Threads    The first thread calls hk_goal_begin. The caller of the other functions is the first thread or holds the learner's lock. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H

@@ -4,7 +4,8 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Each row bounds a knob while memory is short, and names the decisions to log. The knobs of huge pages may not be less than their defaults. */
+/* Each row bounds a knob while memory is short, and names the decisions to log. `most` is the upper bound. A knob of huge pages has a lower bound
+ * instead, which is its default. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
@@ -78,10 +79,10 @@ enum {
     GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
     REMOTE_PER_MISS = 8, /* remote frees per miss; fewer do not matter, because a miss refills some 64 blocks */
-    TIGHT_FROM = 14,     /* sixteenths of the goal; memory becomes short at this amount */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from TIGHT_FROM on, until it falls to TIGHT_TO */
     TIGHT_TO = 12,
-    STALLED_PART = 10, /* divisor of the time; if tasks stall for this part of it, all processes should return memory */
-    STALLED_TICKS = 20, /* stalls count for some 3 s after the last tick with stalls */
+    STALLED_PART = 10,  /* divisor of the time; if tasks stall for this part of the time, memory is short */
+    STALLED_TICKS = 20, /* ticks for which a stall counts, some 3 s */
 };
 
 static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
@@ -100,7 +101,7 @@ static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signa
     return remote ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
 }
 
-/* Finds the phase of the program. A phase begins at the first tick with its sign, and ends after CALM_TICKS ticks without it. */
+/* Finds the phase of the program. A phase begins at the first tick with its sign. The steady phase begins after CALM_TICKS ticks without any sign. */
 static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     static const struct {
@@ -124,12 +125,13 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* The rule takes the purge delay that would have cost least in the recent past. Holding a byte for reuse_worth is assumed to cost as much as a page
- * fault on it. Memory reused in the spans before FIRST_SPAN is ignored, because every delay holds it, and its large amount would hide the rest. */
+/* This rule sets purge_delay to the delay that would have cost least in the recent past. Holding a byte for reuse_worth is assumed to cost as much as
+ * a page fault on the byte. Memory reused in the spans (count/stats.h) before FIRST_SPAN is ignored, because every delay holds this memory, and its
+ * large amount would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
-    LEAST_DELAY = 1, /* number of the span of 128 ms, which is shorter than a tick */
+    LEAST_DELAY = 1, /* number of the span whose end is the shortest delay, 128 ms; a tick is longer */
     FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
@@ -206,8 +208,8 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-/* Limits the caches of many threads. If there are more than CROWD threads per CPU, most of them wait. So all together may cache only as much as CROWD
- * threads per CPU. The share of a thread is rounded down to a power of two, because the knob should not change with each new thread. */
+/* Limits the thread caches if there are more than CROWD threads per CPU, because most of these threads wait. All threads together may then cache only
+ * as much as CROWD threads per CPU. A thread's share is rounded down to a power of two, so that the knob does not change with each new thread. */
 static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t threads = HK_SAW(saw, threads), crowd = HK_SAW(saw, cpus) * CROWD, share = UINT64_MAX;
@@ -242,8 +244,8 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* The rule maps large blocks with huge pages while the program maps many large blocks, because one page fault then replaces 512. It ends LAST_TICKS
- * after this work, because a huge page with untouched parts wastes memory. */
+/* This rule puts large blocks on huge pages while the program maps many large blocks, because one page fault then replaces 512. The rule ends
+ * LAST_TICKS after the last tick with many new blocks, because a huge page with untouched parts wastes memory. */
 enum { LAST_TICKS = 400 }; /* one minute */
 #define BLOCKS_FROM (1 * HK_MIB)
 #define MUCH_FRESH (16 * HK_MIB) /* 4096 page faults per tick, which take a few percent of the tick's time */
@@ -261,7 +263,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
 /* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values. */
 enum {
     TRIAL_TICKS = 16,
-    REST_TICKS = 64, /* ticks without a trial after a failed one */
+    REST_TICKS = 64, /* ticks without a trial after a failed trial */
     TOLERATED = 5,   /* percent; a smaller increase of the cost is treated as noise */
     COST_FADE = 8,
     NS_PER_MISS = 200, /* the cost of a bin that ran empty or full */
@@ -282,7 +284,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* Returns true if the rules have changed knobs since the last trial. Ignores the knobs on which the cost of a trial does not depend. */
+/* Returns true if the rules have changed knobs since the last trial. Ignores the knobs that do not affect the cost of a trial. */
 static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
@@ -291,7 +293,8 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may change knobs at this tick, which they may not during a trial. Ends a trial after its last tick. */
+/* Returns true if the rules may change knobs at this tick. They may not during a trial and for REST_TICKS after a failed trial. Ends a trial after
+ * its last tick. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;

@@ -3,7 +3,7 @@
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
- * Owns       The learner has only the state in its struct. docs/LEARNING.md describes the rules.
+ * Owns       All state of a learner is in its struct. docs/LEARNING.md describes the rules.
  * Invariant  Every knob stays in the range of its row in the table of knobs. A knob that no rule changes keeps the option's value.
  * Threads    Only one thread at a time may use a learner. */
 #ifndef HK_LEARNER_H
@@ -48,8 +48,8 @@ struct hk_learner {
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
     unsigned stalled_rest;                /* ticks until the last stall no longer counts */
-    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused after each span, and that became idle */
-    uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle lately and may still be reused */
+    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused in each span, and that became idle */
+    uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle in the last ticks, not yet in `idled` */
     unsigned tick;
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
     unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without misses */
@@ -82,7 +82,7 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 /* Sets learner->now to the new knobs. `step` receives the decisions that changed knobs. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* Write a decision as a line of JSON, a message about the log itself, the header of a trace, and the line of a tick. */
+/* These functions write a decision as a line of JSON, a message about the log itself, the header of a trace, and the line of a tick. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
 void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);

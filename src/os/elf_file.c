@@ -12,7 +12,7 @@ struct elf_search {
     struct hk_elf_loaded *loaded;
 };
 
-/* Copies the path of the library, because another thread may close the library. */
+/* Stores the library if it is the wanted one. Copies the path of the library, because another thread may close the library. */
 static int look_at(struct dl_phdr_info *library, size_t size, void *given)
 {
     struct elf_search *search = given;
@@ -53,7 +53,7 @@ static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* Holds the state of a walk over a table of the file, which reads many entries with one system call. */
+/* Holds the state of a walk over a table of the file. The walk reads many entries with one system call. */
 struct table_walk {
     int fd;
     uint64_t offset, left; /* offset of the first unread entry, and number of unread entries */

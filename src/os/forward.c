@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Older headers do not name these kinds of advice. ADVICE_COLD to ADVICE_COLLAPSE are the numbers of all kinds from MADV_COLD to MADV_COLLAPSE. */
+/* Older headers do not name these kinds of advice. All kinds from MADV_COLD to MADV_COLLAPSE have numbers from ADVICE_COLD to ADVICE_COLLAPSE. */
 enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
 
 int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
@@ -35,7 +35,7 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 /* dlsym is weak, because a static program does not have it. */
 #pragma weak dlsym
 
-/* NEXT_OF returns the definition of `name` that follows HAKMEM's, or NULL in a static program. Each use of the macro remembers the definition. */
+/* NEXT_OF returns the definition of `name` that follows HAKMEM's, or NULL in a static program. Each use of the macro caches the definition. */
 #define NEXT_OF(type, name)                                                                                            \
     (__extension__({                                                                                                   \
         static _Atomic(void *) found;                                                                                  \
@@ -60,13 +60,13 @@ int hk_forward_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* Static programs call this function of the C library. glibc always links it. */
+/* In a static program, HAKMEM calls this function of the C library instead of sigaction. glibc always links __sigaction. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 #ifndef __GLIBC__
-/* This is the form in which the kernel takes an action. HAKMEM calls the kernel in a static program without musl's sigaction, which is linked only if
- * something else calls it. On x86-64, the caller provides the instructions that return from a handler. If its headers have SA_RESTORER, the kernel
- * expects the field `restorer`, even if it does not use the field (aarch64). */
+/* Holds a signal action in the kernel's form. In a static program without musl's sigaction, HAKMEM calls the kernel itself, because musl's sigaction
+ * is linked only if other code calls it. On x86-64, the caller of the kernel provides the instructions that return from a handler. If the kernel's
+ * headers have SA_RESTORER, the kernel expects the field `restorer`, even if it does not use the field (aarch64). */
 struct kernel_action {
     union {
         void (*handler)(int number);

@@ -16,7 +16,7 @@ static __attribute__((noinline, cold)) int moved_up(int fd)
 }
 
 /* Uses plain system calls, because the C library's functions are cancellation points, and malloc must not be one. Never returns a number from 0 to 2,
- * because programs use these for their own streams, even after they have closed them. */
+ * because programs use these numbers for their standard streams, even after they have closed the streams. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);

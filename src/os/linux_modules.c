@@ -7,22 +7,23 @@
 #include <unistd.h>
 #include "os/linux.h"
 
-/* Any thread may hold the loader's lock, also one that does not exist any more after a fork. So HAKMEM reads the loader's list without the lock, as a
- * debugger does, by the address in the program's dynamic section. From the list, HAKMEM takes only the addresses at which modules may begin. HAKMEM
- * reads everything else each time from the headers of the module, so that a module that was unloaded does no harm. */
+/* The loader's lock may be held by any thread, in a fork child even by a thread that no longer exists. So HAKMEM reads the loader's list without the
+ * lock, as a debugger does. The program's dynamic section holds the address of the list. From the list, HAKMEM takes only the addresses at which
+ * modules may begin. HAKMEM reads everything else each time from the headers of the module, so that a module that was unloaded does no harm. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
     _Atomic uintptr_t xheaders[MOST_MODULES]; /* addresses of file headers; bit GONE: unloaded; 0: the end */
-    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when it was read; its l_addr */
+    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when last read; its l_addr */
 } modules __attribute__((section(".bss.cold")));
 
 struct image {
     const ElfW(Phdr) * segments;
     unsigned count;
-    uintptr_t bias; /* added to an address of the linker's, it gives the address in memory */
+    uintptr_t bias; /* address in memory minus the address that the linker gave */
 };
 
-/* Returns true if the bytes at the address can be read. The system call reads them (but not at NULL) before it refuses its invalid first argument. */
+/* Returns true if a word at the address can be read. The system call fails with EFAULT if it cannot read the word. Otherwise it fails with EINVAL,
+ * because its first argument is invalid. At NULL the system call succeeds without reading, so that NULL counts as not readable. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -109,13 +110,13 @@ static const struct r_debug *loader_state(void)
     return entry->d_tag == DT_DEBUG ? (const void *)entry->d_un.d_ptr : NULL;
 }
 
-/* Returns the state of the next namespace, or NULL. After a state of version 2 or later lies a pointer to the next state. */
+/* Returns the state of the next namespace, or NULL. The pointer to the next state follows a state of version 2 or later. */
 static const struct r_debug *next_state(const struct r_debug *state)
 {
     return state->r_version < NAMESPACES_FROM ? NULL : *(const struct r_debug *const *)(state + 1);
 }
 
-/* Stores the modules of a namespace, and the end of the list. Returns true if a module is new. */
+/* Stores the modules of a namespace, and the last entry of its list. Returns true if a module is new. */
 static bool read_list(const struct r_debug *state)
 {
     const struct link_map *module = state->r_map, *last = NULL;
@@ -130,7 +131,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if the list still ends with the module that was last before. No module is new then, because the loader adds modules at the end. */
+/* Returns true if the list still ends with the module that ended it when last read. Then no module is new, because the loader appends modules. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);

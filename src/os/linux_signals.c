@@ -1,8 +1,8 @@
 /* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced.
  *
- * At its start, a runtime such as the Java machine looks up the handler of faults. Later it passes unknown faults to this handler, and believes that
- * they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime would not report
- * the fault. So the program must never find a handler of HAKMEM's. */
+ * At its start, a runtime such as the Java machine looks up the handler of faults. Later the runtime passes unknown faults to this handler, and
+ * believes that they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime
+ * would not report the fault. So the program must never find a handler of HAKMEM's. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct caught {
     struct sigaction ours;
     struct sigaction shown; /* the action that the program sees instead of `ours` */
 };
-/* Points to HAKMEM's last handler for each signal, or is NULL. Each pointer is set before its handler is installed. */
+/* HAKMEM's last handler of each signal; NULL: none. Each pointer is set before its handler is installed. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -34,7 +34,7 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-/* Installs HAKMEM's handler, and sets *former to the action that it replaces. */
+/* Installs HAKMEM's handler, and sets *former to the action that this handler replaces. */
 static bool install(int number, struct caught *caught, struct sigaction *former)
 {
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
@@ -68,7 +68,7 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
 /* Blocks all other signals while the handler runs. A signal that cannot be blocked, such as a fault in the handler, then ends the process. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
-    /* In most processes no page of this table is touched. */
+    /* The table is cold, because most processes touch no page of it. */
     static struct caught caught[_NSIG] __attribute__((section(".bss.cold")));
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
@@ -104,7 +104,8 @@ static struct sigaction before_programs(signal_handler *handler)
     return ours;
 }
 
-/* Repeats until HAKMEM's handler has replaced the action to which it passes faults, because another thread may install a handler at the same time. */
+/* Repeats the installation until the replaced action is the one to which HAKMEM's handler passes faults. Another thread may install a handler between
+ * the two steps. */
 bool hk_os_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
@@ -134,7 +135,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A fault occurs again after the handler returns, but a signal that a process sent does not. So this function sends a sent signal again. */
+/* A fault occurs again after the handler returns, but a signal that a process has sent does not. So this function sends such a signal again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
@@ -156,8 +157,8 @@ size_t hk_linux_page_size(void)
     return size != 0 ? size : HK_PAGE;
 }
 
-/* Returns false under qemu-user, which ignores unknown advice but reports success. So if the system accepts NO_ADVICE, HAKMEM uses no advice newer
- * than MADV_DONTNEED. Threads may check at the same time, because all get the same result. */
+/* Returns false under qemu-user, which ignores unknown advice but reports success. If the system accepts NO_ADVICE, HAKMEM uses no advice newer than
+ * MADV_DONTNEED. Several threads may check at the same time, because all of them get the same result. */
 static bool advice_counts(void *p, size_t size)
 {
     enum { UNKNOWN, COUNTS, IGNORED };
@@ -179,8 +180,8 @@ bool hk_linux_purge(void *p, size_t size)
     return r == 0;
 }
 
-/* Prefers a guard marker to mprotect, because the marker neither splits the mapping nor waits for the lock of the mappings. The kernel refuses a
- * marker in locked memory. */
+/* Prefers a guard marker to mprotect, because the marker neither splits the mapping nor waits for the lock of the mappings. Falls back to mprotect,
+ * because the kernel refuses a marker in locked memory. */
 bool hk_linux_bar(void *p, size_t size)
 {
     int saved_errno = errno;

@@ -86,7 +86,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
 {
     struct hk_lines lines;
     struct hk_mapping mapping = {.start = 0};
-    char line[64]; /* only a path makes a line longer, and no path is needed */
+    char line[64]; /* longer lines are cut off, because only a path makes a line longer, and no path is needed */
     bool any = false;
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;

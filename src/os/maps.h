@@ -1,6 +1,6 @@
 /* Maps: reads files of the system line by line, and reads what the kernel reports about each mapping of this process.
- * Threads  Any thread, also a signal handler, may call these functions, which allocate nothing. If a mapping changes while it is read, it may be
- *          missed, or reported in its old state. */
+ * Threads  Any thread, also a signal handler, may call these functions, which allocate nothing. If a mapping changes during the call, the mapping may
+ *          be missed, or reported in its old state. */
 #ifndef HK_MAPS_H
 #define HK_MAPS_H
 
@@ -29,7 +29,7 @@ struct hk_mapping {
 
 /* Parses a line of /proc/self/maps, or the first line of a mapping in smaps. Returns false, and sets nothing, for other lines. */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
-/* Visits all mappings in ascending order. Sets their resident bytes, but not their paths. Returns false if the mappings cannot be read. */
+/* Calls `visit` for each mapping in ascending order, with its resident bytes but without its path. Returns false if no mapping can be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 
 #endif

@@ -1,6 +1,6 @@
-/* OS: makes every system call of HAKMEM. Tests replace the functions in the table hk_os to make them fail. All others are plain functions. Every
- * function may fail at any time, and then says so in its result. No function changes the caller's errno or allocates. Sizes and addresses are
- * multiples of the system's page size, hk_system_page(), unless stated otherwise. */
+/* OS: makes every system call of HAKMEM. Tests replace functions in the table hk_os to make them fail. Functions outside the table are plain
+ * functions. Every function may fail at any time, and then reports the failure in its result. No function changes the caller's errno or allocates.
+ * Sizes and addresses are multiples of the system's page size, hk_system_page(), unless stated otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* HK_EACH_PROCESS marks functions that run in every process or at HAKMEM's start, and HK_EACH_PROCESS_DATA marks data that is written then. The
- * linker puts both into pages that the loader touches anyway. */
+/* HK_EACH_PROCESS marks functions that run at HAKMEM's start or in every process, and HK_EACH_PROCESS_DATA marks data that these functions write. The
+ * linker puts these functions and data into pages that the loader touches anyway. */
 #define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
 #define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
 
@@ -20,7 +20,7 @@
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
-/* HK_DEEPBIND is the flag RTLD_DEEPBIND of dlopen. It is 0 if the C library lacks the flag, because no plugin can then be opened with it. */
+/* HK_DEEPBIND is the flag RTLD_DEEPBIND of dlopen. It is 0 if the C library lacks the flag, because then no plugin can be opened with the flag. */
 #ifdef RTLD_DEEPBIND
 enum { HK_DEEPBIND = RTLD_DEEPBIND };
 #else
@@ -40,7 +40,7 @@ struct hk_fault {
 };
 
 /* Describes the segment of a loaded module that contains a code address. `table` is the module's table of unwind information (.eh_frame_hdr), and
- * [from, to) is the segment that should contain the table. All three are NULL if there is no table. */
+ * [from, to) is the segment that should contain the table. If the module has no table, `table`, `from` and `to` are NULL. */
 struct hk_code {
     uintptr_t start;
     size_t size;
@@ -49,18 +49,18 @@ struct hk_code {
 
 struct hk_os {
     void *(*map)(size_t size); /* returns a private, zeroed, writable mapping; NULL on failure */
-    /* Maps like map(), but at address p. Returns HK_PLACE_TAKEN if p is in use or the system does not honor addresses. */
+    /* Maps like map(), but at address p. Returns HK_PLACE_TAKEN if p is in use, or if the system does not honor requested addresses. */
     enum hk_placed (*map_at)(void *p, size_t size);
     bool (*unmap)(void *p, size_t size); /* unmaps all of [p, p + size); returns true on success */
     /* seal makes memory read-only, and unseal makes it writable again. Both preserve the contents. */
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
-    bool (*purge)(void *p, size_t size); /* returns the pages to the system; they then read as zeros */
+    bool (*purge)(void *p, size_t size); /* returns the pages to the system; the pages then read as zeros */
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
-     * old mapping is intact. `to` is then unmapped if memory was short, and may be unmapped after other failures. */
+     * old mapping is intact, and `to` may be unmapped. If memory was short, `to` is always unmapped. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
-    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space only for the added bytes. Returns NULL on
-     * failure, and the mapping is then intact. */
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space only for the added bytes. On failure returns
+     * NULL, and leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
     uint64_t (*clock_ms)(void);                             /* reads a monotonic clock that is cheap and coarse */
@@ -84,17 +84,17 @@ struct hk_os {
     /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
     const char *(*option_text)(const char *name);
     char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */
-    uint64_t (*memory_total)(void);           /* physical memory in bytes */
+    uint64_t (*memory_total)(void);           /* physical memory in bytes; UINT64_MAX if unknown */
     uint64_t (*cpus)(void);                   /* how many CPUs this process may use; 1 if unknown */
     size_t (*address_limit)(void);            /* RLIMIT_AS in bytes; SIZE_MAX if unlimited */
     bool (*random)(void *bytes, size_t size); /* fills the bytes with numbers that nobody can predict */
     int (*process_id)(void);
     /* Returns the page size of the system, a power of two from HK_PAGE to HK_LARGEST_PAGE. Callers use hk_system_page(). */
     size_t (*page_size)(void);
-    /* bar makes pages inaccessible, and returns them to the system. unbar makes them accessible again, and they are then zero. */
+    /* bar makes pages inaccessible, and returns them to the system. unbar makes these pages, which are then zero, accessible again. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
-    /* fence_threads makes all running threads execute a full memory fence. can_fence tells whether the system can do this. */
+    /* fence_threads makes all running threads execute a full memory fence. can_fence returns true if the system supports this. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
     uintptr_t (*program_break)(void); /* returns the program break */
@@ -104,7 +104,7 @@ extern struct hk_os hk_os;
 
 /* The functions below are not in the table hk_os, because no test replaces them. */
 
-/* Splits the huge page around [p, p + size). Loses the contents of the range, which the caller is about to purge. */
+/* Splits the huge page around [p, p + size), and loses the contents of the range. Precondition: the caller is about to purge the range. */
 void hk_os_split_huge(void *p, size_t size);
 /* Sleeps for 50 microseconds, so that other threads run. */
 void hk_os_pause(void);
@@ -122,7 +122,7 @@ bool hk_os_identify(int fd, struct hk_file_id *id);
 /* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
-/* Stores the environment that HAKMEM reads until the C library has set `environ`. */
+/* Stores the environment of the process. HAKMEM reads this environment until the C library has set `environ`. */
 void hk_os_environment_begins(char **variables);
 /* Returns RLIMIT_DATA in bytes, or SIZE_MAX if it is unlimited. */
 size_t hk_os_data_limit(void);
@@ -138,16 +138,16 @@ int hk_os_thread_id(void);
 /* Reads up to `size` bytes at an offset of a file. Returns the number of bytes, which is 0 at the end or on error. */
 size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size);
 /* Installs a handler for SIGSEGV that runs before the program's. Returns false on failure. If `handler` is NULL, only looks up the function that a
- * later call needs, because the lookup takes a lock of the loader and much stack. */
+ * later call needs, so that the later call neither takes a lock of the loader nor needs much stack. */
 bool hk_os_catch_faults(void (*handler)(int number, siginfo_t *info, void *context));
-/* HAKMEM's handler of SIGSEGV calls pass_fault or leave_fault. pass_fault does what would happen without the handler. leave_fault removes the
- * handler, so that the fault occurs again when the handler returns, and then reaches the program. */
+/* HAKMEM's handler of SIGSEGV calls pass_fault or leave_fault. pass_fault does what would happen without HAKMEM's handler. leave_fault removes
+ * HAKMEM's handler. The fault then occurs again when the handler returns, and reaches the program. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context);
 void hk_os_leave_fault(int number);
 struct hk_fault hk_os_fault_of(const void *context);
 
-/* hk_system_page() returns the page size of the system, which is read once. The system maps, purges, protects and unmaps only multiples of this
- * size. */
+/* hk_system_page() returns the page size of the system, and reads it from the system only once. The system maps, purges, protects and unmaps only
+ * multiples of this size. */
 extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
 size_t hk_read_system_page(void);
 static inline size_t hk_system_page(void)
@@ -164,9 +164,9 @@ static inline size_t hk_in_system_pages(size_t bytes)
 
 /* Returns a text that describes a negative error number of the functions above. */
 const char *hk_os_error(int result);
-/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. Maps more at first, and unmaps the excess. */
+/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two), or NULL. First maps more, and then unmaps the excess. */
 void *hk_os_map_led(size_t size, size_t align, size_t lead);
-/* Returns a mapping aligned to `align` (a power of two), or NULL. Maps more at first if needed. */
+/* Returns a mapping aligned to `align` (a power of two), or NULL. If needed, first maps more, and then unmaps the excess. */
 void *hk_os_map_aligned(size_t size, size_t align);
 /* Returns a private zeroed mapping, or NULL on failure. Uses a raw system call, because its callers run before the C library and hk_os are usable. */
 void *hk_os_map_bare(size_t size);

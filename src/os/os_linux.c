@@ -22,7 +22,8 @@
 #include <asm/prctl.h>
 #endif
 
-/* This file calls forward.h for functions that HAKMEM exports itself, and syscall() for rare calls, because the loader looks up each name. */
+/* This file calls forward.h instead of functions that HAKMEM itself exports. For rare calls, this file uses syscall(), because the loader looks up
+ * the name of each C library function that the file calls. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -38,8 +39,8 @@ enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
 enum { CHOOSES_ADDRESSES = 1 };
 #endif
 
-/* Before Linux 4.17 the kernel ignores FIXED_NOREPLACE, and takes the address as a hint. This is a raw system call, because the thread sanitizer
- * intercepts mmap and discards addresses outside its own ranges. */
+/* Before Linux 4.17 the kernel ignores FIXED_NOREPLACE, and treats the address as a hint. This function makes a raw system call, because the thread
+ * sanitizer intercepts mmap and discards addresses outside its own ranges. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
     enum { FIXED_NOREPLACE = 0x100000 };
@@ -88,9 +89,9 @@ static bool linux_unseal(void *p, size_t size)
     return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
-/* Since Linux 6.17, the limit on memory can refuse the move, because the kernel checks the limit while both mappings exist. It then leaves `to`
- * mapped. Older kernels first unmap `to`, which is larger than the added bytes, so the limit cannot refuse the move. This function unmaps `to` after
- * a refusal, so that the result is the same on all kernels. */
+/* Since Linux 6.17, a limit such as RLIMIT_AS can refuse the move, because the kernel checks the limit while both mappings exist. The kernel then
+ * leaves `to` mapped. Older kernels first unmap `to`, which is larger than the added bytes, so that the limit cannot refuse the move. This function
+ * unmaps `to` after a refusal, so that the result is the same on all kernels. */
 static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     int saved_errno = errno;
@@ -113,7 +114,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* Uses MADV_FREE, because it splits the huge page at once. MADV_DONTNEED only queues the page, and the system splits it when memory is short. */
+/* Uses MADV_FREE, which splits the huge page immediately. MADV_DONTNEED only queues the page, and the system splits it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
@@ -135,7 +136,7 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* Waits for a futex that nobody wakes, because sandboxes of threaded programs allow this system call. */
+/* Sleeps by waiting for a futex that nobody wakes, because sandboxes of threaded programs always allow this system call. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
@@ -156,7 +157,7 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
     wait_for(word, expected, &time);
 }
 
-/* Returns true if the thread register is set. In a static program it is 0 until the start-up code has set up thread-local storage. */
+/* Returns true if the thread register is set. In a static program the register is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
     void *pointer = NULL;
@@ -182,7 +183,7 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
-/* The C library sets `environ` in a constructor of its own, which may run after HAKMEM's. */
+/* The environment that HAKMEM's start received. The C library sets `environ` in a constructor of its own, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
@@ -235,8 +236,7 @@ static bool linux_random(void *bytes, size_t size)
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
 int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
-/* /proc/self/task has 2 links more than the process has threads, because a folder has a link from itself, from its parent, and from each folder in
- * it. */
+/* The link count of /proc/self/task is 2 more than the number of threads. A folder has a link from its parent, itself, and each folder in it. */
 bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
@@ -293,7 +293,7 @@ void *hk_os_map_led(size_t size, size_t align, size_t lead)
     size_t before = (size_t)(-((uintptr_t)p + lead) & (align - 1));
     char *led = p + before;
     size_t after = align - page - before;
-    /* If an edge cannot be unmapped, because the process may not have one more mapping, the edge stays mapped and untouched. */
+    /* If an edge cannot be unmapped, because the process may not have one more mapping, the edge stays mapped, but is never touched. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)
@@ -307,7 +307,7 @@ void *hk_os_map_aligned(size_t size, size_t align)
     size_t over = (uintptr_t)p & (align - 1);
     if (p == NULL || over == 0)
         return p;
-    /* Tries the addresses below the mapping first. They are usually free, because the system maps downwards. */
+    /* First tries to extend the mapping downward. The addresses below the mapping are usually free, because the system maps downward. */
     if (hk_os.map_at(p - over, over) == HK_PLACED) {
         hk_os.unmap(p - over + size, over);
         return p - over;

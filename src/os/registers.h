@@ -1,7 +1,7 @@
 /* Registers: numbers the registers that are needed to find the frame of a function's caller. Unwind tables (DWARF) use the same numbers.
- * Invariant  Only the HK_REGS registers from HK_REG_FIRST on are kept. The other names are indexes among them. HK_REG_CODE is that of the code
- *            address, HK_REG_STACK that of the stack pointer, and HK_REG_FRAME that of the frame pointer. HK_REG_LINK is that of the register whose
- *            rule finds the return address. On processors without numbers below, HAKMEM finds only one frame of a stack. */
+ * Invariant  Only the HK_REGS registers from HK_REG_FIRST on are kept. HK_REG_CODE, HK_REG_STACK and HK_REG_FRAME are the indexes of the code
+ *            address, the stack pointer and the frame pointer among the kept registers. HK_REG_LINK is the index of the register whose rule finds the
+ *            return address. On processors for which this file has no numbers, HAKMEM finds only one frame of a stack. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
 
@@ -10,8 +10,8 @@
 #include <ucontext.h>
 
 /* HK_REGISTERS_HERE(at) stores the current registers into the array of uintptr_t at `at`. HK_SIGNAL_RETURN holds the instructions to which a signal
- * handler returns. When these instructions begin, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer, in the
- * order of HK_SIGNAL_ORDER. */
+ * handler returns. When these instructions begin, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer. The
+ * value of kept register i is the word number HK_SIGNAL_ORDER[i] there. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -31,7 +31,7 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
 /* HK_UNSIGNED_CODE removes the signature that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #elif defined(__aarch64__)
-/* The kept registers are x19 to x30 and the stack pointer. The code address follows them, because it has no number of its own. */
+/* The kept registers are x19 to x30, the stack pointer, and then the code address, which has no register number of its own. */
 enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_REG_STACK = 12, HK_REG_FRAME = 10 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
     __asm__ volatile("stp x19, x20, [%0]\n\tstp x21, x22, [%0, 16]\n\tstp x23, x24, [%0, 32]\n\t"                      \

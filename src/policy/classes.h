@@ -15,8 +15,8 @@ enum {
     HK_CLASSES
 };
 
-/* HK_IN_FINE_<tier>(text) is the text if classes of this tier are in the fine table, which holds sizes up to HK_FINE_MAX. Otherwise it is nothing.
- * HK_IN_COARSE_<tier>(text) is the text for tiers that are not in the fine table, and otherwise nothing. */
+/* HK_IN_FINE_<tier>(text) expands to the text if classes of this tier are in the fine table, which holds sizes up to HK_FINE_MAX, and else to
+ * nothing. HK_IN_COARSE_<tier>(text) expands to the text for the other tiers, and else to nothing. */
 #define HK_IN_FINE_TINY(...) __VA_ARGS__
 #define HK_IN_FINE_SMALL(...) __VA_ARGS__
 #define HK_IN_FINE_MEDIUM(...)
@@ -64,7 +64,8 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, a power of two up to 64 KiB, or HK_CLASSES. */
+/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, or HK_CLASSES if there is none. `align` is a power
+ * of two up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 const char *hk_tier_name(unsigned tier);

@@ -47,7 +47,7 @@ HK_INLINE void hk_mode_clear(enum hk_mode bit)
 /* Names the family of functions that allocated a block. */
 enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
 
-/* Describes one call of malloc, of its family or of operator new that was no hit. It lies on the caller's stack. */
+/* Describes one call of malloc, of its family or of operator new that was no hit. The struct lies on the caller's stack. */
 struct hk_request {
     size_t size;
     size_t align; /* a power of two, at least 16 */

@@ -176,7 +176,7 @@ bool hk_option_set(const char *name, size_t length, const char *value)
     return row != NULL;
 }
 
-/* Prints that a name is no option. If there is a prefix, suggests a name in capitals, because names in the environment are in capitals. */
+/* Prints that a name is no option, and suggests a similar name. If there is a prefix, the suggestion is in capitals, as in the environment. */
 static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
     const char *near = hk_option_near(name, length);
@@ -257,7 +257,7 @@ static const char *as_profile(const char *text, char mark)
                                                                                                     : NULL;
 }
 
-/* Applies the profile before all other options, because they override it. Looks for HAKMEM_PROFILE first, then in HAKMEM_CONF. */
+/* Applies the profile before all other options, because these override the profile. Looks for HAKMEM_PROFILE first, then in HAKMEM_CONF. */
 static void read_profile(hk_profile_taker *take)
 {
     const char *value = NULL, *conf = hk_os.option_text("HAKMEM_CONF");

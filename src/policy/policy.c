@@ -28,7 +28,7 @@ static struct sealing {
     char *start; /* HK_POLICY_PAGES pages of the system */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
-    bool stays_open; /* the system did not unseal an earlier set of pages, so these are never sealed */
+    bool stays_open; /* true if the system did not unseal an earlier set of pages; this set is then never sealed */
 } sealing;
 
 void hk_policy_begin(void)
@@ -44,7 +44,8 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL. If a sandbox forbids unsealing, maps new pages once. Readers may still use the old pages. */
+/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once. Does not unmap the old pages,
+ * because readers may still use them. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();
@@ -144,7 +145,7 @@ static const char *lines_named(const char *name, size_t length)
     return NULL;
 }
 
-/* Reads the file. Returns a text that says what is wrong with the file, or NULL if nothing is. */
+/* Reads the file. Returns a text that says what is wrong with the file, or NULL if the file is valid. */
 static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);

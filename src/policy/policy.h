@@ -3,8 +3,8 @@
  *
  *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       This file owns the pages. A page is reused after HK_POLICY_PAGES - 1 others, so a reader that still holds the page may see values of two
- *            policies, each in its range.
+ * Owns       This file owns the pages. A page is written again after HK_POLICY_PAGES - 1 other pages. A reader that still holds the page may then see
+ *            values of two policies, but each value is in its range.
  * Invariant  Every knob lies in the range of its row.
  * Threads    Any thread may read. Only one thread at a time may publish. */
 #ifndef HK_POLICY_H

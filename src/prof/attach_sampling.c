@@ -10,12 +10,12 @@ enum {
     WINDOW_CALLS = 32768,
     CALLS_PER_LOOK = 32,
     FINE_PART = 32,          /* divisor of the mean for fine blocks, which are picked in windows only */
-    CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads, which takes some 50 microseconds */
+    CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads in some 50 microseconds */
 };
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-/* Updates the counts of blocks that the bins have served. If there are many threads, each tick updates only some classes. */
+/* Updates the counts of blocks that the bins have served. If there are many threads, each tick updates the counts of some classes only. */
 static void note_some_served(void)
 {
     static unsigned next;

@@ -1,12 +1,14 @@
-/* Attach sampling: samples the allocations of a process that began without hooks. Nearly all calls of the process stay hits.
+/* Attach sampling: samples the allocations of a process that began without hooks. Nearly all calls of the process remain hits, which are calls on the
+ * fast path (tcache/hit.h). Any other call is a miss, and can be sampled. The gate bounds the sizes of hits. If it is shut, each allocation misses.
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
  *   smaller blocks:          at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> the gate opens
  *   a picked block lies in the sampled heap (sampled_heap.h), or is a large block, so that its free is never a hit
  *
  * Owns       This file owns the window, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve. So
- *            each sample of a class stands for the blocks that the process allocated in the class, divided by the number of the class's samples.
- * Invariant  Before sampling begins, it costs nothing, because the hooks are off and the gate is open. Frees of other blocks stay hits.
+ *            the samples of a class stand for equal shares of the blocks that the process allocated in the class.
+ * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open. Frees of blocks that were not picked
+ *            remain hits.
  * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
@@ -16,18 +18,18 @@
 struct hk_attach_sampling {
     _Atomic bool xon;
     _Atomic bool xwindow;            /* a window is open, and all allocations count down */
-    _Atomic uint64_t xends_ns;       /* clock at which the window closes */
-    _Atomic uint32_t xcalls, xpicks; /* calls and picks left in the window */
+    _Atomic uint64_t xends_ns;       /* time at which the window closes */
+    _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks left in the window */
     /* Ticks write these fields, and `hakmem` reads them from outside the process. */
     _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
-    _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; only fine classes */
+    _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
     uint64_t served_before[HK_CLASSES];
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Reserves the sampled heap and begins to sample. Returns false if memory is refused. Precondition: the gate is open, so that calls may be hits. */
+/* Reserves the sampled heap and begins to sample. Returns false if memory is refused. Precondition: the gate is open, so that calls can be hits. */
 bool hk_attach_sampling_begin(uint64_t mean);
-/* Stops picking blocks. Blocks that were picked before stay in the tables until they are freed. */
+/* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
 void hk_attach_sampling_end(void);
 /* Opens the next window. A tick calls this function. */
 void hk_attach_sampling_tick(void);

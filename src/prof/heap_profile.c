@@ -22,7 +22,7 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* Writes two lines for a site. The second one, with the lifetimes, is a comment of the format, because other readers do not know lifetimes. */
+/* Writes two lines for a site. The second line, with the lifetimes, is a comment in this format, because other readers do not know lifetimes. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct sums sums = {0, 0, 0, 0};

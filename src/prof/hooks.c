@@ -1,4 +1,4 @@
-/* Tells the profile, the ring and the site rules of each allocation and free. */
+/* Passes each allocation and each free to the heap profile, the debug rings and the site rules. */
 #include "prof/hooks.h"
 
 #include "base/probe.h"
@@ -56,7 +56,7 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
     HK_COUNT(samples, 1);
-    hk_reuse_saw(hk_os.clock_ms()); /* for the time of birth, because without misses no tick updates the clock */
+    hk_reuse_saw(hk_os.clock_ms()); /* updates the clock for births, because no tick does so without misses */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
         static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -77,7 +77,7 @@ static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 
-/* All threads without a tcache share one countdown. If another thread is using this countdown, the block is not sampled. */
+/* All threads without a tcache share one countdown. If another thread is using this countdown, the block is not counted and not sampled. */
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
     static struct hk_countdown countdown;

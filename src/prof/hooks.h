@@ -1,4 +1,4 @@
-/* Hooks: see every allocation and every free, for the heap profile, the probes, the debug ring and the site rules.
+/* Hooks: pass every allocation and every free to the heap profile, the probes, the debug rings and the site rules.
  *
  *   gate shut -> every call is a miss -> the slow path serves it from the same bins -> hooks: ring; countdown: picked? -> sample
  *
@@ -13,8 +13,8 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool on;       /* set last, because a thread that reads true uses the other fields */
-    bool watches;  /* hits stay hits, and attach_sampling.h picks the blocks */
+    bool on;       /* set last, because a thread that reads true also reads the other fields */
+    bool watches;  /* the process was attached to: calls may be hits, and attach_sampling.h picks the blocks */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
@@ -24,20 +24,21 @@ struct hk_hooks {
 /* All fields except `on` are written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
-/* Sets up the hooks that the options require, at the start. hk_hooks_open() turns them on. Returns the size up to which allocations need no hook. */
+/* Sets up the hooks that the options require. Called at the start; hk_hooks_open() turns the hooks on later. Returns the size up to which allocations
+ * need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
-/* Begins to sample a running process, with `mean` bytes between two samples. A later call changes the mean. Returns false if memory is refused, or if
- * the process began with hooks. */
+/* Begins to sample a running process, with a mean of `mean` bytes between two samples. A later call changes the mean. Returns false if memory is
+ * refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
 /* Samples a block that attach_sampling.h has picked. `cache` is the thread's cache. */
 void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 
-/* In a fork child, unlocks the countdown of the threads without a tcache, because the thread that used it may not exist in the child. */
+/* In a fork child, unlocks the countdown of the threads without a tcache. The thread that was using this countdown may not exist in the child. */
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
-/* Runs when the countdown has run out. Samples the block if the countdown picks it. `cache` is NULL for a thread without a tcache. */
+/* Runs when the countdown of `cache` has run out, or if the thread has no tcache (`cache` is NULL). Samples the block if the countdown picks it. */
 void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 void hk_hooks_unpick(const void *block);
 
@@ -72,8 +73,8 @@ uint64_t hk_hooks_resize_begin(const void *block);
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
- * scale up by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the
- * births of the live blocks, in ms:
+ * scale up by the mean in the first line. `hakmem leaks` reads the comments, which hold the lifetimes of each site's freed blocks (spans of sample.h)
+ * and the births of the live blocks, in ms:
  *
  *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
  *

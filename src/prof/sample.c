@@ -70,7 +70,7 @@ static struct hk_sample_bucket *bucket_at(const struct hk_samples *samples, size
     return &samples->pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
-/* Returns the number of a block's first bucket or, if `neighbor` is true, its second bucket. With two buckets, a free place is more likely. */
+/* Returns the number of a block's first bucket or, if `neighbor` is true, its second bucket. Two buckets make a free place more likely. */
 static size_t number_of_bucket(const struct hk_samples *samples, uint64_t hash, bool neighbor)
 {
     size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
@@ -108,7 +108,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Enters a block. Counts it in the filter before filling its place, because the thread that frees the block must never read 0 from the filter. */
+/* Enters a block. Counts it in the filter first, because the thread that frees the block must never read 0 from the filter. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -167,10 +167,10 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
     return record;
 }
 
-/* Returns the exponent of the smallest power of two that is at least the size. Blocks of a call site with the same exponent share one site. */
+/* Returns the exponent of the smallest power of two that is at least the size. Blocks with the same stack and the same exponent share one site. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-/* Returns the number of the site, and adds the site if necessary. Another thread may add it first. Returns SITES if there is no room. */
+/* Returns the number of the site, and adds the site if no thread has added it yet. Returns SITES if there is no room or no memory. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hk_stack_hash(stack, size_bits);

@@ -1,12 +1,12 @@
-/* Sample: keeps the picked live blocks and the call sites that allocated them. The heap profile has one set of tables, and its sites are stacks. The
- * site rules (sites.h) have another set, and their sites are single callers.
+/* Sample: keeps the live blocks that sampling has picked, and the call sites that allocated these blocks. The heap profile has one set of tables,
+ * whose sites are stacks. The site rules (sites.h) have another set, whose sites are single callers.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
  *   freed:   filter[address] is 0 --> not a sample (usual case); otherwise look up its place; the site's live counts go down; count its lifetime
  *
- * Owns       This file owns the tables of sites, places and filters. They have a fixed size, and are mapped once. A site is never removed.
- * Invariant  From its allocation to its free, a picked block has one place, and its site counts it as live. Only the thread that holds the block
- *            enters, looks up or removes it.
+ * Owns       This file owns the tables of sites, places and filters. The tables have a fixed size, and are mapped once. A site is never removed.
+ * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
+ *            resizes or frees the block enters, looks up or removes it.
  * Threads    Any thread may call the functions, which take no lock and read no block. In a fork child, only the places that other threads were
  *            reserving at the fork may be inconsistent. */
 #ifndef HK_SAMPLE_H
@@ -14,13 +14,13 @@
 
 #include "prof/stack.h"
 
-/* Span b of a site's lifetimes counts freed blocks that lived for less than 2^b ms, and not for less than 2^(b-1) ms. */
+/* Span b of a site's lifetimes counts the freed blocks that lived for at least 2^(b-1) ms (span 0: 0 ms), but for less than 2^b ms. */
 enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
 
 struct hk_site {
     /* The next fields are constant once the site is published. */
     uint64_t hash;
-    unsigned size_bits; /* log2 of the largest size; a site's sizes differ little, so that scaling is accurate */
+    unsigned size_bits; /* log2 of the largest size; the sizes of a site differ little, so that scaling is accurate */
     unsigned depth;
     /* Any thread may change the next fields. */
     _Atomic int64_t xlive_blocks, xlive_bytes;
@@ -30,7 +30,7 @@ struct hk_site {
     void *stack[];
 };
 
-/* Returns the count. Returns 0 for a negative count, which occurs while another thread has updated only some of the site's counters. */
+/* Returns the count, or 0 if the count is negative. A count may be negative while another thread has updated only some of the site's counters. */
 HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
 
 enum { HK_SAMPLE_FILTER = 32768, HK_SAMPLE_PIECES = 16 };
@@ -41,7 +41,7 @@ struct hk_samples {
     struct hk_sample_bucket *pieces[HK_SAMPLE_PIECES];
     _Atomic(struct hk_site *) *xsites;
     _Atomic uint32_t *xborn;   /* for each place, hk_reuse_now() at the allocation of its block */
-    _Atomic uint16_t *xfilter; /* numbers of live samples, by hash of their addresses */
+    _Atomic uint16_t *xfilter; /* for each hash of an address, the number of live samples */
 };
 extern struct hk_samples hk_samples, hk_site_samples;
 
@@ -55,10 +55,10 @@ HK_INLINE uint64_t hk_sample_hash(const void *block) { return hk_sample_mix((uin
 /* Maps the tables. Returns false if memory is refused. */
 bool hk_samples_open(struct hk_samples *samples);
 
-/* Records a picked block. Returns the number of its site, HK_SAMPLE_SITES if the tables are full or memory is refused. */
+/* Records a picked block. Returns the number of its site, or HK_SAMPLE_SITES if the tables are full or memory is refused. */
 unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack);
 
-/* If the result is false, the block was not picked. If it is true, the block may have been picked. Precondition: the tables are mapped. */
+/* Returns false if the block was certainly not picked, and true if the block may have been picked. Precondition: the tables are mapped. */
 HK_INLINE bool hk_sample_may_be(const struct hk_samples *samples, const void *block)
 {
     return hk_load(samples->xfilter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
@@ -69,7 +69,7 @@ enum { HK_SAMPLE_SITE_BITS = 16 };
 HK_INLINE unsigned hk_sample_site(uint64_t record) { return record % (1 << HK_SAMPLE_SITE_BITS); }
 HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SITE_BITS; }
 
-/* Removes a block that the caller is about to free. Returns its record, 0 if the block was not picked. */
+/* Removes a block that the caller is about to free, and counts its lifetime. Returns its record, or 0 if the block was not picked. */
 uint64_t hk_sample_free(struct hk_samples *samples, const void *block);
 /* Removes a block that is about to be resized, and returns its record or 0. Counts no lifetime, because the block stays live. */
 uint64_t hk_sample_lift(struct hk_samples *samples, const void *block);
@@ -79,7 +79,7 @@ void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t 
 /* Calls `visit` for each site. The number of the site is less than HK_SAMPLE_SITES. */
 void hk_sites_visit(const struct hk_samples *samples,
                     void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
-/* A live sample. Another thread may free the block while a reader looks at the sample. */
+/* Describes a live sample. Another thread may free the block while a reader looks at the sample. */
 struct hk_live_sample {
     const void *block;
     size_t size;
@@ -90,7 +90,7 @@ struct hk_live_sample {
 void hk_samples_visit(const struct hk_samples *samples,
                       void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
 
-/* The addresses and the layout of the heap profile's tables. `hakmem` reads the tables from outside the process (runtime/attach.h). */
+/* Holds the addresses and the layout of the heap profile's tables. `hakmem` reads the tables from outside the process (runtime/attach.h). */
 struct hk_samples_where {
     uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
     uint64_t born, places, piece_buckets, piece_count, pieces, record_site_bits;

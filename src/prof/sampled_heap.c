@@ -1,4 +1,4 @@
-/* Allocates picked blocks from separate slabs, which the page map does not know. */
+/* Allocates picked blocks from slabs of their own, for which the page map has no entries. */
 #include "prof/sampled_heap.h"
 
 #include "base/bits.h"
@@ -14,7 +14,7 @@ enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };
 _Static_assert(RANGE_MOST / SLAB < NO_SLAB && HK_FINE_MAX <= SLAB, "a slab has a number, and room for a block");
 
 struct sampled_slab {
-    uint32_t block_bytes; /* size of the slab's blocks; 0: the slab has no size */
+    uint32_t block_bytes; /* size of the slab's blocks; 0: the slab is unused */
     uint16_t free, blocks;
     uint16_t next, before; /* neighbors in the list of slabs with free blocks; unused slabs have only `next` */
     uint64_t free_bits[SLAB_WORDS];
@@ -26,14 +26,14 @@ static struct {
     struct hk_lock lock;
     struct sampled_slab *slabs;
     uint16_t partial[HK_CLASSES], unused; /* the heads of the lists of slabs */
-    uint16_t used_to;                     /* slabs from this number on never had a size */
+    uint16_t used_to;                     /* slabs from this number on were never used */
     size_t live, slabs_in_use;
     uint64_t served;
 } sampled_heap = {.lock = HK_LOCK_INIT(HK_RANK_SAMPLED_HEAP)};
 
 HK_EACH_PROCESS void hk_sampled_heap_init(void) { hk_lock_register(HK_RANK_SAMPLED_HEAP, &sampled_heap.lock); }
 
-/* Reserves the range. Tries smaller ranges, because a system that counts reserved memory may refuse the largest. */
+/* Reserves the range if needed. Tries smaller ranges after a refusal, because a system that counts reserved memory may refuse only the largest. */
 static bool open_range_locked(void)
 {
     size_t bytes = RANGE_MOST;

@@ -1,4 +1,4 @@
-/* Watches what becomes of the memory of each call site's large blocks, and applies the site rules. */
+/* Observes how soon the memory of each call site's large blocks is reused, and applies the site rules. */
 #include "prof/sites.h"
 
 #include "base/bits.h"
@@ -11,8 +11,8 @@
 enum {
     FADE_FROM = 32,  /* when a site has counted this number of blocks, its counts are halved */
     LEAST_FATES = 4, /* the fewest blocks that a rule is based on */
-    CLEAR_PART = 16, /* divisor; a rule must save this part of a page fault per block */
-    WAITED_FOR = 2,  /* weight of a fault that a rule adds, because the program waits for it */
+    CLEAR_PART = 16, /* divisor; a new rule must save more than this part of a page fault per block */
+    WAITED_FOR = 2,  /* weight of a page fault that a rule causes, because the program waits for the fault */
 };
 
 const char *const hk_site_rule_names[HK_SITE_RULES] = {"none", "keep-warm", "purge-at-once"};
@@ -30,8 +30,8 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* Returns the gain of a rule. The rule that keeps blocks saves the page faults of late blocks, but holds late and gone blocks longer, up to worth_ms.
- * The rule that purges blocks saves the delay for which late and gone blocks were held, but soon blocks then need page faults. */
+/* Returns the gain of a rule. HK_SITE_KEEP_WARM saves the page faults of late blocks, but holds late and gone blocks longer, up to worth_ms.
+ * HK_SITE_PURGE_AT_ONCE saves the delay for which late and gone blocks were held, but soon blocks then need page faults. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -54,10 +54,10 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
     return best;
 }
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; large blocks do not count */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks above HK_SITES_LARGE do not count */
 enum { SITE_GHOSTS = 32 };
 
-/* The state of a site. Its index is the number of the site in hk_site_samples. */
+/* Holds the state of a site. The index of the state is the number of the site in hk_site_samples. */
 struct site_state {
     uint64_t seen_ms;
     enum hk_site_rule rule;
@@ -69,7 +69,7 @@ struct site_state {
 struct site_ghost {
     size_t bytes; /* 0: the ghost is unused */
     uint64_t freed_ms;
-    enum hk_site_rule rule; /* the site's rule when the block was freed; in watch mode the rule was not applied */
+    enum hk_site_rule rule; /* the site's rule when the block was freed; in watch mode this rule was not applied */
     unsigned site;
 };
 
@@ -88,8 +88,8 @@ bool hk_sites_open(void)
 
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
-/* Counts the ghost in its site and clears it. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is reused
- * within the delay, the rule had no effect, because the cache would also have kept the block without the rule. */
+/* Counts the ghost in its site, and clears the ghost. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is
+ * reused within the purge delay, the rule had no effect, because the cache keeps blocks for the purge delay even without the rule. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
     struct site_state *site = &sites.states[ghost->site];
@@ -124,7 +124,7 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
         return;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    if (is_large && fresh) { /* takes the newest ghost that fits, as the cache takes blocks, and retires old ghosts */
+    if (is_large && fresh) { /* matches the newest ghost that fits, as the cache takes blocks, and retires old ghosts */
         size_t bytes = hk_align_up(size, HK_PAGE);
         bool matched = false;
         for (unsigned back = 1; back <= SITE_GHOSTS; back++) {

@@ -4,8 +4,9 @@
  *   free:  the site's lifetimes            large: a ghost of the block waits for a request that fits
  *   alloc: large -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
- * Owns       This file owns the table hk_site_samples, the rules and the ghosts. It maps them once, and never reads a block.
- * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same in watch mode and under a rule.
+ * Owns       This file owns the table hk_site_samples, the rules and the ghosts. The tables are mapped once. This file never reads a block.
+ * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same reuse when a rule is applied as in watch
+ *            mode, which applies no rules.
  * Threads    Any thread may call the functions. One lock protects the rules and the ghosts. */
 #ifndef HK_SITES_H
 #define HK_SITES_H
@@ -16,9 +17,9 @@
 enum hk_site_rule { HK_SITE_NO_RULE, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE, HK_SITE_RULES };
 extern const char *const hk_site_rule_names[HK_SITE_RULES];
 
-/* The recently freed blocks of a site, counted by the time from their free until the program requested as much memory again. */
+/* Counts the recently freed blocks of a site by the time from their free until the program requested as much memory again. */
 struct hk_site_fates {
-    uint32_t soon;    /* blocks reused within the purge delay, while resident */
+    uint32_t soon;    /* blocks reused within the purge delay, when their pages are still resident */
     uint32_t late;    /* blocks reused after a purge, with page faults */
     uint32_t gone;    /* blocks not reused within worth_ms, so that holding them cost more than a page fault */
     uint64_t late_ms; /* total idle time of the late blocks */
@@ -26,17 +27,17 @@ struct hk_site_fates {
 
 struct hk_site_costs {
     uint64_t delay_ms; /* the purge delay */
-    uint64_t worth_ms; /* reuse_worth (options.def) */
+    uint64_t worth_ms; /* holding a block for this time costs as much as a page fault: reuse_worth (options.def) */
 };
 
-/* Adds a block whose memory was reused after idle_ms, and gives the earlier blocks less weight. Like the next two functions, this one is pure. */
+/* Adds a block whose memory was reused after idle_ms, and gives earlier blocks less weight. This function and the next two have no side effects. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
-/* Returns the rule for the next blocks of the site. The current rule stays while it saves anything. A new rule must save clearly more. */
+/* Returns the rule for the next blocks of the site. Keeps the current rule unless it costs more than it saves, or another rule saves clearly more. */
 enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
                                    enum hk_site_rule now);
 
-/* Returns the savings of a rule, in milliseconds of holding a block. A loss is negative. */
+/* Returns the gain of a rule, in milliseconds of holding a block. A loss is negative. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
@@ -50,22 +51,23 @@ bool hk_sites_open(void);
 /* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's countdown, or NULL. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
-/* Notes a block that is about to be freed. Returns its rule. Small blocks never have a rule, and in watch mode large blocks have none either. */
+/* Notes a block that is about to be freed. Returns its rule. Blocks of up to HK_SITES_LARGE have none, and in watch mode the others have none
+ * either. */
 enum hk_site_rule hk_sites_free(const void *block);
 
-/* Returns the time until which the keep rule holds a block. */
+/* Returns the time until which HK_SITE_KEEP_WARM holds a block that is freed now. */
 uint64_t hk_site_keep_until(void);
 
 struct hk_site_line {
     const void *caller;
     size_t block;         /* upper bound of the site's block sizes, a power of two */
-    uint64_t live, bytes; /* current and total bytes; estimates for blocks up to HK_SITES_LARGE */
-    uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: none was freed */
+    uint64_t live, bytes; /* live bytes, and bytes ever allocated; estimates for blocks up to HK_SITES_LARGE */
+    uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: no block was freed */
     enum hk_site_rule rule;
     uint64_t saved, wasted; /* bytes of blocks for which the rule was right, and bytes for which it was wrong */
 };
 
-/* Lists sites that have allocated in the last half hour, those with the most live bytes first. Returns the number of listed sites. */
+/* Lists the sites that have allocated in the last half hour, with the most live bytes first. Returns the number of listed sites. */
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
 /* Registers the lock for fork, at the start. */

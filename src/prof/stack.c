@@ -21,7 +21,7 @@ struct stack_walk {
     bool interrupted;    /* the code address is that of an interrupted instruction, not a return address */
 };
 
-/* Reads a word of the stack. Returns false if its page is not readable, which the system is asked first, because the frame may be broken. */
+/* Reads a word of the stack. Returns false if the page is not readable. Asks the system about this first, because the frame may be broken. */
 __attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
                                                                         uintptr_t *word)
 {
@@ -60,7 +60,7 @@ static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwin
     }
 }
 
-/* Evaluates a DWARF expression. `value` is its first operand, and receives its result. Returns false on an error. */
+/* Evaluates a DWARF expression. `value` is the first operand of the expression, and receives the result. Returns false on an error. */
 static bool evaluate(struct stack_walk *walk, struct hk_unwind_reader reader, uintptr_t *value)
 {
     uintptr_t operands[MOST_OPERANDS] = {0, *value}, *top = operands + 1;
@@ -126,8 +126,9 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* A row keeps the rules of a code address in four words, which are enough for most addresses. A slot holds the distance of a saved register below the
- * CFA, in words. The check word does not match if two threads wrote the row at the same time, or if another module is now mapped at the address. */
+/* Caches the rules of a code address in four words, which are enough for the rules of most addresses. Each byte of xslots is the distance of a saved
+ * register below the CFA, in words. The check word does not match if two threads wrote the row at the same time, or if another module is now mapped
+ * at the address. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;
@@ -211,7 +212,7 @@ static bool is_code(struct stack_walk *walk, uintptr_t address)
     return address - walk->code.start < walk->code.size || hk_os.code_at(address, &walk->code);
 }
 
-/* Moves to the caller of code without a table, which may be generated code. Follows the frame pointers if they lead upward to code of a module. */
+/* Moves to the caller of code without a table, such as generated code. Follows the frame pointers if they lead upward to code of a module. */
 static bool step_by_frame(struct stack_walk *walk)
 {
     uintptr_t frame = walk->registers[HK_REG_FRAME], next, code;
@@ -278,7 +279,7 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
 
 enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
 
-/* Moves the sign of a difference to the lowest bit, because small differences of both signs are then small numbers, which need few bytes. */
+/* Moves the sign of a difference to the lowest bit, so that a small difference of either sign becomes a small number, which needs few bytes. */
 static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
@@ -347,8 +348,8 @@ uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed)
     return hash;
 }
 
-/* Returns the slot of the stack or, if `may_take` is true, takes an empty slot for it. Returns NULL if there is no slot. The hash says only to which
- * stack the slot belongs. The length of the packed stack says if the stack has been written. */
+/* Returns the slot of the stack or, if `may_take` is true, takes an empty slot for the stack. Returns NULL if there is no slot. The hash in a slot
+ * says only to which stack the slot belongs. The length of the packed stack says whether the stack has been written. */
 static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
 {
     uint64_t hash = hk_stack_hash(stack, 0) | 1;

@@ -1,13 +1,14 @@
-/* Stack: captures call stacks by the unwind tables of the modules. Follows frame pointers through code without an unwind table. Packs the stacks. A
- * table keeps each packed stack once, and gives it a number.
+/* Stack: captures call stacks by the unwind tables of the modules, and by frame pointers through code without an unwind table. The stacks are packed.
+ * A table keeps each packed stack once, and gives the stack a number.
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
- * Owns       This file owns the table of stacks, which has a fixed size. The start of HAKMEM maps the table, because threads that enter their first
- *            stacks at the same moment take no lock.
+ * Owns       This file owns the table of stacks, which has a fixed size. HAKMEM's start maps the table, so that threads need no lock to enter their
+ *            first stacks.
  * Invariant  A capture takes no lock, allocates nothing, loads no module, and needs about a kilobyte of stack. A broken frame cannot crash the
- *            capture. Before a page is read, the system is asked whether it is readable. If it is not, the stack ends there. A number stands for the same stack until the process ends.
- *            If the table is nearly full, only the first frame of a new stack is kept. If the table is full or has no memory, the number is 0.
+ *            capture: before a page is read, the system is asked whether the page is readable. If the page is not readable, the stack ends there. A
+ *            number stands for the same stack until the process ends. If the table is nearly full, only the first frame of a new stack is kept. If
+ *            the table is full or has no memory, the number is 0.
  * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see only the first frames of a stack that
  *            another thread is writing. */
 #ifndef HK_STACK_H
@@ -23,16 +24,16 @@ struct hk_stack {
     void *frames[HK_STACK_MOST]; /* return addresses, innermost first */
 };
 
-/* Captures the calling thread's stack. `caller` is the return address of HAKMEM's outermost function. The frames within HAKMEM are omitted. */
+/* Captures the calling thread's stack without the frames within HAKMEM. `caller` is the return address of HAKMEM's outermost function. */
 void hk_stack_capture(struct hk_stack *stack, void *caller);
 
-/* Captures the stack of a thread whose access failed, from its known registers. */
+/* Captures the stack of a thread whose access failed, starting from the registers in `fault`. */
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 
 /* Returns a hash of the frames. Its low bits differ between stacks as much as its high bits. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* A call stack in few bytes. It holds the thread, and the differences of successive frames. At least 17 frames fit, and 40 or more of most stacks. */
+/* Holds a thread and its call stack in few bytes, as the differences of successive frames. At least 17 frames fit. Of most stacks, 40 or more fit. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {
@@ -46,11 +47,11 @@ void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packe
 
 enum { HK_STACK_TABLE_SIZE = 4096 };
 
-/* Maps the table. The start calls this function if an option needs numbers of stacks. Returns false if memory is refused. All numbers then are 0. */
+/* Maps the table. Called at the start if an option needs numbers of stacks. Returns false if memory is refused. All numbers are 0 in this case. */
 bool hk_stack_table_make(void);
 /* Enters a stack into the table. Returns the number of the stack, which is at least 1, or 0 if the stack cannot be entered. */
 uint32_t hk_stack_table_enter(const struct hk_stack *stack);
-/* Returns the stack that has this number. Returns NULL for 0. The field `thread` of the stack is 0. */
+/* Returns the stack that has this number, or NULL if the number is 0. The field `thread` of the stack is 0. */
 const struct hk_packed_stack *hk_stack_table_get(uint32_t number);
 
 #endif

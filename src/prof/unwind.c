@@ -1,7 +1,7 @@
 /* Finds a function in an unwind table, and executes the function's call frame instructions up to a code address. */
 #include "prof/unwind.h"
 
-/* Linkers write a table of version 1. It has a relative address of .eh_frame, a count, and pairs of addresses that are relative to the table. */
+/* Linkers write a table of version 1. The table has a relative address of .eh_frame, a count, and pairs of addresses relative to the table. */
 enum { TABLE_HEAD = 12, TABLE_PAIR = 8, FORMS = 0x3b031b01, LONGEST_ENTRY = 1 << 24 };
 enum { FORM_SIZE = 0x0f, FORM_ALIGNED = 0x50 };
 
@@ -58,7 +58,7 @@ static void skip(struct hk_unwind_reader *reader, uint64_t bytes)
         reader->at += bytes;
 }
 
-/* Reads a number in LEB128, and returns it without its sign. Sets `bits` to the count of bits that the encoding has for the number. */
+/* Reads a number in LEB128, and returns it without extending its sign. Sets `bits` to the number of bits that the encoding holds. */
 HK_INLINE uint64_t take_leb(struct hk_unwind_reader *reader, unsigned *bits)
 {
     uint64_t number = 0, byte;
@@ -120,7 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low < high) { /* functions of pairs below `low` begin at most at the address, those from `high` on after */
+    while (low < high) { /* functions below `low` begin at or below the address, those from `high` on above it */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
@@ -145,7 +145,7 @@ static struct hk_unwind_reader reader_of_entry(const struct hk_code *code, uintp
     return reader;
 }
 
-/* Returns the number of bytes of a number in this form. Returns 0 if compilers do not write this form. */
+/* Returns the number of bytes that a number in this form has, or 0 if compilers do not write this form. */
 static unsigned form_size(uint8_t form)
 {
     static const uint8_t form_sizes[FORM_SIZE + 1] = {[0] = 8, [2] = 2, [3] = 4, [4] = 8, [10] = 2, [11] = 4, [12] = 8};
@@ -276,7 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes instructions until their place in the function is above the wanted place. Returns false on an error. */
+/* Executes instructions until their place in the function is above the wanted place, or the program ends. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

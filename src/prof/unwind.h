@@ -1,4 +1,4 @@
-/* Unwind: finds the rules that restore the registers of a function's caller. It reads them from the module's unwind table (.eh_frame_hdr, .eh_frame).
+/* Unwind: finds the rules that restore the registers of a function's caller. The rules are in the module's unwind table (.eh_frame_hdr, .eh_frame).
  *
  *   code address --table--> FDE, CIE --their instructions--> rules: each register of the caller, computed from the registers of the function
  *
@@ -11,9 +11,9 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* The rule says how to restore a register of the caller. The caller's value is stored at CFA + value (AT), is equal to CFA + value (IS), or is in
- * register number `value` (REGISTER). Or an expression computes the address of the caller's value, or the value itself. The expression is at
- * the offset `value` from `from`. CFA is the address of the frame. */
+/* Says how to restore a register of the caller. The caller's value is stored at CFA + value (AT), is CFA + value (IS), or is in register number
+ * `value` (REGISTER). An expression computes the address of the caller's value (AT_EXPRESSION), or the value itself (IS_EXPRESSION). The expression
+ * begins `value` bytes after `from`. CFA is the address of the frame. SAME means an unchanged register, UNDEFINED a lost value. */
 enum hk_rule_kind {
     HK_RULE_SAME,
     HK_RULE_UNDEFINED,
@@ -28,7 +28,7 @@ struct hk_rules {
     uint8_t kinds[HK_REGS];
     uint8_t cfa_kind; /* IS: CFA is cfa_register + cfa_value; IS_EXPRESSION: cfa_value is the expression's offset */
     uint8_t cfa_register;
-    bool of_signal; /* a signal handler returns to the code at the address */
+    bool of_signal; /* the code at the address is the code to which a signal handler returns */
     int32_t cfa_value;
     int32_t values[HK_REGS];
 };

@@ -23,7 +23,7 @@ const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #include "report/heap_figures.def"
 };
 
-/* Counts each joined block of the slab in the class that serves requests of the block's size. */
+/* Counts each joined block of the slab (slab/joined_blocks.h) in the class that serves requests of the joined block's size. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
     struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
@@ -36,7 +36,7 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* Counts a slab. All blocks that are not free in the slab count as live until sum_up() subtracts the blocks in bins. */
+/* Counts a slab. All blocks that are not free in the slab count as live until sum_up() subtracts the blocks in bins and the remote frees. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;

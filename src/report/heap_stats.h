@@ -14,7 +14,7 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* The rows of all tables have one type, because the tables then share one page. In each process the loader writes addresses to this page. */
+/* The tables have one row type, so that they share one page. In each process the loader writes addresses to this page, which makes it private. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
     uint16_t width, offset; /* width of the column in the text, offset of the field; both 0 for classes */

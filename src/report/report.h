@@ -32,7 +32,7 @@ struct hk_report {
     struct hk_live_samples live_samples; /* empty without sampling */
 };
 
-/* Returns memory for a report. It is static memory or, if another thread uses that, a new mapping. Returns NULL if the system refuses the mapping. */
+/* Returns memory for a report: static memory or, if another thread uses the static memory, a new mapping. Returns NULL if the mapping is refused. */
 struct hk_report *hk_report_open(void);
 void hk_report_close(struct hk_report *report);
 /* Releases the static memory in a fork child, because the thread that used it may not exist in the child. */

@@ -10,7 +10,7 @@ struct json {
 };
 #define ADD(...) hk_text_add(&json->text, __VA_ARGS__)
 
-/* Writes a string. A byte that is not UTF-8, as a path may have it, becomes U+FFFD, because readers would otherwise refuse the whole report. */
+/* Writes a string. Replaces a byte that is not UTF-8 by U+FFFD, because readers would otherwise refuse the report. Paths may have such bytes. */
 static void json_string(struct json *json, const char *s)
 {
     ADD("\"");
@@ -189,7 +189,7 @@ static void json_stack(struct json *json, unsigned n)
     ADD("]}");
 }
 
-/* Writes the lines of /proc/self/maps that describe code in files. */
+/* Writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
 static void json_modules(struct json *json)
 {
     char line[640];

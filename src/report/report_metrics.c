@@ -1,8 +1,8 @@
 /* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
-/* A family is the samples of one figure. Its name ends in the unit if the unit is bytes, and other families have no unit. Each sample names its
- * process, so that one folder can hold the files of many processes. */
+/* A family consists of the samples of one figure. The name of a family ends in the unit if the unit is bytes. Other families have no unit. Each
+ * sample names its process, so that one folder can hold the files of many processes. */
 struct family {
     const char *group, *name, *kind, *unit, *meaning;
 };

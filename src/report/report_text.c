@@ -3,7 +3,7 @@
 
 #include "tcache/tcache.h"
 
-/* The width of the names of options, knobs and counters. A space follows the longest. */
+/* The width of the column with the names of options, knobs and counters. The longest name is shorter, so that a space follows it. */
 enum { NAME_WIDTH = 20 };
 
 static void pad(struct hk_text *text, size_t used, size_t width)

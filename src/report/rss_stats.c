@@ -1,5 +1,5 @@
-/* Asks the system which pages are resident, and adds them up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the free
- * bytes that their blocks pin in slabs. */
+/* Asks the system which pages are resident, and adds these pages up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the
+ * free bytes that the sampled blocks pin in slabs. */
 #include "report/rss_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -10,8 +10,8 @@
 
 enum { PAGES_AT_ONCE = 512 };
 
-/* The page of the page map that was last asked for, and whether it is resident. A page that is not resident has no entries, and reading it would
- * make it resident. */
+/* Remembers whether the last page of the page map that was looked up is resident. The walk reads only resident pages, because other pages have no
+ * entries, and a read would make them resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -27,7 +27,7 @@ struct walk {
     struct glance chunks, entries;
 };
 
-/* A range of memory. All its pages count for one sum, unless it belongs to a slab or a large block, which have several sums. */
+/* A range of memory. All its pages count for `sum`, except that the pages of a slab or a large block are divided among several sums. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
@@ -41,8 +41,9 @@ struct slab_page {
     size_t taken, free, tail; /* bytes */
 };
 
-/* Divides a page of a slab. Returns false if the slab is changing, because its owner may release the slab during the walk, and another slab may take
- * its place. Reads no bit after the end of a bitmap. An old bitmap may be read, because its memory stays mapped. */
+/* Divides a page of a slab into bytes that are taken, free, and in the tail. Returns false if the slab is changing, because the owner may release the
+ * slab during the walk, and another slab may take its place. Reads no bit after the end of a bitmap. The bitmap may be that of the old slab, because
+ * its memory stays mapped. */
 static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
@@ -210,8 +211,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
-    /* The kernel's figure may be less than the sum of the resident pages, because it does not contain pages that were read but never written. Then
-     * the figure is divided in proportion to the sums, and the largest sum also gets the remainder of the divisions. */
+    /* The kernel's figure may be less than the sum of the resident pages, because the figure does not contain pages that were read but never written.
+     * In this case the figure is divided in proportion to the sums, and the largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
     size_t *all = (size_t *)walk->all, present = 0, divided = 0;
     unsigned largest = 0;
@@ -228,7 +229,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Divides the resident bytes of a class's taken blocks in proportion to all its taken blocks, because nothing tells which of them are in bins. */
+/* Divides the resident bytes of a class's taken blocks into live blocks, rounding, bins and remote frees. Uses the proportions of all taken blocks of
+ * the class, because nothing tells which of the resident blocks are in bins. */
 static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
 {
     struct hk_resident_sums *all = &rss_stats->all;
@@ -271,7 +273,7 @@ static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t 
     return cut.free * hk_min(overlap, cut.taken) / cut.taken;
 }
 
-/* Returns how many free bytes a block pins. Only the first and the last page of the block count, because the others hold no other block. */
+/* Returns how many free bytes a block pins. Only the first and the last page of the block count, because the pages between hold no other block. */
 static uint64_t pinned_by(uintptr_t block)
 {
     uint32_t entry = hk_page_map_lookup(block);
@@ -303,7 +305,7 @@ static bool ranks_before(const void *line, const void *other)
     return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
 }
 
-/* Maps memory for the sums of each site, and unmaps it at the end, because the sums are too large for the stack. */
+/* Keeps the sums of each site in a temporary mapping, because they are too large for the stack. */
 void hk_live_samples_take(struct hk_live_samples *live_samples)
 {
     size_t bytes = hk_in_system_pages(HK_SAMPLE_SITES * sizeof(struct hk_live_samples_line));

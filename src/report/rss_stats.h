@@ -4,7 +4,7 @@
  *                    -> a mapping with pages of HAKMEM: these pages count for the parts, the other pages for rest_of_process
  *
  * Live samples: estimates for each stack how many bytes its live blocks have, and how many free bytes they pin. A page of a slab cannot be purged
- * while it has taken blocks, so each taken block pins a share of the page's free bytes. A sample adds its share times its weight.
+ * while it has taken blocks, so each taken block pins a share of the page's free bytes. A sample adds its block's share times its weight.
  *
  * Invariant  The figures of the classes and of idle memory sum to their parts. If nothing changes and the system tells which pages are resident,
  *            the parts and rest_of_process sum to `total`.
@@ -28,7 +28,7 @@ struct hk_resident_sums {
 };
 
 struct hk_rss_stats {
-    struct hk_resident_sums all, here; /* of all mappings, and of one; both are too large for the stack */
+    struct hk_resident_sums all, here; /* sums of all mappings, and of one mapping; too large for the stack */
     struct hk_class_stats
         classes[HK_CLASSES]; /* resident bytes: live, rounding, in_bins, remote, free_in_slabs, tails */
     size_t rest_of_process;  /* bytes of code, stacks, other mappings */

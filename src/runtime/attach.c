@@ -1,4 +1,4 @@
-/* Exports the record by which `hakmem` finds the state of a running process. Starts or stops sampling if `hakmem` asks for it. */
+/* Exports the record by which the tool `hakmem` finds the state of a running process. Starts and stops sampling at the request of the tool. */
 #include "runtime/attach.h"
 
 #include "prof/hooks.h"
@@ -17,7 +17,7 @@ static void show(enum hk_attached now)
     hk_store_release(hk_attach_state.xstate, now);
 }
 
-/* Opens the gate, which `hakmem` has shut so that a call misses and runs this code. In a process with hooks, the gate must stay shut. */
+/* Opens the gate (policy/gate.h), which `hakmem` has shut so that the next malloc misses and runs a tick. With hooks, the gate must stay shut. */
 static void reopen(void)
 {
     if (HK_LOAD_SETTLED(hk_window.hits) != 0)
@@ -39,7 +39,7 @@ void hk_attach_look(void)
             reopen();
         show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     }
-    if (HK_UNLIKELY(wanted != 0)) /* clears the request, unless `hakmem` has written a new one */
+    if (HK_UNLIKELY(wanted != 0)) /* clears the request, but keeps one that `hakmem` has written meanwhile */
         atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();

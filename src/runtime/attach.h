@@ -4,8 +4,9 @@
  *   --> the next malloc of any thread misses --> its tick: hk_attach_look --> hk_hooks_watch
  *   the tool reads the tables (process_vm_readv); no thread of the process is stopped or woken
  *
- * Owns       This file owns the door, which is constant, and the state, which is in memory that is not touched before the first attach. The kernel
- *            decides who may attach, as for a debugger. Root may, and also the same user unless the program is privileged (AT_SECURE).
+ * Owns       This file owns the door (hk_attach_door), which is constant, and the state (hk_attach_state), whose memory is not touched before the
+ *            first attach. The kernel decides who may attach, as for a debugger. Root may attach. The user of the process may attach if the program
+ *            is not privileged (AT_SECURE).
  * Threads    The caller of hk_attach_look holds the learner's lock. */
 #ifndef HK_ATTACH_H
 #define HK_ATTACH_H
@@ -16,7 +17,7 @@
 enum hk_attached { HK_ATTACHED_NOT, HK_ATTACHED, HK_ATTACHED_ENDED, HK_ATTACHED_REFUSED };
 #define HK_ATTACH_END UINT64_MAX /* value of `wanted` that ends sampling */
 
-/* tools/hakmem/hakmem/attached.py reads this struct. All fields are 64 bits wide. Their order is part of the version in the door's magic. */
+/* tools/hakmem/hakmem/attached.py reads this struct. All fields are 64 bits wide. If their order changes, the version in `magic` must change. */
 struct hk_attach_state {
     /* The tool writes this field. */
     _Atomic uint64_t xwanted; /* mean bytes between two samples, or HK_ATTACH_END; 0: no request */

@@ -14,7 +14,7 @@ enum {
     ROUNDS_PER_DELAY = 4,
     REST_PER_ROUND = 64, /* pause after a round, in durations of the round; idle rounds then use 1/64 of a processor */
     MAX_REST_MS = 1000,  /* limit of this pause, because a round takes longer on a busy machine */
-    QUIET_ROUNDS = 3,    /* quiet rounds before a sleep, enough for memory that is purged at its second epoch */
+    QUIET_ROUNDS = 3,    /* rounds in which no memory ages, before a sleep; memory may be purged at its second epoch */
     STUCK_ROUNDS = 16,   /* rounds without a change of idle memory, after which the thread may sleep */
     MADE_WITHIN_MS = 1000, /* limit of the wait for the thread, which a seccomp filter may have killed before it ran */
     FREE_TRIES = 8,
@@ -27,10 +27,10 @@ enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
 static struct {
     _Atomic uint32_t xstage;
     _Atomic bool xshut_in;
-    int home;         /* id of the process that owns this state; a vfork child has another id and must not use it */
+    int home;         /* id of the only process that may use this state; a vfork child has another id */
     pthread_t thread; /* used only by the thread that changes the stage */
     _Atomic uint32_t xtries;
-    _Atomic uint64_t xnot_before; /* no thread is created before this time in ms */
+    _Atomic uint64_t xnot_before; /* earliest time in ms at which a thread may be created */
 } background HK_EACH_PROCESS_DATA;
 
 static _Atomic uint32_t xthreads = 1;
@@ -65,8 +65,8 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* Waits until the creation of the thread has ended. Before, the caller writes what still_wanted() reads. Because of the fences, either still_wanted()
- * reads this write, or this function reads the stage BEING_MADE. */
+/* Waits until the creation of the thread has ended. A caller that must stop a creation first writes a value that still_wanted() reads. Because of the
+ * fences, either still_wanted() reads the new value, or this function reads the stage BEING_MADE and waits. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -96,7 +96,7 @@ static void work(void)
         bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        /* The thread does not sleep if it must write reports or follow a memory goal, because only this thread does so while the program is idle. */
+        /* The thread does not sleep if it must write reports or follow a memory goal, because nothing else does so while the program is idle. */
         bool stays_awake =
             hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {
@@ -112,8 +112,8 @@ static void work(void)
     }
 }
 
-/* Runs the background thread. Does not set its name after shut-in, because a filter may forbid that system call. The thread ends when no other thread
- * has a cache, because a process does not end before its last thread. */
+/* Runs the background thread. Does not set the thread's name if the process is shut in (hk_background_shut_in), because a filter may forbid this
+ * system call. The thread ends when no thread has a tcache, because it would otherwise keep the process alive. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -128,7 +128,7 @@ static void *run(void *unused)
     return unused;
 }
 
-/* Creates the background thread with all signals blocked. Blocks them in the creator first, because a thread inherits its creator's mask. */
+/* Creates the background thread with all signals blocked. First blocks the signals in the creator, because a thread inherits its creator's mask. */
 static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
@@ -157,8 +157,8 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Returns true if a background thread is still wanted. The creator sets the stage BEING_MADE before its last call of this function, because a thread
- * that ends the background thread or shuts the process in waits until this stage ends. */
+/* Returns true if a background thread is still wanted. The creator calls this function again after it has set the stage BEING_MADE. From then on, a
+ * thread that ends the background thread or shuts the process in waits until this stage ends. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -197,7 +197,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     errno = saved_errno;
 }
 
-/* Clears HK_MODE_WAKE even if no thread is created now, because the next tick sets it again. */
+/* Clears HK_MODE_WAKE even if no thread is created now, because the next tick sets this bit again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
@@ -214,7 +214,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for at most a second, because a long purge delays the end of the thread, and in a bare clone of the process the thread does not exist. */
+/* Waits for at most a second, because a long purge delays the end of the thread, and because the thread does not exist in a bare clone. */
 bool hk_background_end(void)
 {
     int cancel, error = EBUSY;

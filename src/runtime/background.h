@@ -5,14 +5,14 @@
  *    +---- joined <-- ENDING <--the program has one thread again, is refused a thread, or no thread has a cache
  *
  *   With HAKMEM_BACKGROUND=auto, the thread exists only while the program has threads whose creation HAKMEM has seen. A pthread_create of the program
- *   may always create it. A malloc may not after the program has restricted its system calls, because seccomp may kill a process that creates a
- *   thread. A malloc may not after a call of unshare either, because the background thread would share the files of its creator.
+ *   may always create the background thread. A malloc may not create it after the program has restricted its system calls, because seccomp may kill a
+ *   process that creates a thread. A malloc may not create it after a call of unshare, because the thread would share the files of its creator.
  *
  * Owns     This file owns the stage of the background thread, and the flag that says whether a malloc may create the thread.
  * Threads  Any thread may call the functions.
  * Never    The thread is never created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a
- *          vfork child, or while HAKMEM holds a lock. The thread never allocates, and blocks all signals. Except to set its name, it makes no system
- *          call that malloc and pthread_create do not make. */
+ *          vfork child, or while HAKMEM holds a lock. The thread never allocates, and blocks all signals. Except to set its name, it makes only
+ *          system calls that malloc and pthread_create also make. */
 #ifndef HK_BACKGROUND_H
 #define HK_BACKGROUND_H
 
@@ -22,7 +22,7 @@
 
 /* Makes this process the owner of the background thread's state. Called when the library is loaded and in a fork child. */
 void hk_background_settle(void);
-/* Resets the state to a process without a background thread that has only the calling thread. Called at the start and in a fork child. */
+/* Resets the state for a process that has only the calling thread and no background thread. Called at the start and in a fork child. */
 void hk_background_reset(void);
 /* Returns the id of the process that owns the background thread's state. In a vfork child, this is the id of the parent. */
 int hk_background_home(void);
@@ -50,8 +50,8 @@ bool hk_background_thread_ended(void);
  * process had no background thread. */
 bool hk_background_give_way(void);
 
-/* Called before the program restricts its system calls or calls unshare. From then on, only pthread_create may create the background thread. Waits
- * until a creation that has begun is complete. */
+/* Called before the program restricts its system calls or calls unshare. With HAKMEM_BACKGROUND=auto, only pthread_create may create the background
+ * thread from then on. Waits until a creation that has begun is complete. */
 void hk_background_shut_in(void);
 
 #endif

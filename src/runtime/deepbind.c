@@ -1,13 +1,14 @@
-/* Defines dlopen for plugins. A library that is opened with RTLD_DEEPBIND looks for names in its own dependencies first, and then in the program. So
- * it finds the C library's free before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if malloc is HAKMEM's.
+/* Interposes dlopen, because RTLD_DEEPBIND breaks plugins. A library that is opened with this flag looks up names in its own dependencies first, and
+ * then in the program. So the library calls the C library's free instead of HAKMEM's, but receives HAKMEM's blocks from the program. Therefore
+ * hak_dlopen() removes the flag if malloc is HAKMEM's.
  *
- * A library that defines operator new or malloc itself fails without the flag. The forms that it exports would then be HAKMEM's, and its other forms
- * its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. hak_dlopen() changes these names in the
- * symbol table in memory, which the loader reads. It does not change the C library's code.
+ * A library that defines operator new or malloc itself fails without the flag, because HAKMEM would replace only the forms of these functions that
+ * the library exports. For such a library the flag stays. Instead, hak_dlopen() makes the C library's names of malloc lead to HAKMEM. To do so, it
+ * changes the symbol table in memory, which the loader reads. It does not change the C library's code.
  *
- * The loader identifies the caller of dlopen by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must be the address of our
- * caller, so hak_dlopen() ends with a jump. Only libhakmem.so exports it under the C library's name (cmake/HakmemLibrary.cmake), because it would
- * replace the only dlopen in a static program. */
+ * The loader identifies the caller of dlopen by the return address, because the caller determines RUNPATH, $ORIGIN and the namespace. The return
+ * address must be in the caller of hak_dlopen(), so hak_dlopen() ends with a jump. Only libhakmem.so exports hak_dlopen() under the name dlopen
+ * (cmake/HakmemLibrary.cmake), because in a static program it would replace the only dlopen. */
 
 #include "hakmem.h"
 #include "os/elf_file.h"
@@ -18,7 +19,7 @@
 
 enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
 
-/* Returns the next definition of the name after HAKMEM's. It belongs to the C library or to another library that interposes dlopen. */
+/* Returns the next definition of the name after HAKMEM's. This definition belongs to the C library or to another library that interposes dlopen. */
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 static const char *const entries[] = {
@@ -26,7 +27,7 @@ static const char *const entries[] = {
     "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
 };
 
-/* Makes a name of the C library lead to the process's function. Writes the symbol at once, because the loader may read it at the same moment. */
+/* Makes a name of the C library lead to the process's function. Writes the value by one atomic store, because the loader may read it meanwhile. */
 static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
 {
     Elf64_Sym there;
@@ -46,7 +47,7 @@ static bool lead_libc_here(void)
     const void *code = next_named("gnu_get_libc_version");
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
-    /* Makes the pages of the symbol table writable, but only if they contain no code. Later they are made read-only again. */
+    /* The pages of the symbol table are made writable only if they contain no code. They are made read-only again after the change. */
     size_t page = hk_system_page();
     uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -page;
     uintptr_t end = (first + file.symbols.sh_size + page - 1) & -page;
@@ -59,7 +60,7 @@ static bool lead_libc_here(void)
 }
 
 /* Returns true if the C library's names of malloc lead to HAKMEM. At the first call, one thread changes the symbol table, and other threads wait. A
- * child that was forked during the change makes it again, because it does not have that thread. */
+ * child that was forked during the change repeats it, because the thread that was making the change does not exist in the child. */
 static bool libc_leads_here(void)
 {
     enum { LEADS = -1, CANNOT = -2 };
@@ -89,8 +90,8 @@ static bool defines_operators(const struct hk_elf_file *file)
     return defines(file, "_Znwm") || defines(file, "_ZdlPv");
 }
 
-/* Returns true if the needed library has its own operators. A library that defines malloc too does not count, because it is an allocator for whole
- * processes, and this process has another one. */
+/* Returns true if the needed library has its own operators new and delete. A library that also defines malloc does not count, because it is an
+ * allocator for whole processes, and HAKMEM is the allocator of this process. */
 static bool has_own_operators(const char *path)
 {
     struct hk_elf_file file;
@@ -137,7 +138,8 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash. */
+/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash, because the loader then
+ * searches for the file. */
 static bool brings_its_own(const char *path)
 {
     struct hk_elf_file file;

@@ -1,4 +1,4 @@
-/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program. Shows the last events if the program crashes. */
+/* Writes a report or a heap profile when it is due, and if SIGTERM ends the program. Prints the last events if the program crashes. */
 #include "runtime/exit_report.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ enum { LOOK_MS = 100, PEAK_PART = 8 };
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* a profile is due if this many bytes are resident; 0: never */
-    bool at_peak;     /* `at` grows with each profile */
+    uint64_t at;      /* resident bytes at which the next profile is due; 0: never */
+    bool at_peak;     /* true if `at` grows with each profile */
     bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* the resident bytes have reached `at` before */
+    _Atomic bool xat; /* true if the resident bytes have ever reached `at` */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -154,7 +154,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* Installs the handler. Refuses signals of faults, because after the handler the faulting instruction would raise the signal again and again. */
+/* Installs the handler. Refuses fault signals, because the faulting instruction would raise the signal again after each return of the handler. */
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
@@ -183,7 +183,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Waits for at most a second until the background thread has written its file, because a disk that hangs must not delay the end of the program. */
+/* Waits until the background thread has written its file, but for at most a second, because a disk that hangs must not delay the program's end. */
 void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
@@ -260,7 +260,8 @@ static void on_request(int number, siginfo_t *info, void *context)
     hk_last_events_write(HK_STDERR);
 }
 
-/* Shows the last events once per process. If a second thread crashes, it waits for up to a second, because its crash would end the output. */
+/* Shows the last events once per process. If a second thread crashes, it waits for up to a second, because its crash would end the process before the
+ * first thread has printed all events. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -1,7 +1,7 @@
 /* ExitReport: writes reports and heap profiles at exit, at intervals, on a signal, at a peak of memory, and when the program asks for them.
  *
  * Owns     This file owns the time of HAKMEM's start, pending requests of reports, the time of the last profile, and the last peak.
- * Threads  Any thread may call the functions, unless their comments say otherwise. */
+ * Threads  Any thread may call the functions. The comments of the functions name the exceptions. */
 #ifndef HK_EXIT_REPORT_H
 #define HK_EXIT_REPORT_H
 
@@ -14,30 +14,31 @@ void hk_reports_begin(void);
 
 /* Returns true if the options ask for reports or heap profiles while the program runs (at intervals, on a signal, or at a peak). */
 bool hk_reports_wanted(void);
-/* Installs the handler of the report signal, unless the program has set its own. */
+/* Installs the handler of the report signal. A handler that the program has installed before stays. */
 void hk_reports_listen(void);
 /* Writes a report or a heap profile if it is due or requested. Returns the ms until the next call. Only the background thread calls the function. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
 /* These two functions write a report or a heap profile now. The path "-" stands for `standard_error`, which is HK_STDERR or HK_STDERR_ASKED_FOR
- * (message.h). They return 0, or a negative error number, which is -ENODATA if sampling is off. Precondition: HAKMEM has started. */
+ * (message.h). The functions return 0 or a negative error number. If sampling is off, there is no heap profile, and the error is -ENODATA.
+ * Precondition: HAKMEM has started. */
 int hk_report_write(const char *path, int standard_error);
 int hk_heap_profile_write_to(const char *path, int standard_error);
-/* Writes the report and the heap profile at exit if the options ask for them. Then the background thread writes no more files. */
+/* Writes the report and the heap profile at exit if the options ask for them. Afterwards the background thread writes no more files. */
 void hk_exit_report(void);
 /* Writes only the heap profile, and takes no lock. */
 void hk_exit_profile(void);
 
-/* Returns false if this thread, which a signal handler has interrupted, may hold a lock. Only a handler that ends the process calls the function. */
+/* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */
 bool hk_report_may_take_locks(void);
 
 /* Installs a handler that writes the report and the heap profile if SIGTERM ends the program. Called by the first thread.
  *
- *   SIGTERM -> handler: the profile; the report, unless the signal came in the middle of a slow call -> the default action: same status
+ *   SIGTERM -> handler: writes the profile, and the report if the thread holds no lock -> the default action, so that the exit status is the same
  *
- * The handler is installed only if an option asks for a report or a profile and the program has no handler when HAKMEM is loaded. A handler that the
- * program installs later replaces it. The interposed sigaction() and signal() report SIG_DFL for it, and SIG_DFL installs it again
- * (os/linux_signals.c). */
+ * The handler is installed only if an option asks for a file at exit and the program has no handler when HAKMEM is loaded. A handler that the program
+ * installs later replaces HAKMEM's. The interposed sigaction() and signal() report HAKMEM's handler as SIG_DFL. If the program sets SIG_DFL, they
+ * install HAKMEM's handler again (os/linux_signals.c). */
 void hk_term_begin(void);
 
 /* Installs handlers that print the debug rings on SIGUSR2 and on fatal signals. HAKMEM also prints them before it aborts the process. Called by the
@@ -45,7 +46,7 @@ void hk_term_begin(void);
  * takes the signal's default action with the same siginfo, so that the exit status and the core dump do not change. */
 void hk_crash_begin(void);
 
-/* Prints one line about the first allocation that is refused. Later refusals are silent. */
+/* Prints one line about the first allocation that is refused, if the option oom_report is on. Later refusals are silent. */
 void hk_first_refusal_report(size_t requested);
 
 #endif

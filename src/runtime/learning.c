@@ -1,4 +1,4 @@
-/* Collects the signals of a tick, runs the learner, publishes the learner's knobs, and writes its log. */
+/* Collects the signals of a tick, runs the learner, publishes the learner's knobs, and writes the log of decisions. */
 #include "runtime/learning.h"
 
 #include "learn/learner.h"
@@ -8,7 +8,7 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_PER_TICK = 512, /* reading their counts takes about 50 microseconds; with more threads, ticks are rarer */
+    THREADS_PER_TICK = 512, /* reading so many counts takes about 50 us; with more threads, ticks are rarer */
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
@@ -102,7 +102,7 @@ static void write_decisions(uint64_t now)
     write_to_log(since_begin(now), &line);
 }
 
-/* Initializes the learner. The first tick calls this function, because most processes end before their first tick. */
+/* Initializes the learner. Called by the first tick instead of the start, because most processes end before their first tick. */
 static void begin_learner(void)
 {
     struct hk_knobs options;
@@ -116,7 +116,7 @@ static void begin_learner(void)
     hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
 }
 
-/* Not inlined, because the line takes 1 KiB of a small stack. */
+/* Not inlined, because `line` takes 1 KiB of a stack that may be small. */
 static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
@@ -143,13 +143,13 @@ static void learn(uint64_t now)
         step.decisions[i].ms = now;
         hk_decision_note(&step.decisions[i]);
     }
-    /* The comparison is with the published knobs, because a publication may have failed for lack of memory and must be repeated. */
+    /* The new knobs are compared with the published knobs, so that a publication that failed for lack of memory is repeated. */
     hk_policy_read(&in_force);
     if (memcmp(&in_force, &learning.learner.now, sizeof in_force) != 0 || hk_policy_phase() != learning.learner.state)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
-/* Runs a tick. Logs the decisions of the bins even if the learner is off. */
+/* Runs a tick. Logs the pending decisions even if the learner is off, because bins also make decisions. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -159,7 +159,8 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal once per process. The start does so if an option sets a goal. Otherwise a tick does so when the heap is no longer small. */
+/* Looks for a memory goal once per process: at the start if an option needs the goal, before the program enters a sandbox, or at the first tick with
+ * a heap of at least HK_SMALL_HEAP. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -173,14 +174,14 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* Prints a message if the log cannot be written. Not inlined, because the text takes 1 KiB of a small stack. */
+/* Prints a message if the log cannot be written. Not inlined, because `nothing` takes 1 KiB of a stack that may be small. */
 static HK_NOINLINE void begin_log(void)
 {
     struct hk_text nothing = {.fd = HK_NOWHERE};
     write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
 
-/* Begins to learn. If it finds a memory goal, it runs a tick at once, because only a tick sets the ceiling of the heap. */
+/* Begins to learn. If there is a memory goal, runs a tick immediately, because only a tick sets the ceiling of the heap. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
@@ -205,7 +206,7 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
-/* Runs a tick if it is due. Besides regular times, a tick is due when the heap is no longer small, and when `hakmem` has a request. */
+/* Runs a tick if one is due. A tick is due at regular intervals, when a small heap has become large, and when `hakmem` has made a request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))
@@ -237,7 +238,7 @@ void hk_learning_end(void)
     if (fd >= 0) {
         begin_learner();
         struct hk_knobs learned = learning.learner.target;
-        /* The ceiling is not saved, because it follows from this run's goal. */
+        /* The profile gets the option's ceiling, because the learned ceiling follows from the goal of this run. */
         learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
         hk_profile_write(fd, &learned);
         hk_named_file_close(fd);

@@ -18,11 +18,11 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-/* Each process reads and then writes this number, which would cost two page faults in a page of zeros. */
+/* Number of completed steps. Each process reads and then writes it, so it does not lie in a page of zeros, which would cost two page faults. */
 static unsigned steps_done HK_EACH_PROCESS_DATA;
 _Atomic bool hk_start_done;
 
-/* Holds its own address after the loader has relocated the library. Before, it holds the value in the file. */
+/* Holds its own address after the loader has relocated the library. Until then, holds the value that the file contains. */
 static void *volatile own_address = (void *)&own_address;
 
 bool hk_is_bootstrapping(void)
@@ -126,9 +126,9 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* Key destructors run in up to four rounds. The cache ends in the second round, because the program's destructors free the thread's objects in the
- * first one. Later calls work without a cache. The cache does not end in a later round, because a cache that begins in a destructor needs rounds for
- * its end too. If a cache has no round for its end, other threads find out that its thread has ended. */
+/* The C library calls key destructors in up to four rounds. A tcache ends in the second round, because in the first round the program's destructors
+ * free the thread's objects. Later calls work without a tcache. A tcache does not end in the third or fourth round, because a tcache that begins in a
+ * destructor also needs rounds to end. If a tcache has no round to end, other threads find out that its thread has ended. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
@@ -146,7 +146,7 @@ static void thread_ending(void *value)
         return;
     hk_tcache_end();
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_background_force(); /* wakes the background thread, because the last thread with a cache may have ended */
+        hk_background_force(); /* the background thread must end if this was the last thread with a tcache */
     bool counted = round >= COUNTED;
     if (counted ? hk_background_thread_ended() : !hk_thread_count_many() && hk_tcaches_alive() <= 1)
         hk_tcaches_all_ended();
@@ -158,14 +158,15 @@ bool hk_mark_thread(void)
            pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
 }
 
-/* The child of a fork has one thread, and everything that a lock protects is consistent in it. The parent is not affected.
+/* The fork handlers make all data that locks protect consistent in the child, which has one thread. They do not affect the parent.
  *
  *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
  *                                                                     child: resets the locks, then repairs the rest
  *
  * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without a lock, or
- * under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of all streams after the
- * prepare handlers. The thread that holds it may wait for a stream, whose holder waits for one of our locks. Therefore prepare takes it first. */
+ * under a lock of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of the list of streams
+ * after the prepare handlers. The holder of this lock may wait for a stream, and the holder of the stream may wait for one of our locks. Therefore
+ * prepare takes the list lock before our locks. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
@@ -201,7 +202,7 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    if (cache != NULL) { /* in the child, the thread has another number of the system */
+    if (cache != NULL) { /* in the child, the thread has another system thread id */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
     }
@@ -221,12 +222,12 @@ static void fork_child(void)
     }
 }
 
-/* glibc's pthread_atfork calls __register_atfork. A direct call saves touching a page that has the code of pthread_atfork. */
+/* glibc's pthread_atfork calls __register_atfork. A direct call does not touch the page that has the code of pthread_atfork. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* Registers the fork handlers and the thread key. A fork first takes hk_start_lock, and so waits for the first call of another thread, which may be
- * registering other locks. */
+/* Registers the fork handlers and creates the thread key. Registers hk_start_lock, so that a fork waits while another thread starts HAKMEM and
+ * registers other locks. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -239,7 +240,7 @@ HK_EACH_PROCESS static void watch(void)
         hk_message(HK_TEXT_thread_key);
 }
 
-/* Begins the thread's cache before it registers the fork handlers, because the C library may allocate when it registers them. */
+/* Begins the thread's cache before it registers the fork handlers, because the C library may allocate during the registration. */
 HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
@@ -258,9 +259,10 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
     return hk_tcache_self();
 }
 
-/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other
- * C libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates
- * pays for no heap. Only what must precede all code of the program is done here, such as handlers, for which the C library may allocate. */
+/* glibc passes the arguments of main() to constructors. If the library is initialized first (initfirst), these arguments are the only access to the
+ * environment. Other C libraries pass no arguments, but have already set `environ`. Without options, HAKMEM starts at the first call instead of here,
+ * so that a process that never allocates pays for no heap. Then the constructor only registers the fork handlers and the key, which must precede all
+ * code of the program. It sets xhooked before, because the C library may allocate during the registration. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;
@@ -282,8 +284,9 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* If safe_free asks for it, flushes this thread's cache. Leaves the bins of other threads, because these may still run. The drain then checks blocks
- * that the flush has sent to slabs of this thread. */
+/* Writes the files of options at exit. If safe_free is `exit`, first flushes the caches of ended threads and of this thread, because a flush checks
+ * free blocks. Leaves the caches of other threads, because these threads may still run. The drain then checks blocks that the flush has sent to slabs
+ * of this thread. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {

@@ -21,13 +21,13 @@ HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done
 /* The thread that runs steps of the start, or that forks, holds this lock. */
 extern struct hk_lock hk_start_lock;
 
-/* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread may call it. */
+/* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own malloc. */
 bool hk_process_is_served(void);
 /* Returns true if the process's malloc is that of another copy of HAKMEM. That happens if a program is linked with HAKMEM and HAKMEM is preloaded
  * too. Asks the other copy by mallopt, which each allocator has, and allocates nothing. Called after the loader has relocated the program. */
 bool hk_process_is_served_by_another(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
-/* Returns the answer to the question of hk_process_is_served_by_another(). Returns 0 if this copy of HAKMEM has asked. */
+/* Returns the answer to the question of hk_process_is_served_by_another(). Returns 0 if this copy of HAKMEM is the one that asks. */
 int hk_answer_who_serves(void);
 
 /* Returns the calling thread's cache, and begins it if necessary. Returns NULL if the cache has ended or memory is refused. */

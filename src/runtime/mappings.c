@@ -1,5 +1,5 @@
 /* Interposes the C library's calls that change mappings, because HAKMEM must know if a program changes the mapping of a large block. Interposes _exit
- * and _Exit, because a process that they end runs no destructor, and must still write its report. */
+ * and _Exit, because they end the process without destructors, and the report must still be written. */
 
 #include <stdarg.h>
 

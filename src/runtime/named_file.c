@@ -12,7 +12,7 @@ static bool is_child;
 /* A search for an entry in a text that is read in pieces. The entries of the text end with NUL. */
 struct entry_search {
     const char *wanted;
-    size_t at; /* number of bytes of the current entry that are equal so far */
+    size_t at; /* number of leading bytes of the current entry that are equal to `wanted` */
     bool differs, found;
 };
 
@@ -48,7 +48,7 @@ HK_EACH_PROCESS bool hk_named_files_wanted(void)
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
 }
 
-/* Compares only the first option that names a file with the parent's environment. */
+/* Looks in the parent's environment only for LD_PRELOAD and for the first option that names a file. */
 void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
@@ -83,7 +83,7 @@ static void add_expanded(struct hk_text *path, const char *name, const char *end
             hk_text_add(path, "%c", *at);
 }
 
-/* In a child process, puts the process id before the ending of the name, unless the name is that of a pipe or a device, which all processes share. */
+/* In a child process, puts the process id before the ending of the name. Keeps the name of a pipe or a device, because all processes share it. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
@@ -129,7 +129,7 @@ int hk_named_file_write(const char *name, const char *ending, int standard_error
     return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
-/* Prints a message if the file of an option cannot be written, and if the last attempt did not fail. A negative `result` is an error number. */
+/* Prints a message if the file of an option cannot be written. Prints none if the last attempt failed too. A negative `result` is an error number. */
 static int option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)

@@ -4,23 +4,23 @@
  *   a final slash becomes NAME.PID.ENDING, because a child must not overwrite its parent's file.
  *
  * A child process is one that was forked, or a program that was started by a process with the same preload and the same option.
- * Owns     This file owns the answer to the question if this process is a child.
+ * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
 #ifndef HK_NAMED_FILE_H
 #define HK_NAMED_FILE_H
 
 #include "base/message.h"
 
-/* Finds out if this process is a child. Called once, after the options have been read. Makes no system call unless an option names a file. */
+/* Finds out if this process is a child. Called once, after the options have been read. Makes system calls only if an option names a file. */
 void hk_named_files_begin(void);
 void hk_named_files_fork_child(void);
 /* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. If the name is a folder, `ending` is the ending of the file in it. It is NULL if the
- * name does not come from an option. Returns false if the path is too long. */
+/* Expands the name into path->bytes, with a terminating NUL. `ending` is the ending of the file in the folder if the name is a folder, and NULL if
+ * the name does not come from an option. Returns false if the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
-/* Terminates the text with NUL. Returns false if it is too long. */
+/* Terminates the text with NUL. Returns false if the text is too long. */
 bool hk_path_end(struct hk_text *path);
 
 /* The type of a function that writes a file. It returns 0, or a negative error number. */
@@ -28,12 +28,12 @@ typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" stands
  * for standard error. Returns 0, or a negative error number. */
 int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
-/* Writes the file that an option names. If this fails, prints a message, unless the last attempt failed too. */
+/* Writes the file that an option names. Prints a message if this fails, but none if the last attempt failed too. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
 
-/* Opens the file that an option names, by calling `open`. Returns the descriptor, HK_STDERR for "-", or a negative error number. If opening fails,
- * prints a message, unless the last attempt failed too. */
+/* Opens the file that an option names, by calling `open`. Returns the descriptor, HK_STDERR for "-", or a negative error number. Prints a message if
+ * opening fails, but none if the last attempt failed too. */
 int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
                    bool *refused);
 /* Closes the file unless it is standard error. */

@@ -27,15 +27,16 @@ struct ticket {
     void *argument;
 };
 
-/* If more than TICKETS threads begin at the same moment, the others are not counted. */
+/* If more than TICKETS threads begin at the same moment, the threads without a ticket are not counted. */
 enum { TICKETS = 64 };
 static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Returns true if threads are counted. The first call decides this. Counting needs a process that has one thread and HAKMEM's malloc, because it lets
- * threads share slab lists from then on. Without counting, a background thread is created only if the option asks for it. */
+/* Returns true if threads are counted. The first call after the start decides this. Counting needs a process with HAKMEM's malloc and with one
+ * thread, because the locks of slab lists must be in use before a second thread exists. Without counting, a background thread is created only if the
+ * option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
@@ -117,7 +118,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return error;
 }
 
-/* Reads from the system what HAKMEM may need later, because the program is about to install a filter that may forbid these system calls. */
+/* Reads from the system what HAKMEM may need later, because the program is about to restrict its system calls. */
 static void shut_in(void)
 {
     if (hk_started()) {

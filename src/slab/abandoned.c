@@ -9,10 +9,10 @@ static struct class_abandoned {
     struct hk_lock lock;
     struct hk_list partial, commons;
     struct hk_walk sweep;
-    unsigned sweeps; /* the number, for list_at(), of the list that is swept now */
+    unsigned sweeps; /* number of the list that is swept now (see list_at()) */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* The lists of groups, by group and class. The pointer is NULL until the first group is used, because most programs use none. */
+/* The lists of groups, by group and class. The pointer is NULL until the first group is used, because most programs use no group. */
 typedef struct hk_list lists_of_group[HK_CLASSES];
 static _Atomic(lists_of_group *) xgroup_lists;
 
@@ -28,7 +28,7 @@ static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_G
 
 static _Atomic bool xcrowded;
 static _Atomic unsigned xsweep_class; /* the class at which the sweep continues */
-static _Atomic bool xin_use;          /* a slab was abandoned; most programs touch no page of the lists */
+static _Atomic bool xin_use;          /* the lists are initialized; most programs never touch a page of them */
 static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ABANDONED);
 
 static bool is_in_use(void) { return hk_load_acquire(xin_use); }
@@ -75,7 +75,8 @@ static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
         hk_link_remove_under(&slab->link, &of_class->sweep);
 }
 
-/* Puts the slab on its list if it has free blocks. Returns true if all its blocks are free. The caller must then unlock and release it. */
+/* Puts a slab that has free blocks on its list. If all blocks are free, takes the slab off its list instead, and returns true. The caller must then
+ * unlock the class and release the slab. Returns false for every slab of a group, because such a slab is never released. */
 static bool list_abandoned_locked(struct class_abandoned *of_class, struct hk_slab *slab)
 {
     bool all_free = hk_slab_all_free(slab) && hk_load(slab->xlist) < HK_FIRST_GROUP;
@@ -140,7 +141,7 @@ struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner 
     return abandoned ? slab : NULL;
 }
 
-/* Frees a block, or drains the slab `queued` if `block` is NULL. Returns false if the slab is not abandoned. */
+/* Frees `block` in its slab, or drains the slab `queued` if `block` is NULL. Returns false, and does neither, if the slab is not abandoned. */
 static bool free_in_place(unsigned class, struct hk_slab *queued, void *block)
 {
     struct class_abandoned *of_class = abandoned_of(class);
@@ -187,7 +188,7 @@ static unsigned take_in_list_locked(struct class_abandoned *of_class, unsigned c
     return n;
 }
 
-/* Takes up to n blocks from one slab of the list, or from a new slab if the list is empty. Returns their number. */
+/* Takes up to n blocks from one slab of the list, or from a new slab if the list is empty. Returns the number of taken blocks. */
 static unsigned take_in_list(unsigned class, unsigned of_list, void **end, unsigned n)
 {
     struct class_abandoned *of_class = abandoned_of(class);
@@ -211,7 +212,8 @@ unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
 }
 void *hk_abandoned_alloc(unsigned class) { return take_cacheless(class, HK_FOR_ADOPTION); }
 
-/* Makes the lists of groups under the lock of one class, so that fork, which takes this lock, waits. Returns false if memory is refused. */
+/* Makes the lists of groups. Holds the lock of one class meanwhile, so that fork waits, because fork takes this lock too. Returns false if memory
+ * is refused. */
 static HK_COLD bool begin_groups(void)
 {
     struct class_abandoned *first = abandoned_of(0);
@@ -231,7 +233,7 @@ void *hk_abandoned_take_of_group(unsigned class, unsigned group)
     return HK_UNLIKELY(!has_groups()) && !begin_groups() ? NULL : take_cacheless(class, HK_FIRST_GROUP + group - 1);
 }
 
-/* Sweeps a part of a list. Makes at most one system call, because other threads wait for the lock. Returns false at the end of all lists. */
+/* Sweeps a part of a list. Makes at most one system call while it holds the lock. Returns false after the last list of the class. */
 static bool sweep_abandoned(struct class_abandoned *of_class, struct hk_sweep *sweep)
 {
     int64_t rest = hk_sweep_hold(sweep);
@@ -302,7 +304,7 @@ static void relist_abandoned(struct hk_slab *slab)
 {
     struct class_abandoned *of_class = abandoned_of(slab->d.class);
     hk_slab_recount(slab);
-    hk_slab_hand_to(slab, HK_ABANDONED); /* writes the entries, because the last joined block may be free now */
+    hk_slab_hand_to(slab, HK_ABANDONED); /* clears the mixed flag if the last joined block is free now */
     hk_lock(&of_class->lock);
     bool all_free = list_abandoned_locked(of_class, slab);
     hk_unlock(&of_class->lock);
@@ -310,7 +312,7 @@ static void relist_abandoned(struct hk_slab *slab)
         hk_slab_release(slab);
 }
 
-/* Abandons a slab unless the survivor owns it. Does not read lists of other threads, because fork may have interrupted a thread that changed them. */
+/* Abandons a slab that the survivor does not own. Reads no list of another thread, because fork may have interrupted a change of the list. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;

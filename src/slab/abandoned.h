@@ -1,9 +1,9 @@
-/* Abandoned slabs: slabs that no thread owns. A thread abandons its slabs when it ends. Other slabs are abandoned from the start, because they serve
- * threads without a cache. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads
+/* Abandoned slabs are slabs that no thread owns. A thread abandons its slabs when it ends. The slabs that serve threads without a cache are
+ * abandoned from the start. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads
  * then need no slabs of their own.
  *
- * A group keeps blocks apart from the blocks of other groups, for example because their types differ (guard/protections.def). The slabs of a group
- * are abandoned slabs. They are never adopted or released, so that no other group can use their addresses, but their free pages are purged.
+ * A group keeps its blocks apart from the blocks of other groups, for example blocks of different types (guard/protections.def). The slabs of a
+ * group are abandoned slabs. They are never adopted or released, so that no other group can use their addresses. Their free pages are purged.
  *
  * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has a list of slabs, a list of commons, and a list for each
  *            group that is used.
@@ -19,48 +19,49 @@
 void hk_abandoned_add(struct hk_slab *slab);
 /* Adopts an abandoned slab of the class that has free blocks. Returns NULL if no slab may be adopted. */
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
-/* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned. */
+/* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned, or belongs to the commons or a group. */
 struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);
 /* Frees a block of an abandoned slab in place. Returns false if the slab is not abandoned. */
 bool hk_abandoned_free(void *block, unsigned class);
-/* Drains an abandoned slab, so that the caller need not queue the slab. Returns false if the slab is not abandoned. */
+/* Drains an abandoned slab, which has no owner whose inbox could queue the slab. Returns false if the slab is not abandoned. */
 bool hk_abandoned_collect(struct hk_slab *slab);
 
 /* The numbers of the lists of abandoned slabs that each class has. */
 enum hk_abandoned_list_id {
     HK_FOR_ADOPTION,
     HK_COMMONS,     /* slabs that several threads share */
-    HK_FIRST_GROUP, /* the list of group 1; the other groups follow */
+    HK_FIRST_GROUP, /* the list of group 1; the lists of the other groups follow */
 };
-/* Returns the list of the slab of a live block. The slab must be abandoned. */
+/* Returns the number of the list that the slab of a live block belongs to. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks from the commons, and stores them in front of `end`. Returns their number, or 0 if the system refuses memory. */
+/* Allocates up to n >= 1 blocks from the commons, and stores them in front of `end`. Returns how many, or 0 if the system refuses memory. */
 unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n);
-/* Stores whether there are many threads. While there are many, the commons are not adopted. */
+/* Stores whether there are many threads. While there are many threads, the commons are not adopted. */
 void hk_abandoned_crowd(bool crowded);
 
 enum { HK_GROUPS = 8 };
 /* Returns a block from a slab of the group, which is 1 to HK_GROUPS. Returns NULL if the system refuses memory. */
 void *hk_abandoned_take_of_group(unsigned class, unsigned group);
-/* Returns the group of a live block that lies in a slab, or 0 if it has none. */
+/* Returns the group of a live block that lies in a slab, or 0 if the block is in no group. */
 HK_INLINE unsigned hk_abandoned_group(const void *block)
 {
     unsigned list = hk_abandoned_list(block);
     return list < HK_FIRST_GROUP ? 0 : list - HK_FIRST_GROUP + 1;
 }
 
-/* Returns true if there are abandoned slabs of the class with free blocks. Reads without the lock. */
+/* Returns true if the class has slabs for adoption with free blocks. Takes no lock, so the result may be outdated. */
 bool hk_abandoned_has(unsigned class);
 /* Returns a block for a thread that has no cache, or NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class);
-/* Purges pages of abandoned slabs that have been free for the purge delay. If the work budget ends, returns false, and the next call continues. */
+/* Purges those pages of abandoned slabs that were free for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */
 size_t hk_abandoned_purge(void);
 /* Initializes the locks of the classes, because fork is about to take them. */
 void hk_abandoned_fork_prepare(void);
-/* In a fork child, abandons and drains all slabs that `survivor`, which may be NULL, does not own. Queues its slabs that hold remote frees. */
+/* In a fork child, abandons and drains all slabs that `survivor` does not own. Queues the slabs of `survivor` that hold remote
+ * frees. `survivor` may be NULL. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

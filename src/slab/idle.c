@@ -1,4 +1,4 @@
-/* Purges pages without live blocks in an owner's slabs, and in slabs that wait in an inbox that no thread has drained for a while. */
+/* Purges pages without live blocks in an owner's slabs, and pages of remote frees in slabs that have waited in an inbox for a while. */
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"
@@ -6,7 +6,7 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* Unlocks the owner's lists, and lets a waiting owner lock them first, because the caller may lock them again at once. */
+/* Unlocks the owner's lists. Gives the lock to a waiting owner first, because the caller may lock the lists again immediately. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
@@ -35,7 +35,7 @@ bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
 {
     hk_slab_lists_lock(owner);
     while (owner->open && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
-        trim->class ++; /* the class needed no system call */
+        trim->class ++; /* all slabs of the class are trimmed, and no system call was made */
     bool more = owner->open && trim->class < HK_CLASSES;
     leave_in_turn(owner);
     return more;
@@ -79,7 +79,7 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)
                 return false;
-            if (owner->sweep.within == 0) /* true at the first visit, so each slab's free blocks are counted once */
+            if (owner->sweep.within == 0) /* the first visit to the slab, so its free blocks are counted once */
                 owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
@@ -99,7 +99,7 @@ static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
     return over;
 }
 
-/* If the lists are shared, other threads get their turn after each system call. */
+/* If the lists are shared, unlocks them after each system call, so that other threads can use them. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     if (!hk_slab_lists_shared)
@@ -137,7 +137,8 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     put_back(slab, bits, blocks);
 }
 
-/* Returns true if the slab's number of remote blocks has not changed for the purge delay, and these blocks are not purged yet. */
+/* Returns true if the slab has remote blocks that are not purged yet, and whose number has not changed for the purge delay. A sweep that reclaims
+ * memory does not wait for the delay. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);
@@ -156,7 +157,7 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     return due || sweep->reclaims;
 }
 
-/* Returns an estimate of the bytes of remote blocks on the slab's huge page. */
+/* Estimates how many bytes of remote blocks lie on the huge page of the slab at `start`. */
 static size_t remote_beside(uintptr_t start)
 {
     size_t bytes = 0;
@@ -199,7 +200,7 @@ static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
         visit_inbox(owner, hk_ctz64(left), sweep);
 }
 
-/* If the work budget ends within an owner's inboxes, the next call continues with this owner, because the unvisited slabs are in its backlog. */
+/* If the budget ends within an owner's inboxes, the next call continues with this owner, because the unvisited slabs are in the owner's backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
     uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));

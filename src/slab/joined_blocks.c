@@ -14,7 +14,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_note_plain(slab);
 }
 
-/* Marks a slab as mixed or as plain. Called before its first joined block is allocated, and after its last joined block was freed. */
+/* Marks a slab as mixed or as plain. Called before the slab's first joined block is allocated, and after its last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);
@@ -38,14 +38,15 @@ void hk_joined_recount(struct hk_slab *slab)
     note_mixed(slab, joined > 0);
 }
 
-/* Changes a joined bit. Needs no atomic change, because only the holder writes the bits. */
+/* Flips a joined bit. A load and a store suffice, because only the holder writes the bits. */
 static void flip_joined(struct hk_slab *slab, size_t index)
 {
     _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits before it sets the joined bits. In the other order, a fork in between could let the child give a block out twice. */
+/* Clears the free bits before it sets the joined bits. In the opposite order, a fork between the two steps could make the child allocate a block
+ * twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

@@ -1,4 +1,4 @@
-/* Collects a thread's remote frees in a hash table, one bitmap word at a time, and sends them to their slabs. */
+/* Collects a thread's remote frees in a hash table, and sends them to their slabs. Each entry of the table holds one bitmap word. */
 #include "slab/outbox.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
@@ -64,7 +64,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Shows the table to the fast path, unless every free is traced or tracked, because the fast path does neither. */
+/* Lets the fast path use the table. Shuts the fast path if every free is traced or tracked, because the fast path neither traces nor tracks. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
@@ -180,7 +180,7 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. Makes the fast path refuse medium blocks, because each of them is checked (see slab.h). */
+/* Adds the first block of a word to the entry. Makes the fast path refuse medium blocks, because each medium block is checked (see slab.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
@@ -190,7 +190,7 @@ HK_INLINE void open_word(struct hk_outbox_place to)
     to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
 
-/* Takes an entry that is empty, or that belongs to another slab, whose blocks are then sent. */
+/* Takes an entry for the block's slab. If the entry belongs to another slab, sends the blocks of the other slab first. */
 static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_place to)
 {
     if (to.entry->slab != NULL) {
@@ -205,7 +205,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
     open_word(to);
 }
 
-/* Adds a block to a word that already has an entry. Called after the fast path has refused the block because the outbox had no room. */
+/* Adds a block to the word that the entry already holds. Called if the fast path refused the block, for example because the outbox had no room. */
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
@@ -231,7 +231,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     }
 }
 
-/* Puts a block into the outbox if the outbox has no table or no room, or if every free is traced or tracked. */
+/* Does the work of hk_outbox_put() if the outbox has no table or no room, or if every free is traced or tracked. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
@@ -252,7 +252,7 @@ bool hk_outbox_put(struct hk_outbox *outbox, void *block)
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->d.block_size))
         return put_slowly(outbox, slab, block);
-    put_in_table(outbox, slab, block, false); /* not tracked, because the track shuts the fast path */
+    put_in_table(outbox, slab, block, false); /* not tracked, because `mask` is 0 while the track is on */
     return false;
 }
 
@@ -265,7 +265,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
     return blocks;
 }
 
-/* Forgets marked blocks, because the fork child counts them in each slab by their bits. A slab with blocks counted twice would never be released. */
+/* Forgets marked blocks, because the fork child counts the remote bits of each slab. A slab with blocks counted twice would never be released. */
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
@@ -284,7 +284,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* Skips impossible values, because another thread may have freed the table, and its memory may have been reused. */
+/* Skips impossible values, because the outbox's thread may have freed the table, and the table's memory may have been reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

@@ -3,9 +3,10 @@
  *
  *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
- * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of the address finds the entry. The table
- *            grows if slabs evict each other from it. Blocks that left the table are marked, and need no memory in the outbox.
- * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes together hold about a 32nd of the footprint.
+ * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of a block's address selects the
+ *            entry. The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
+ * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes together hold at most about
+ *            512 KiB plus 1/32 of the footprint.
  * Threads    Only its thread uses an outbox. Any thread may call hk_remote_free() and hk_send(). */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
@@ -20,21 +21,21 @@ struct hk_outbox_entry {
     uint64_t bits;   /* bit i: block i of the word waits */
     uint64_t reciprocal;
     struct hk_slab *slab;
-    size_t bytes; /* total size of the word's blocks; 0: the entry accepts no block */
+    size_t bytes; /* total size of the word's blocks; 0: the fast path refuses all blocks */
     int64_t block_size;
     uint32_t word;
     uint32_t marked; /* number of blocks that are marked and not yet counted */
 } HK_ALIGNED(HK_CACHE_LINE);
-/* 2^32 divided by the golden ratio twice, which spreads neighbors evenly */
+/* 2^32 divided by the square of the golden ratio. This factor spreads the hashes of adjacent granules evenly. */
 #define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647)
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* The fast path uses these fields, which are the table and a mask that makes an entry's offset from a hash. If there is no table, or if every
-     * free is traced or tracked, they lead to an entry that accepts no block. */
+    /* The fast path uses these fields. `entries` is the table, and `mask` turns a hash into the offset of an entry. If there is no table, or if
+     * every free is traced or tracked, `entries` is an entry that accepts no block, and `mask` is 0. */
     char *entries;
     size_t mask;
-    int64_t room; /* bytes */
+    int64_t room; /* bytes of blocks that still fit */
     /* Only the slow path uses these fields. */
     struct hk_outbox_entry *table; /* NULL: none */
     size_t size;                   /* entries */
@@ -52,7 +53,7 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* Returns a hash whose low bits are the offset of a block's entry. It spreads slabs at any distance over the table. */
+/* Returns a hash whose low bits are the offset of a block's entry. The hash spreads slabs at any distance over the table. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
@@ -80,7 +81,7 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
 
 /* Puts a block of another owner's slab or of an abandoned slab into the outbox. Returns true if all waiting blocks were sent first. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
-/* Sends all waiting blocks to their slabs. For this, it sets and counts their remote bits. */
+/* Sends all waiting blocks to their slabs. Sets and counts the remote bits of these blocks. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
 /* Frees the table if no block was put since the last call. The caller must have sent all blocks. */
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
@@ -94,11 +95,11 @@ size_t hk_outbox_forget(struct hk_outbox *outbox);
 void hk_outboxes_recount(struct hk_outbox *survivor);
 /* Tells the track (remote_track.h) of a fork child which blocks wait in the outbox. Called after the slabs are recounted. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-/* Adds to bytes[], by class, the bytes of blocks in the outbox that are not marked yet, or marked but not counted. */
+/* Adds the bytes of the blocks in the outbox to bytes[], by class. These blocks are not marked, or are marked but not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 /* Frees a block of a slab that the calling thread does not hold. `entry` is the block's page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
-/* Puts a slab into the inbox of its current owner, or drains it if it is abandoned. */
+/* Puts a slab into the inbox of its current owner, or drains the slab if it is abandoned. */
 void hk_send(struct hk_slab *slab);
 
 #endif

@@ -11,7 +11,7 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_slab_lists_shared;
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
-/* The first 32 owners have a small table of their own. Most programs never have more, and then touch no page of the large tables. */
+/* The first 32 owners have a small table of their own. Most programs never have more owners, and so touch no page of the large tables. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
 _Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
@@ -38,7 +38,7 @@ static bool has_place(uint32_t id)
     return *part != NULL;
 }
 
-/* The flags of the first owners are static. The flags of the others are allocated before a number is given. */
+/* The flags of the first owners are static. The flags of a later owner are allocated before the owner gets its number. */
 enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
 static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
 static _Atomic bool xany_rests;
@@ -140,7 +140,7 @@ struct hk_owner *hk_owner_by_id(uint32_t id) { return *place_of_owner(id); }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    unsigned class = slab->d.class; /* read before the slab is queued, because then it may be released at any time */
+    unsigned class = slab->d.class; /* read now, because a queued slab may be released at any time */
     _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
     struct hk_slab *head = hk_load(*inbox);
     do {
@@ -156,7 +156,7 @@ bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* Clears the bit before the inbox is emptied. If a slab is queued in between, its thread sets the bit again. */
+    /* Clears the bit before the inbox is emptied. In the opposite order, a bit that is set in between would be lost. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
@@ -214,7 +214,7 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
-/* Takes the lock even if the inboxes are empty, because it must wait for a stealing thread that has seen an open inbox. */
+/* Takes the lock even if the inboxes are empty, because the caller must wait for a stealing thread that has seen an open inbox. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);
@@ -225,14 +225,14 @@ void hk_inboxes_close(struct hk_owner *owner)
         struct hk_slab *last = rest;
         while (hk_inbox_next(last) != NULL)
             last = hk_inbox_next(last);
-        hk_store(last->xnext, owner->backlog[class]); /* the other slabs of the inbox go to the front of the backlog */
+        hk_store(last->xnext, owner->backlog[class]); /* the slabs of the inbox go to the front of the backlog */
         owner->backlog[class] = rest;
         atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
     }
     hk_unlock(&owner->drain_lock);
 }
 
-/* Writes only to inboxes that are not empty, because the child copies each page that it writes to. */
+/* Writes only fields that must change, because a fork child copies each page that it writes to. */
 static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -255,7 +255,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* Resets the locks and the lists, because threads that do not exist in the child may have held the locks and been changing the lists. */
+/* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

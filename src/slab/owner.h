@@ -1,15 +1,16 @@
-/* An owner is a thread as the holder of slabs. It has a number, lists of its slabs, and an inbox for each class. If another thread frees blocks of a
- * slab, it queues the slab in the owner's inbox.
+/* An owner is a thread in its role as the holder of slabs. It has a number, lists of its slabs, and an inbox for each class. A thread that frees
+ * blocks of another owner's slab queues the slab in that owner's inbox.
  *
  *   thread B                                                   thread A, the owner
  *   free(p) -> remote bit of p's slab -- first since A drained: CAS --> xinbox[class] -- xchg --> backlog --> A's bitmaps
  *
  * Owns       This file owns the table of owners, and the lists and inboxes of each owner.
  * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. So a thread
- *            with a stale number finds a closed inbox, and reads the slab's owner again. If the holder of a queued slab has changed, the thread that
- *            takes the slab out sends it on. The pages of an owner without a thread may be purged, because zeros mean a closed owner.
- * Threads    The owner uses its lists. A background thread shares the lists under a lock. Any thread may push a slab into an inbox without a
- *            lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
+ *            with the number of an ended owner finds a closed inbox, and reads the slab's owner again. If the holder of a queued slab has changed,
+ *            the thread that takes the slab out sends the slab on. The pages of an owner without a thread may be purged, because zeros mean a
+ *            closed owner.
+ * Threads    The owner uses its lists. If there is a background thread, the lists are used under a lock. Any thread may push a slab into an inbox
+ *            without a lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
@@ -22,20 +23,20 @@
 /* The flags of 64 owners. Each owner has one bit of each word. */
 struct hk_owner_bits {
     _Atomic uint64_t xresting; /* the memory of the owner was purged */
-    uint64_t waiting, aged;    /* used by tcache/pool.c, under its lock */
+    uint64_t waiting, aged;    /* used by tcache/pool.c, under the pool's lock */
 };
 
 struct hk_slab_list {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
     uint32_t slabs; /* number of slabs on both lists */
-    uint32_t free;  /* free blocks on `partial` at the last sweep, less those joined since */
+    uint32_t free;  /* number of free blocks on `partial` at the last sweep, minus the blocks joined since */
 };
 
 struct hk_owner {
     /* The number does not change after the owner was registered. */
     uint32_t id;
-    /* The owner uses these fields. From `open` on, it needs the lock if there is a background thread. */
+    /* The owner uses these fields. `open` and the fields after it need slab_lists_lock if there is a background thread. */
     struct hk_thread_counts counts;
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
@@ -45,12 +46,12 @@ struct hk_owner {
     unsigned sweep_class;    /* class of the list that the sweep is at */
     unsigned sweep_left;     /* number of lists that the sweep must still visit */
     struct hk_walk sweep;
-    uint32_t swept_free; /* free blocks counted so far on the list of sweep_class */
+    uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
     struct hk_slab_list slab_lists[HK_CLASSES];
-    const void *blank;              /* a block that was allocated for the first time, and is zero */
+    const void *blank;              /* a block that was never allocated before, and so is zero */
     uint32_t slabs;                 /* number of slabs on all lists */
-    uint8_t join_waits[HK_CLASSES]; /* slabs to make before the next try to join */
-    /* A thread that drains the inboxes uses these fields under the lock. */
+    uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
+    /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* slabs taken from the inbox, not yet drained */
     /* All threads write to these fields. */
@@ -59,12 +60,12 @@ struct hk_owner {
 };
 _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
-/* The number of queued slabs of each class. It may be below 0 for a moment, because a slab may be subtracted before it is added. */
+/* The number of queued slabs of each class. The number may be below 0 for a moment, because a slab may be subtracted before it is added. */
 extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number for the life of the process. Returns false if no number is left, or if memory is refused. */
 bool hk_owner_register(struct hk_owner *owner);
-/* It is true if other threads may use the lists of owners. While it is false, owners take no lock. It is set before a second thread exists. */
+/* Tells whether other threads may use the lists of owners. If it is false, owners take no lock. It is set before a second thread exists. */
 extern bool hk_slab_lists_shared;
 void hk_slab_lists_share(void);
 
@@ -83,27 +84,28 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
 bool hk_owner_is_open(struct hk_owner *owner);
 /* Empties the lists and opens the inboxes, at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
-/* Returns the number that follows the last owner's. The first owner has the number HK_FIRST_OWNER. */
+/* Returns the number after the number of the last owner. The first owner has the number HK_FIRST_OWNER. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
 /* Returns the flags of an owner whose number has been given. */
 struct hk_owner_bits *hk_owner_bits(uint32_t id);
-/* hk_owners_rest marks owners without a thread as purged, hk_owners_wake as not purged. Bit i stands for the owner with the number first + i. */
+/* hk_owners_rest marks owners without a thread as purged. hk_owners_wake marks them as not purged. Bit i stands for the owner number first + i. */
 void hk_owners_rest(uint32_t first, uint64_t bits);
 void hk_owners_wake(uint32_t first, uint64_t bits);
 bool hk_owner_rests(uint32_t id);
 /* Initializes a purged owner that will get a thread. */
 void hk_owner_wake(struct hk_owner *owner, uint32_t id);
-/* Returns the number of the first owner, from `from` on, whose memory is not purged, or hk_owner_end() if there is none. */
+/* Returns the lowest number >= `from` of an owner whose memory is not purged, or hk_owner_end() if there is no such owner. */
 uint32_t hk_owner_next(uint32_t from);
 /* Queues a slab in the owner's inbox. Returns false if the inbox is closed. The caller must then find the slab's new owner. */
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
-/* Takes up to `most` slabs of a class, chained by xnext, from the inbox. The caller drains them. Some of them may have another holder by now. */
+/* Takes up to `most` slabs of a class, chained by xnext, from the inbox. The caller drains the slabs. Some slabs may have another holder by now. */
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
 /* Takes slabs from the owner's inbox for a thread that is short of blocks. Returns NULL if the owner has read the clock after `asleep_since`, or if
  * no slab of the class is queued. */
 struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
-/* Takes one slab from the inbox, for a walk that visits each slab once and sends it back. Sets *last to true if the walk is complete. */
+/* Takes one slab from the inbox, for a walk that visits each slab once and sends it back. Sets *last to true if no other slab follows.
+ * Returns NULL if no slab is queued, or if another thread holds the lock. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);
 HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
 /* Makes the inboxes refuse slabs when a thread ends. Slabs that were queued before can still be taken. */

@@ -11,7 +11,7 @@ static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t t
     hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, (void *)(slab->d.start + index * slab->d.block_size));
 }
 
-/* Sets bits that must be clear by an atomic addition, because this is one instruction. An atomic OR that returns the old bits takes a loop. */
+/* Adds the bits, which must be clear. An atomic addition is one instruction, but an atomic OR that returns the old bits is a loop. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
     uint64_t before = atomic_fetch_add_explicit(&slab->xremote[word], bits, memory_order_release);
@@ -49,7 +49,7 @@ static void forget_look(struct hk_slab *slab)
     slab->seen_remote = 0;
 }
 
-/* Clears QUEUED before the bits are read. A thread that counts blocks later then queues the slab again. */
+/* Clears QUEUED. Called before the remote bits are read, so that a thread that counts blocks later queues the slab again. */
 static void unqueue(struct hk_slab *slab)
 {
     forget_look(slab);
@@ -139,7 +139,7 @@ bool hk_remote_restart(struct hk_slab *slab)
     return blocks != 0;
 }
 
-/* Counts a block only once if its free bit and its remote bit are both set, because fork may have interrupted the owner between the two changes. */
+/* Allows that the free bit and the remote bit of a block are both set, because fork may have interrupted the owner between the two changes. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
     bool any = false, joins = hk_load(slab->xjoined) != NULL;

@@ -1,4 +1,4 @@
-/* Keeps a word for each block with the stage of its remote free, and refuses a step that the stage does not allow. */
+/* Keeps the stage of each block's remote free in a word, and ends the program at a step that the stage does not allow. */
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
@@ -19,7 +19,7 @@ static HK_COLD _Noreturn void refuse_step(enum hk_call call, const char *fault, 
     hk_remote_track.tell(call, fault, block, word);
 }
 
-/* Changes the stage of a block to `to`. Ends the program unless its present stage is one of `from`. */
+/* Changes the stage of a block to `to`. Ends the program if the present stage is not one of the bits `from`. */
 static void step(struct hk_slab *slab, size_t index, unsigned from, enum hk_stage to, const char *fault)
 {
     uint64_t before = hk_load(slab->track[index]);
@@ -37,7 +37,7 @@ static void step_each(struct hk_slab *slab, unsigned word, uint64_t bits, unsign
         step(slab, (size_t)word * 64 + hk_ctz64(bits), from, to, fault);
 }
 
-/* Returns true if a word of the slab's track was written. If not, the words are not read, because a read would make their pages resident. */
+/* Returns true if a word of the slab's track was written. Otherwise, callers read no word, because a read would make the word's page resident. */
 static bool is_noted(const struct hk_slab *slab) { return slab->track != NULL && hk_load(slab->xnoted); }
 
 static void note_written(struct hk_slab *slab)
@@ -96,7 +96,7 @@ static void expect_home(enum hk_call call, const void *block, uint64_t word)
 
 void hk_track_expect_home(enum hk_call call, const void *block) { expect_home(call, block, hk_track_of(block)); }
 
-/* Stores the whole call stack of a remote free. Of a free by the owner, it stores only the caller, because this suffices to find the call. */
+/* Stores the whole call stack of a remote free. Stores only the caller of a free by the owner, because the caller suffices to find the call. */
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self)
 {
     _Atomic uint64_t *word = hk_remote_track.on ? tracked_word(block) : NULL;
@@ -111,7 +111,7 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
         expect_home(call, block, before);
 }
 
-/* Stores the place of the free, unless the block's word has a place already. The program then freed the block earlier, and it waited in a bin. */
+/* Stores the place of the free if the block's word has no place. A word has a place if the program freed the block earlier into a bin. */
 void hk_track_put(struct hk_slab *slab, size_t index)
 {
     if (slab->track == NULL)

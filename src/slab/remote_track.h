@@ -1,13 +1,13 @@
-/* The remote track follows each block that another thread frees, stage by stage, until the block is home (HAKMEM_TRACE_REMOTE). If a step is not
- * allowed in the block's stage, it ends the program, and the message names the place of the free.
+/* The remote track (HAKMEM_TRACE_REMOTE) follows each remote free, stage by stage, until the block is home. A block is home while no remote
+ * free of the block is in progress. A step that the block's stage does not allow ends the program. The message names the place of the free.
  *
  *   home --put--> outbox --send--> remote --collect--> home
  *                                  ^    \--claim--> claimed --receive--> home, in a bin
  *                                  \------send------/
  *
- * Owns       If the track is on, it owns a word for each block of a slab. The word has the stage, and the call stack and the thread of the free.
- * Invariant  Only the thread that has a block changes its stage, which is before the remote bit is set or after it was claimed. Each change is one
- *            atomic step. Tracked slabs have no plain extent, so each block that is freed in them is checked.
+ * Owns       If the track is on, it owns a word for each block of a slab. The word holds the stage, and the call stack and the thread of the free.
+ * Invariant  Only the thread that has a block changes the stage of the block, before it sets the remote bit or after it has claimed the bit. Each
+ *            change is one atomic step. Tracked slabs have no plain extent, so each block that is freed in them is checked.
  * Threads    Any thread may call these functions.
  * Never      The track does not touch the blocks. While it is off, it takes no memory, and none of its steps runs. */
 #ifndef HK_REMOTE_TRACK_H
@@ -21,7 +21,8 @@ enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 /* The functions of the track that need call stacks and threads. guard/track_report.c sets them at the start. */
 struct hk_remote_track {
     bool on;
-    /* Returns this thread and the call stack of a free as the upper bits of a word. If `whole` is false, stores only `caller`, or NULL. */
+    /* Returns this thread and the call stack of a free as the upper bits of a word. If `whole` is false, stores only `caller` of
+     * the stack. If `caller` is NULL, returns only the thread. */
     uint64_t (*place)(const void *caller, bool whole);
     /* Writes the message about an invalid pointer, and ends the program. `word` is the word of the block. */
     void (*tell)(enum hk_call call, const char *fault, const void *block, uint64_t word) __attribute__((noreturn));
@@ -30,13 +31,13 @@ extern struct hk_remote_track hk_remote_track;
 
 /* Begins to track a new slab if the track is on and the system gives memory for the words. */
 void hk_track_slab(struct hk_slab *slab);
-/* Frees the words of a slab that is being released. Ends the program unless all its blocks are home. */
+/* Frees the words of a slab that is being released. Ends the program if a block of the slab is not home. */
 void hk_track_slab_ends(struct hk_slab *slab);
 /* Returns the track's word of a block, or 0 if the block is not tracked. */
 uint64_t hk_track_of(const void *block);
-/* Stores the place where the program frees a block. `self` is the number of the freeing thread as an owner. */
+/* Stores the place where the program frees a block. `self` is the owner number of the freeing thread. */
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self);
-/* Ends the program unless the block is home. Called when a thread takes the block from its bin or puts the block into its bin. */
+/* Ends the program if the block is not home. Called when a thread takes the block from its bin or puts the block into its bin. */
 void hk_track_expect_home(enum hk_call call, const void *block);
 /* These functions are the steps of a remote free. They apply to the block at `index`, or to the blocks `bits` of a bitmap word. */
 void hk_track_put(struct hk_slab *slab, size_t index);
@@ -44,9 +45,9 @@ void hk_track_send(struct hk_slab *slab, unsigned word, uint64_t bits);
 void hk_track_collect(struct hk_slab *slab, unsigned word, uint64_t bits);
 void hk_track_claim(struct hk_slab *slab, unsigned word, uint64_t bits);
 void hk_track_receive(struct hk_slab *slab, size_t index);
-/* Checks that n blocks that the slab gives out are home. Each of them consists of `cells` of the slab's blocks. */
+/* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
-/* Checks that a block that its slab's holder frees is home, and not free already. */
+/* Checks that a block is home and not already free. Called when the slab's holder frees the block. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);
 /* Computes the stages from the remote bits in a fork child. Called before the remote bits are changed. */
 void hk_track_restart(struct hk_slab *slab);

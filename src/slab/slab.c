@@ -6,7 +6,7 @@ static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    /* a thread that reads xowner then uses the owner's inbox */
+    /* needs a release store, because a thread that reads xowner then uses the owner's inbox */
     hk_store_release(slab->xowner, owner);
     hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
                     hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
@@ -19,7 +19,7 @@ HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
     slab->clean = sixteenths;
 }
 
-/* Returns a sum that may be wrong in a fork child by one slab, which another thread was changing during the fork. */
+/* In a fork child, the sum may be wrong by the bytes of one slab that another thread was changing during the fork. */
 size_t hk_slabs_clean(void)
 {
     int64_t bytes = hk_load(xclean);
@@ -40,7 +40,7 @@ void hk_slab_note_taken(struct hk_slab *slab)
         note_refaults(slab);
 }
 
-/* Takes blocks from a word if its free bits are contiguous, as they are in a new slab. */
+/* Takes blocks from a bitmap word whose free bits are contiguous, like the words of a new slab. */
 HK_INLINE void **take_row(uint64_t *word, char *base, size_t size, void **at, void *const *stop)
 {
     uint64_t bits = *word, lowest = bits & -bits, beyond = bits + lowest;

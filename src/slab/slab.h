@@ -6,7 +6,7 @@
  * Invariant  A block is in exactly one place. It is free in its slab (its free bit is set), remote (its remote bit is set, see remote.h), in a
  *            bin, depot or outbox, or with the program.
  * Threads    Only the slab's holder allocates and frees. The holder is the owner that the page map entry names. If the entry says HK_ABANDONED, the
- *            holder is the thread that has the class's lock of abandoned slabs.
+ *            holder is the thread that has locked the abandoned slabs of the class.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
@@ -14,11 +14,11 @@
 #include "base/bits.h"
 #include "span/descriptor.h"
 
-/* What happened to a slab's pages without live blocks since a sweep last looked at the slab. */
+/* The state of a slab's pages without live blocks, which tells what happened since a sweep last looked at the slab. */
 enum hk_pages_state {
-    HK_PAGES_TAKEN, /* blocks were allocated, so more will be allocated in the slab soon */
-    HK_PAGES_FREED, /* blocks were only freed */
-    HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED,
+    HK_PAGES_TAKEN,                            /* blocks were allocated, so more will be allocated in the slab soon */
+    HK_PAGES_FREED,                            /* blocks were only freed */
+    HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED, /* no block was allocated or freed */
     HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* all that can be purged is purged */
 };
 
@@ -26,9 +26,9 @@ struct hk_slab {
     /* These fields do not change before the slab is released, except xowner and xlist. */
     struct hk_descriptor d;
     uint64_t *freebits;
-    size_t extent;             /* bytes of all blocks; the slab's tail after them is shorter than a block */
+    size_t extent;             /* total bytes of the blocks; the slab's tail follows, which holds no block */
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
-    _Atomic uint64_t *xremote; /* bit i: another thread freed block i, and nobody has claimed it (see remote.h) */
+    _Atomic uint64_t *xremote; /* bit i: another thread freed block i, and no thread has claimed it (see remote.h) */
     _Atomic uint32_t xowner;   /* the owner that the page map entries name */
     uint16_t words;            /* number of words of freebits and of xremote */
     _Atomic uint8_t xlist;     /* enum hk_abandoned_list_id; the slab's list while it is abandoned */
@@ -38,22 +38,22 @@ struct hk_slab {
     uint16_t free;
     uint16_t first_word; /* the words before this one have no bit set */
     uint16_t idle_from;  /* age stamp of the last touch, while the pages are ageing (see slab_purge.h) */
-    uint16_t clean;      /* bit i: sixteenth i of the slab was purged, and no block in it was allocated since */
+    uint16_t clean;      /* bit i: sixteenth i of the slab was purged, and no block of the slab was allocated since */
     uint16_t joined;     /* number of cells of joined blocks, without the first cell of each */
-    uint16_t tried_free; /* the number of free blocks when tried_cells blocks could not be joined */
-    uint8_t tried_cells; /* 0: joining has not failed */
+    uint16_t tried_free; /* number of free blocks when the slab last had no room for a joined block */
+    uint8_t tried_cells; /* number of cells of that joined block; 0: the slab may have room */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
-    uint16_t blank;       /* so many blocks at the slab's end were never allocated and are zero; 0: unknown */
-    size_t plain_extent;  /* equal to `extent`, but 0 while the slab holds joined blocks or is tracked */
+    uint16_t blank;       /* number of blocks at the slab's end that were never allocated and are zero; 0: unknown */
+    size_t plain_extent;  /* equal to `extent`, or 0 while the slab holds joined blocks or is tracked */
     /* All threads use these fields. The holder seldom reads their cache line. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
-    _Atomic uint32_t xstate;         /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
-    uint32_t seen_remote;            /* remote blocks that the last sweep found, which took the slab out of an inbox */
-    uint32_t purged_remote;          /* purged bytes of the seen_remote blocks */
-    uint16_t seen_at;                /* age stamp of the sweep that set seen_remote */
-    _Atomic uint64_t xown_remote[2]; /* xremote of a slab of up to 128 blocks */
+    _Atomic uint32_t xstate;             /* twice the number of blocks counted and not claimed, plus HK_REMOTE_QUEUED */
+    uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
+    uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
+    uint16_t seen_at;                    /* age stamp of the sweep that set seen_remote */
+    _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL until the first joined block (see joined_blocks.h) */
     _Atomic uint64_t *track;             /* a word for each block; NULL: not tracked (see remote_track.h) */
     _Atomic bool xnoted;                 /* a word of `track` was written */
@@ -64,20 +64,20 @@ _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(stru
 
 /* Returns the slab of an address whose page map entry names a class of slabs. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return (struct hk_slab *)(void *)hk_descriptor_at(address); }
-/* Returns the slab of a descriptor, or NULL if the descriptor is unused or a large block's. */
+/* Returns the slab of a descriptor, or NULL if the descriptor is unused or describes a large block. */
 HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
 {
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;
 }
-/* Returns the slab of a link on a list, or NULL for NULL. */
+/* Returns the slab of a link on a list, or NULL if the link is NULL. */
 HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
 {
     return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
 }
 HK_INLINE uint64_t hk_reciprocal(size_t size) { return (UINT64_MAX - 1) / size + 1; }
 
-/* Divides an offset of less than 4 GiB by the block size with one multiplication. The high half is the index, and the low half is the remainder.
- * Returns true if the offset is the start of a block. Only then the remainder is less than the reciprocal. */
+/* Divides an offset of less than 4 GiB by the block size with one multiplication. The high half of the product is the index. The low half is
+ * less than the reciprocal only if the remainder is 0. Returns true in this case, because the offset is then the start of a block. */
 HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
 {
     hk_wide product = (hk_wide)offset * reciprocal;
@@ -98,9 +98,9 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
     return joined != NULL && index < slab->d.blocks && (hk_load(joined[index / 64]) >> (index % 64) & 1) != 0;
 }
 
-/* Writes the owner into the slab and its page map entries. The holder calls it to give the slab away. */
+/* Writes the owner into the slab and its page map entries. Called by the holder to give the slab away, or to update the mixed flag of the entries. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-/* Allocates the n <= slab->free lowest free blocks, and stores them in front of `end`, the lowest last, so that a bin pops them in address order. */
+/* Allocates the n <= slab->free lowest free blocks. Stores them before `end`, the lowest in end[-1], so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
@@ -112,8 +112,8 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
 /* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
- * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because in a batch in any order,
- * two blocks in a row seldom lie in the same slab. */
+ * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because
+ * two successive blocks of a batch seldom lie in the same slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -129,13 +129,13 @@ HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
     return true;
 }
 
-/* Adds the number of blocks that were marked as free. Returns the number of free blocks. */
+/* Adds blocks that hk_slab_mark_free() has marked to the slab's number of free blocks. Returns the new number. */
 HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
 {
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* Returns the first block from `at` on with a set bit, or a clear bit if `flip` is all ones. If no block has it, returns the number of blocks. */
+/* Returns the first block from `at` on whose bit is set, or clear if `flip` is all ones. Returns the number of blocks if there is no such block. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
@@ -157,23 +157,23 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
 /* Block marks tell which blocks of more than 32 KiB the program has. A free, realloc or malloc_usable_size of such a block is checked before it takes
  * effect. Smaller blocks have no marks, because the check would make their hit path slower.
  *
- * malloc: mark of the block's first KiB -> HK_MARK_LIVE           free: -> 0, in whatever thread; without a mark: fatal
+ * malloc: mark of the block's first KiB -> HK_MARK_LIVE           free, in any thread: mark -> 0; if the mark is not live: fatal
  *
  * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. A slice that slabs of a user heap share has no
  * medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped before the
- * slab's first block is handed out, or never. They are not mapped if the slab is outside the window, memory is refused, or hooks are on. The slab's
- * bitmaps are then read instead, which do not show a free block that waits in a bin.
- * Only the thread that has the block calls begin and end. If two threads free one block at the same moment, both may find the mark, but a flush
- * detects the second free. */
+ * slab's first block is handed out, or never. They are not mapped if the slab is outside the window, memory is refused, or hooks are on. The
+ * checks then read the slab's bitmaps instead. The bitmaps do not show a free block that waits in a bin.
+ * Only the thread that has the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the
+ * mark. The flush of a bin then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
-/* Returns the mark of a page in a shared slice, which tells the class of the page's slab. */
+/* Returns the mark that tells the class of a page's slab in a shared slice. */
 HK_INLINE uint8_t hk_mark_of_class(unsigned class) { return (uint8_t)(class + 1); }
 _Static_assert((int)HK_CLASSES < (int)HK_MARK_LIVE, "no note says that a medium block is live");
 /* Writes a note from hk_mark_of_class(), or HK_MARK_NONE, to all marks of a range of pages. */
 void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note);
 
-/* Returns true if the slab has blocks of more than HK_FINE_MAX bytes. Such a slab never holds joined blocks. */
+/* Returns true if a page map entry is of a slab with blocks of more than HK_FINE_MAX bytes. Such a slab never holds joined blocks. */
 HK_INLINE bool hk_entry_is_medium(uint32_t entry)
 {
     uint32_t offset = entry & HK_ENTRY_CLASS_MASK;
@@ -185,7 +185,7 @@ HK_INLINE void hk_mark_begin(const void *block)
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-/* Returns true if a live block begins at `block`. Returns false also if the marks are not mapped. */
+/* Returns true if a live block begins at `block`. Also returns false if the marks are not mapped. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
     return HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, mark)) &&
@@ -206,10 +206,10 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 void hk_mark_check(enum hk_call call, const void *block);
 /* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
-/* Marks as live, in a fork child, every block that is not free in the slab. Blocks in other threads' bins are marked too, because these are lost. */
+/* In a fork child, marks every block that is not free in the slab as live. This includes the blocks in other threads' bins, which are lost. */
 void hk_marks_assume(const struct hk_slab *slab);
 
-/* These functions make and release slabs (slab_life.c). They own the bitmaps' memory if a slab has more than 128 blocks.
+/* These functions make and release slabs (slab_life.c). If a slab has more than 128 blocks, they also own the memory of its bitmaps.
  *
  *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
 
@@ -227,7 +227,7 @@ void hk_slab_recount(struct hk_slab *slab);
 
 /* Frees a block in a slab without a plain extent (joined_blocks.c). Ends the program if the slab has one. */
 void hk_joined_free(struct hk_slab *slab, void *block);
-/* Frees one block. Ends the program if no block of the slab begins there, or if the block is already free. */
+/* Frees one block. Ends the program if no block of the slab begins at `block`, or if the block is already free. */
 HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
 {
     if (hk_slab_mark_free(slab, &block))

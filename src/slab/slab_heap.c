@@ -11,8 +11,8 @@ enum {
     SLABS_OF_A_HEAP = 16, /* an owner with fewer slabs of all classes may be a short-lived thread */
     TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
-/* The limits of joining (see joined_blocks.h). Blocks below LEAST_JOINED are not joined, because they fill the holes of their own class. Blocks above
- * LARGEST_JOINED are not joined, because they cover whole pages, which can be purged. */
+/* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
+ * class. A joined block has at most LARGEST_JOINED bytes, because longer rows of free blocks cover whole pages, which can be purged. */
 enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
@@ -73,7 +73,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* Returns true if the class is requested less than before, which means that a fifth or more of its blocks is free. */
+/* Returns true if the program seems to request the class less than before, because more than a fifth of its blocks is free. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -81,7 +81,8 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns true if the slab may have room for joined blocks. Returns false if blocks were allocated in it since a sweep's last look. */
+/* Returns true if the slab may have room for joined blocks. Returns false if a search for room failed before, if half of the slab is purged, or if
+ * blocks were allocated in a slab without joined blocks since a sweep last looked at the slab. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -121,7 +122,7 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Joins blocks in the slabs of smaller classes, the largest class first. A joined block consists of several of their blocks. */
+/* Takes blocks of the class by joining blocks of smaller classes. Tries the largest of the smaller classes first. */
 static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
@@ -138,7 +139,7 @@ static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **e
 
 bool hk_slab_heap_joins = true;
 
-/* Takes joined blocks, so that a large heap uses the free blocks of fading classes before it grows. Returns their number. */
+/* Takes joined blocks, so that a large heap uses the free blocks of fading classes before it grows. Returns the number of joined blocks. */
 static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (hk_classes[class].size < LEAST_JOINED || hk_classes[class].size > LARGEST_JOINED || !hk_slab_heap_joins)
@@ -221,8 +222,8 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Frees the blocks from the first one that hk_slab_mark_free() has refused. Such a block is another owner's, or its slab has no plain extent. Does
- * not release a slab while the next block lies in it too, because a release would hide that the next block is already free. */
+/* Frees blocks up to the first block of another owner. Called if hk_slab_mark_free() has refused blocks[0], for example because the slab has no plain
+ * extent. Does not release a slab if the next block lies in the same slab, because a release would hide that the next block is already free. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;
@@ -283,7 +284,8 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Calls hk_send() without the lock, because it may wait for another thread. The test needs no lock, because only the owner gives its slabs away. */
+/* Calls hk_send() without the lock, because hk_send() may wait for another thread. The test of xowner needs no lock, because only the owner gives its
+ * slabs away. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {

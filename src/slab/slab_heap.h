@@ -1,17 +1,17 @@
-/* A slab heap is the slabs of one owner, by class. Blocks of up to 1 MiB move in batches between these slabs and the bins of the owner's thread.
+/* A slab heap is all slabs of one owner, by class. Blocks of up to 1 MiB move in batches between these slabs and the bins of the owner's thread.
  *
- *   miss:     own partial slab -> adopted abandoned slab -> joined blocks -> new slab         flush: bitmap; a slab of free blocks is released
+ *   miss:     own partial slab -> adopted abandoned slab -> joined blocks -> new slab         flush: set free bits; release a slab of free blocks
  *
  * Owns       These functions decide which of an owner's slabs is used next, and when a slab is released.
  * Invariant  A listed slab is on `partial` while it has free blocks, and on `full` while it has none.
- * Threads    The owner calls these functions. It holds its slab_lists_lock if there is a background thread (see owner.h). */
+ * Threads    The owner calls these functions. If there is a background thread, the lists are used under slab_lists_lock (see owner.h). */
 #ifndef HK_SLAB_HEAP_H
 #define HK_SLAB_HEAP_H
 
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* Allocates up to `want` >= 1 blocks, and stores them in front of `end`, the lowest last. Returns their number, or 0 if memory is refused. */
+/* Allocates up to `want` >= 1 blocks, and stores them before `end` like hk_slab_alloc(). Returns the number of blocks, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 /* Allocates like hk_slab_heap_alloc(), but only from slabs of this class, without adopting slabs or joining blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
@@ -38,21 +38,21 @@ HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned 
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* These functions purge pages without live blocks (idle.c). A sweep purges old pages of an owner's slabs, and a trim purges all of them. The pages of
- * remote frees are purged if the owner does not drain them:
+/* These functions purge pages without live blocks (idle.c). A sweep purges those pages of an owner's slabs that were free for a while. A trim purges
+ * all free pages. The pages of remote frees are purged if the owner does not drain these frees:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
- * The owner's lock is held for one system call, or for a look at a few slabs. After that, a waiting owner gets the lock. A page of remote frees is
- * purged only while the purging thread has claimed all blocks on it. This needs no lock, because a slab with claimed blocks is not released. The
+ * The owner's lock is held for one system call, or for a look at a few slabs. Afterwards, a waiting owner gets the lock. A page of remote frees is
+ * purged only while the purging thread has claimed all blocks on it. The purge needs no lock, because a slab with claimed blocks is not released. The
  * slab's holder may allocate and free other blocks of the slab at the same time.
  * Sweeps run in the owner or the background thread. Trims run in any thread if there is a background thread, else in the owner. */
 
 /* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the other slabs. Returns the purged bytes. */
 size_t hk_slab_heap_trim(struct hk_owner *owner);
-/* Does a part of hk_slab_heap_trim, with one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
+/* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep unless one is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
+/* Begins a sweep if none is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner);
 /* Begins a sweep that reclaims memory because the heap grows. A sweep in progress becomes such a sweep, and visits all lists once more. */
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);

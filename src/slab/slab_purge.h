@@ -2,12 +2,13 @@
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
  *
- *   A sweep that reclaims for growth does not wait for the delay. It skips only slabs in which blocks were allocated since the last look.
+ *   A sweep that reclaims memory for the growth of the heap does not wait for the delay. Such a sweep skips only slabs in which blocks were allocated
+ *   since the last look.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks.
  * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed().
- * Never      No function writes into the pages, or splits a huge page to purge a small part of it. */
+ * Never      No function writes into the pages. A sweep of a list of slabs does not split a huge page to purge a small part of it. */
 #ifndef HK_SLAB_PURGE_H
 #define HK_SLAB_PURGE_H
 
@@ -25,8 +26,9 @@ enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD
 
 /* Reduces the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the removed part, which the caller adds again afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. The next call continues within the slab
- * unless the slab was touched since. A purged slab goes to the end of the list, so that the holder first allocates from resident slabs. */
+/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. If the budget ends, the next call
+ * continues within the slab, unless the slab was touched in between. A purged slab goes to the end of the list, so that the holder first allocates
+ * from resident slabs. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
@@ -41,15 +43,15 @@ HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, s
 
 /* The state of a trim. A trim purges all free pages, whatever their age. It goes from slab to slab, and purges one range of pages at a time. */
 struct hk_trim {
-    uint32_t pass;
+    uint32_t pass;            /* the number of this trim */
     unsigned class;           /* the class of the slabs that are trimmed now */
     const struct hk_slab *at; /* the slab that is trimmed now */
     unsigned within;          /* the block of this slab at which the trim continues */
-    size_t bytes, calls;      /* purged bytes so far, and system calls */
+    size_t bytes, calls;      /* bytes purged and system calls made by this trim */
 };
 
 struct hk_trim hk_trim_begin(void);
-/* Purges at most one range of a slab. Returns true if the slab has no other range to purge, and so is trimmed. */
+/* Purges at most one range of a slab. Returns true if no other range is left, so that the slab is trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
 /* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
@@ -57,7 +59,7 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges those whole pages on which all blocks are claimed by the caller, who does not hold the slab. Returns the purged bytes. */
+/* Purges whole pages whose blocks are all in `bits`. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 #endif

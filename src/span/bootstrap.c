@@ -1,4 +1,4 @@
-/* Cuts blocks from small arenas before HAKMEM can start; reads the bounds of the break heap, to recognize blocks of another allocator. */
+/* Cuts blocks from small arenas before HAKMEM can start. Reads the bounds of the break heap, to recognize blocks of another allocator. */
 #include "span/bootstrap.h"
 #include "base/bits.h"
 #include "os/os.h"
@@ -9,13 +9,13 @@ enum { ARENAS = 8 };
 
 static char own_bytes[OWN_BYTES] HK_COLD_DATA HK_ALIGNED(16);
 
-/* The first arena is library data, which costs no system call; the others are mapped. */
+/* The first arena is library data, which costs no system call. The other arenas are mapped. */
 static struct bootstrap_arena {
     char *bytes;
     size_t size, used;
 } arenas[ARENAS];
 
-/* Cuts a block from an arena, and writes its size into the word before it. Returns NULL if the arena has no room. */
+/* Cuts a block from an arena, and writes the block's size into the word before the block. Returns NULL if the arena has no room. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena->bytes;
@@ -27,7 +27,7 @@ static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t al
     return arena->bytes + at;
 }
 
-/* Maps an arena that is large enough. Returns false if the arena is already mapped, or if the system refuses memory. */
+/* Maps memory for an unmapped arena. Returns false if the arena already has memory, if the block is too large, or if the system refuses memory. */
 static bool map_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     size_t wanted = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);
@@ -42,7 +42,7 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
 {
     size = hk_max(size, sizeof(size_t));
     align = hk_max(align, 16);
-    arenas[0].bytes = own_bytes; /* an initializer would need a relocation */
+    arenas[0].bytes = own_bytes; /* not an initializer, which would need a relocation */
     arenas[0].size = OWN_BYTES;
     void *block = NULL;
     for (unsigned i = 0; i < ARENAS && block == NULL; i++)
@@ -61,7 +61,8 @@ size_t hk_bootstrap_size(const void *p)
     return SIZE_MAX;
 }
 
-/* The break heap's start is field 47 of /proc/self/stat. The second field, a name in parentheses, may hold any character. */
+/* The break heap's start is field 47 of /proc/self/stat. The second field is a name in parentheses, which may hold any character. The fields are
+ * therefore counted from the last parenthesis on. */
 enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
 
 static uintptr_t break_start(void)

@@ -19,13 +19,13 @@ struct hk_arena {
 
 extern struct hk_page_heap {
     struct hk_lock lock;
-    struct hk_lock purge_lock; /* taken by purges and fork only */
+    struct hk_lock purge_lock; /* taken only by purges, by the unmapping of slices, and by fork */
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age;
-    struct hk_list holes; /* chunks with unmapped slices, whose addresses growth reuses first */
+    struct hk_list holes; /* chunks with unmapped slices; growth first reuses the addresses of these slices */
     size_t mapped, free_slices, free_dirty_slices;
-    size_t staked_slices;
-    _Atomic size_t xhollow; /* purged pages of free dirty slices */
+    size_t staked_slices;   /* slices of unsure spans in dense chunks */
+    _Atomic size_t xhollow; /* number of purged pages in free slices that are marked dirty */
 } hk_page_heap;
 
 HK_INLINE bool hk_chunk_has_dirty(const struct hk_chunk *chunk) { return (chunk->free & chunk->dirty) != 0; }
@@ -37,33 +37,33 @@ HK_INLINE unsigned hk_chunk_slice(uintptr_t address) { return (unsigned)(address
 /* Returns the slices that a purge can reclaim. */
 HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->free & chunk->dirty; }
 
-/* unlist takes the chunk off its list. relist lists it again under its longest free run. */
+/* unlist takes the chunk off the list of its longest free run. relist puts the chunk on the list of the run that is its longest now. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* use changes slices from free to in use. release changes them back. */
+/* use changes slices from free to in use. release changes slices from in use to free. */
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
-/* Stores that the chunk stands on no huge page, and keeps the kernel from putting it on one again. */
+/* Stores that the chunk stands on no huge page, and advises the kernel against a huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
 /* Growth (heap_growth.c) maps new chunks for an arena. The chunks stand on huge pages if the policy says so, and if the system's huge pages have the
- * size of a chunk. In the window, each mapping begins at the end of the last one, because the system then merges the two. Mappings of whole chunks
- * are aligned for huge pages. If another mapping is in the way, the heap skips it. If the system does not let HAKMEM choose addresses, the heap grows
- * at any address. */
+ * size of a chunk. In the window, each mapping begins at the end of the previous mapping, because the system then merges the two mappings. Mappings
+ * of whole chunks are aligned for huge pages. If a foreign mapping is in the way, the heap skips it. If the system does not let HAKMEM choose
+ * addresses, the heap grows at any address. */
 /* Sets the address at which the heap begins to grow. Called once, after hk_page_map_init(). */
 void hk_address_space_init(void);
-/* Grows the arena by a share of its size. If the system refuses, grows it by less. Returns false if the system refuses even `slices`. */
+/* Grows the arena by a share of its size. If the system refuses, grows the arena by less. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
 /* Reads the system's settings of huge pages. Called when the heap is first large enough for huge pages, or before the program enters a sandbox. Any
- * thread may call it, because threads that read at the same time read the same settings. */
+ * thread may call this function, because threads that read at the same time read the same settings. */
 void hk_thp_look(void);
-/* Returns false if the system's mode is `never`, or if its huge pages do not have the size of a chunk. If the system does not tell the size of its
- * huge pages, assumes that they have the size of a chunk if its pages have 4 KiB. */
+/* Returns true if the system's mode permits huge pages, and if its huge pages have the size of a chunk. If the size of huge pages cannot be read,
+ * assumes that a system with pages of 4 KiB has huge pages of this size, and that any other system does not. */
 bool hk_thp_serves(void);
 
 #endif

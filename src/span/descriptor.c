@@ -1,4 +1,4 @@
-/* Allocates descriptors in groups, and says what is wrong with a pointer. */
+/* Allocates descriptors in groups, and reports invalid pointers. */
 #include "span/descriptor.h"
 #include "base/lock.h"
 #include "base/inline_copy.h"
@@ -6,7 +6,7 @@
 #include "span/footprint.h"
 #include "span/meta.h"
 
-/* `next` lies after the head, because an unused descriptor keeps its head for readers with a stale pointer. */
+/* `next` lies after the head, because readers with a stale pointer may still read the head of an unused descriptor. */
 union slot {
     struct {
         struct hk_descriptor d;
@@ -55,7 +55,8 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
-/* Returns an unused slot, or NULL. Clears its bytes after the head, because descriptors of slabs and of large blocks have different fields there. */
+/* Takes a slot from the list of unused slots. Returns NULL if the list is empty. Clears the slot's bytes after the head, because descriptors of slabs
+ * and of large blocks have different fields there. */
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;
@@ -120,7 +121,7 @@ static const char *call_name(enum hk_call call)
     return names[call];
 }
 
-/* Returns a hint at the option that would tell more, or an empty text if none would. */
+/* Returns a hint at the option that would tell more about the fault, or an empty text if no option would. */
 static const char *advice(enum hk_call call, uint32_t entry)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;

@@ -1,6 +1,6 @@
 /* Guard pages: makes ranges of the heap fault when they are touched.
  * Owns       This file owns the switches, which say whether guard pages are in force.
- * Threads    The switches are written at the start. The holder of a range calls the functions. */
+ * Threads    The switches are written once, at the start of HAKMEM. Only the holder of a range calls the functions for it. */
 #ifndef HK_GUARD_PAGES_H
 #define HK_GUARD_PAGES_H
 
@@ -14,7 +14,7 @@ extern struct hk_guard_pages {
 
 /* Makes a range fault when it is touched, and returns its pages to the system. Returns false if the system refuses. */
 HK_INLINE bool hk_guard_range(uintptr_t address, size_t size) { return hk_os.bar((void *)address, size); }
-/* Makes a range accessible again. It then reads as zeros. */
+/* Makes a range accessible again. The range then reads as zeros. */
 HK_INLINE bool hk_unguard_range(uintptr_t address, size_t size) { return hk_os.unbar((void *)address, size); }
 
 #endif

@@ -1,4 +1,4 @@
-/* Maps new memory for an arena, or maps unmapped slices of chunks again; reads the settings of transparent huge pages. */
+/* Maps new memory for an arena, or maps unmapped slices of chunks again. Reads the settings of transparent huge pages. */
 #include "span/chunks.h"
 #include "base/bits.h"
 #include "count/stats.h"
@@ -11,13 +11,13 @@
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 #define FIRST_SKIP (1 * HK_GIB)
-enum { SKIPS = 6 }; /* each skip doubles the distance */
+enum { SKIPS = 6 }; /* most attempts to skip a foreign mapping; each goes twice as far as the one before */
 
 static uintptr_t heap_end; /* the end of the heap in the window; 0: the system chooses addresses */
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
-/* Returns the alignment at which `size` bytes lie in one chunk, or fill whole chunks. */
+/* Returns an alignment that makes `size` bytes either lie in one chunk or fill whole chunks. */
 static size_t alignment_for(size_t size)
 {
     size_t align = HK_SLICE;
@@ -42,7 +42,7 @@ static uintptr_t map_in_window(size_t size)
     return at;
 }
 
-/* Returns `at`. If the page map cannot cover the memory, unmaps it and returns 0. */
+/* Makes the page map cover the memory, and returns `at`. If the page map cannot cover the memory, unmaps the memory and returns 0. */
 static uintptr_t covered(uintptr_t at, size_t size)
 {
     if (at == 0 || hk_page_map_cover(at, size))
@@ -61,13 +61,13 @@ static uintptr_t map_covered(size_t size)
     return at;
 }
 
-/* Adds [address, address + size) to the page heap as free, clean slices. A chunk keeps the use that it got with its first slices. */
+/* Adds [address, address + size) to the page heap as free, clean slices. A chunk that already has slices keeps its use. */
 static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        /* stored first, because a page that is read before it is written costs two faults */
+        /* written before any field is read, because a new page that is read before its first write faults twice */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
@@ -100,7 +100,7 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 
-/* Maps unmapped slices again. Sets *lost to true if another mapping lies there by now. */
+/* Maps unmapped slices of a chunk again. Sets *lost to true if another mapping has taken the addresses of these slices. */
 static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
@@ -117,7 +117,7 @@ static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t s
     return mapped;
 }
 
-/* Grows into addresses that were unmapped. */
+/* Grows the arena by at most a chunk, into addresses that HAKMEM unmapped before. */
 static bool grow_back(struct hk_arena *arena, size_t size)
 {
     bool lost = false;

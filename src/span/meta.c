@@ -1,4 +1,4 @@
-/* Allocates metadata by lines of 64 bytes and by pages, and purges the pages of areas on which no line is in use. */
+/* Allocates metadata in lines of 64 bytes or in whole pages, and purges the pages of areas on which no line is in use. */
 #include "span/meta.h"
 #include <string.h>
 #include "base/bits.h"
@@ -7,9 +7,9 @@
 #include "span/meta_regions.h"
 
 #define LARGEST_BLOCK (32 * HK_KIB)
-#define MOST_LISTED (32 * HK_KIB)   /* most bytes of free blocks on lists, which need no bitmap */
-#define WORTH_A_PURGE (64 * HK_KIB) /* less is not worth a system call */
-#define MOST_AT_ONCE (16 * HK_MIB)  /* the purge of so much takes some milliseconds */
+#define MOST_LISTED (32 * HK_KIB)   /* most bytes of free blocks on the lists by size, which are faster than a bitmap */
+#define WORTH_A_PURGE (64 * HK_KIB) /* fewer spare bytes are not worth the system calls */
+#define MOST_AT_ONCE (16 * HK_MIB)  /* a purge stops after this many bytes, because they take some milliseconds */
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)
 enum { RANGE_LINES = 2 * HK_PAGE / HK_META_LINE };
 
@@ -129,7 +129,7 @@ size_t hk_meta_unused(void)
     return bytes;
 }
 
-/* Returns the bytes that are not in use but may be resident. These include the unused part of the page at `fresh`. */
+/* Returns the bytes that are not in use but may be resident. They include the unused part of the page that `fresh` points into. */
 static size_t spare_locked(void)
 {
     size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
@@ -173,7 +173,7 @@ static void return_listed(void)
         }
 }
 
-/* Purges pages of an area, and releases the lock for the system calls. Returns true if all pages were purged. */
+/* Purges pages of an area. Releases the lock during the system calls. Returns true if all pages were purged. */
 static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
 {
     bool gone = true;
@@ -190,7 +190,7 @@ static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
     return gone;
 }
 
-/* Withholds pages from allocation before a purge. If bit 0, the header's page, is set, the whole area will be purged. */
+/* Withholds pages from allocation before a purge. Bit 0 stands for the header's page. If it is set, the whole area will be purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
     hk_meta_unlist(area);
@@ -235,7 +235,8 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the idle pages that have aged, or all idle pages if `all`. Purges an area without blocks only as a whole, after all its pages aged. */
+/* Purges the pages of area `i` that were idle at the last purge and are idle now, or all idle pages if `all`. Purges an area without blocks only as a
+ * whole, once all its dirty pages were idle at the last purge. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
@@ -266,7 +267,7 @@ size_t hk_meta_purge(bool all)
     return bytes;
 }
 
-/* Makes the pages that another thread was purging available again. They count as dirty. */
+/* Makes the pages that another thread was purging available again. These pages count as dirty. */
 void hk_meta_fork_child(void)
 {
     if (hk_meta.purged != NULL)

@@ -8,8 +8,8 @@
 
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
-#define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has a bit for each area */
-#define REGION_PART 4                            /* a region is at least 1/4 of all regions, so they stay few */
+#define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has 64 bits, one for each area */
+#define REGION_PART 4                            /* a region has 1/4 of all mapped bytes or more, so regions stay few */
 enum { PAGE_LINES = 64, TRIES = 8 };
 
 struct hk_guard_pages hk_guard_pages; /* defined here, because metadata is the first memory that may use guard pages */
@@ -27,7 +27,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* Returns the first line at or after `at` with a bit that differs from `same`. Returns a line at or after `end` if no line before `end` has one. */
+/* Returns the first line from `at` on whose bit differs from the bits of `same`. Returns a line from `end` on if no such line is before `end`. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -66,7 +66,8 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
 }
 
-/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only pages of the system that lie wholly in `pages`. */
+/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only those whose page of the system lies wholly in
+ * `pages`. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -100,7 +101,7 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines)
 {
     mark(area, (unsigned)(((uintptr_t)block - (uintptr_t)area) / HK_META_LINE), lines, false);
-    area->longest = area->free; /* an upper bound, which a search in vain corrects */
+    area->longest = area->free; /* an upper bound; the next search that finds no fit corrects it */
 }
 
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
@@ -229,7 +230,8 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from the end of the only region of areas, so that most programs need no second mapping. Returns false if it has no room for them. */
+/* Takes pages from the end of the only region, so that most programs need no second mapping. Returns false if the only region has no areas or has too
+ * few blank areas at its end, or if there is not exactly one region. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -38,7 +38,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
 }
 
-/* Gives a chunk whose slices are all free to the other use, unless it stands on a huge page. Returns the chunk, or NULL if there is none. */
+/* Gives a chunk of `from` to `use` if all its slices are free and it stands on no huge page. Returns the chunk, or NULL if there is no such chunk. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -53,7 +53,7 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* Returns a chunk with a free run of dirty slices that is long enough, or NULL if there is none. */
+/* Returns a chunk with a free run of enough dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. */
 static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
@@ -64,7 +64,7 @@ static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
     return NULL;
 }
 
-/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean ones of this use. */
+/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean slices of this use. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
     struct hk_arena *arena = &hk_page_heap.arenas[use];
@@ -93,7 +93,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(slices) << first;
-    /* If a chunk was mapped when the heap was too small for huge pages, and is all purged now, it gets a huge page. */
+    /* A chunk that was mapped when the heap was too small for huge pages gets a huge page if all its slices are free and clean now. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
         (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
@@ -149,7 +149,7 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
     hk_page_heap.staked_slices += slices;
 }
 
-/* Returns true if free slices of the chunk have guard pages. On a huge page they have none, because guard pages would split it. */
+/* Returns true if free slices of the chunk have guard pages. A chunk on a huge page has none, because guard pages would split the huge page. */
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
 bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 

@@ -10,8 +10,8 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* The tables lie at lower addresses than the window, and have room for 16 TiB of heap. The chunks have the lowest addresses. The marks follow, which
- * grow downwards and have room for 3 TiB of heap. The page map entries lie last, just below the window. */
+/* The tables lie at lower addresses than the window, and have room for 16 TiB of heap. The chunks have the lowest addresses. The marks follow.
+ * They grow downwards, and have room for 3 TiB of heap. The page map entries lie last, just below the window. */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
@@ -22,8 +22,8 @@
 enum {
     LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
-    LIMIT_PER_WINDOW = 16, /* the tables take at most 1/16 of a limit of the address space */
-    CHUNKS_AT_ONCE = 32,   /* at least so many chunks are mapped at once */
+    LIMIT_PER_WINDOW = 16, /* if the address space is limited, the first tables take at most 1/16 of the limit */
+    CHUNKS_AT_ONCE = 32,   /* at least so many chunks are mapped by one system call */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,
 };
@@ -34,12 +34,12 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
-    char *lent;    /* room for the tables of a leaf and a branch if the system refuses memory; or NULL */
+    char *lent;    /* memory for a leaf's tables and a branch, lent by the caller; NULL: none */
     bool took_lent;
     bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
-/* Holds the range of covered leaves in a branch. A walk touches no page outside this range. */
+/* Holds the range of covered leaves in a branch, so that a walk touches no page of the branch outside this range. */
 static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
@@ -49,10 +49,10 @@ static struct {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
     _Atomic uint32_t *entries;
     size_t leaves; /* leaves whose page map entries are mapped */
-    size_t most;   /* upper bound of `leaves`; the next leaf has its own tables, or another mapping lies there */
+    size_t most;   /* upper bound of `leaves`; the leaf with this number has its own tables, or no room for entries */
     struct hk_chunk *chunks;  /* NULL: each leaf has its own chunks */
     size_t chunks_to;         /* number of mapped chunks, from the first on */
-    size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
+    size_t marks, most_marks; /* bytes of mapped marks, which lie just below the entries, and their upper bound */
 } window;
 
 static void *take_lent(size_t from)
@@ -71,8 +71,8 @@ static void *map_table(size_t size)
 }
 
 /* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie at lower or higher
- * addresses, and the kernel places mappings far away. The window is as random as the addresses of the stack and of this library, so without ASLR it
- * is always at the same address. */
+ * addresses, and the kernel places mappings far away. The window is as random as the addresses of the stack and of this library. Without ASLR, the
+ * window is always at the same address. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -134,7 +134,7 @@ static void show_window(void)
         return;
     size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
-    /* leaves with their own tables have no marks */
+    /* leaves with their own tables have no marks, so `marked` must not exceed `flat` */
     __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
@@ -166,7 +166,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* Maps the missing page map entries of the window's first `leaves` leaves. Returns false if that fails. */
+/* Maps the missing page map entries of the window's first `leaves` leaves. Returns false if these entries cannot be mapped. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -212,7 +212,8 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic ui
     hk_store_release(leaf->xentries, entries);
 }
 
-/* Maps tables for one leaf. Maps page map entries only if the window does not have them. The window does not grow to a leaf with its own entries. */
+/* Maps the chunks of one leaf, and its page map entries if the window does not have them. The window later does not grow to a leaf with its own
+ * entries. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.chunks == NULL && number < window.leaves;
@@ -236,7 +237,7 @@ static void note_covered(uintptr_t address)
                              (uint16_t)hk_max(range->behind, leaf + 1u)};
 }
 
-/* Covers a leaf, so that look-ups find it by the root. Returns false if the system refuses memory. */
+/* Covers a leaf, so that look-ups find its tables by the root. Returns false if the system refuses memory. */
 static bool cover_apart(uintptr_t at, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(at);
@@ -246,7 +247,8 @@ static bool cover_apart(uintptr_t at, size_t number)
     return covered;
 }
 
-/* Covers a leaf by the window's tables. Until the window is open, the root leads to the leaf as well. Returns false if the system refuses memory. */
+/* Covers a leaf by the window's tables. If the window is not open yet, also makes the root lead to these tables, because look-ups then read only the
+ * root. Returns false if the system refuses memory. */
 static bool cover_flat(uintptr_t at, size_t number, size_t to)
 {
     size_t first = number * HK_LEAF_CHUNKS;

@@ -7,11 +7,11 @@
  *   as the heap grows. A look-up in the window is one subtraction and one compare. For all other addresses (large blocks, a heap outside
  *   the window, or all addresses until the window is open), a root leads to the tables: address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
- *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
+ *   marks:             one byte for each KiB of the window, mapped up to the last slab of medium blocks in the window (see slab/slab.h)
  *
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
- * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered. Once the window covers an address, its base
- *            never changes.
+ * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. A covered address stays covered. Once the window covers an address, the base
+ *            of the window never changes.
  * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call cover, which takes a lock. */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
@@ -39,12 +39,13 @@ enum {
 
 struct hk_descriptor;
 
-/* The program will touch all pages of a dense span. Unsure spans lie in dense chunks while they are a small part of these chunks. */
+/* The program will touch all pages of a dense span, but maybe only a few pages of a sparse span. A span is unsure if it is not known which of the two
+ * it will be. Unsure spans lie in dense chunks as long as unsure spans are a small part of these chunks. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
 /* Holds the state of a chunk of 2 MiB. A page of memory holds eight of these structs. */
 struct hk_chunk {
-    /* The holder of a slice writes the slice's descriptor. This field is first, because a look-up then takes an instruction less. */
+    /* The holder of a slice writes the slice's descriptor. This field is first, because a look-up then takes one instruction less. */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
     _Atomic(_Atomic uint8_t *) xstates; /* the guard's states, set once (guard/states.h); NULL: none */
     /* constant */
@@ -53,20 +54,20 @@ struct hk_chunk {
     uint32_t owned;                  /* slices that are HAKMEM's */
     uint32_t free;                   /* owned slices that belong to no span */
     uint32_t dirty;                  /* slices that may be resident, in use or free */
-    uint32_t aged;                   /* free and dirty slices that one purge has seen */
+    uint32_t aged;                   /* free and dirty slices that one purge has seen; the next purge takes them */
     uint32_t purged;                 /* free slices whose pages were purged */
-    uint32_t unmapped;               /* slices that were HAKMEM's before they were unmapped */
-    uint32_t staked;                 /* slices of unsure spans */
+    uint32_t unmapped;               /* slices that HAKMEM unmapped, and may map again */
+    uint32_t staked;                 /* slices of unsure spans in a dense chunk */
     uint32_t fresh;                  /* free slices that became resident with a huge page and were never used */
-    uint8_t hollow[HK_CHUNK_SLICES]; /* pages of a free and dirty slice that were purged before its free */
-    uint16_t longest;                /* length of the longest run of free slices, which selects the list */
+    uint8_t hollow[HK_CHUNK_SLICES]; /* pages of each free and dirty slice that were purged before its free */
+    uint16_t longest;                /* length of the longest run of free slices; 0: the chunk is on no list by_run */
     uint8_t use;                     /* enum hk_use */
-    _Atomic bool xhuge; /* the chunk stands on a huge page, or will when touched; set while all its slices are free */
-    uint64_t idle_since;
-    uint64_t freed_at; /* time of the last free of a slice */
+    _Atomic bool xhuge;  /* the chunk stands on a huge page, or will when touched; becomes true only if all free */
+    uint64_t idle_since; /* time from which the purge delay counts */
+    uint64_t freed_at;   /* time of the last free of a slice */
     struct hk_link by_run;
-    struct hk_link by_age;  /* linked while it has free slices that are dirty */
-    struct hk_link by_hole; /* linked while it has unmapped slices */
+    struct hk_link by_age;  /* linked while the chunk has free slices that are dirty */
+    struct hk_link by_hole; /* linked while the chunk has unmapped slices */
 } HK_ALIGNED(512);
 _Static_assert(sizeof(struct hk_chunk) == 512, "no chunk crosses a page");
 
@@ -87,14 +88,15 @@ struct hk_window {
     uintptr_t self; /* with HK_PAIRS, the distance of hk_self from the thread pointer; constant once `hits` is not 0 */
     size_t covered; /* number of bytes from `base` on that have readable entries; only grows */
     struct hk_chunk *chunks; /* chunks, from the one at `base` on */
-    size_t flat;             /* number of bytes from `base` on that have readable chunks, if covered */
-    size_t marked;           /* number of bytes from `base` on that have writable marks, if heap; only grows */
+    size_t flat;             /* number of bytes from `base` on that have readable chunks; at most `covered` */
+    size_t marked;           /* number of bytes from `base` on whose heap part has writable marks; only grows */
     _Atomic uint8_t *marks;  /* the mark of `base`; the marks of higher addresses lie at lower addresses */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-/* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses. */
+/* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses
+ * memory. */
 bool hk_page_map_init(void);
 /* Makes look-ups read the window's tables without the root from now on. If `hits`, frees may then be hits. */
 void hk_window_open(bool hits);
@@ -153,7 +155,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* Covers one address. If the system refuses memory, *table (of HK_PAGE_MAP_TABLE bytes) becomes the address's table, and *table becomes NULL. */
+/* Covers one address. If the system refuses memory, uses the HK_PAGE_MAP_TABLE bytes at *table as the tables, and sets *table to NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 /* Returns true if the window's tables cover the range, so that frees there may be hits once the window is open. */
@@ -161,8 +163,8 @@ bool hk_page_map_is_flat(uintptr_t address, size_t size);
 /* Writes the descriptor of each slice before its page map entry, so that a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. A block without a mark is never taken for a
- * block whose mark is cleared. */
+/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. This is safe, because
+ * hk_page_map_has_mark() tells a block without a mark from a block whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
 size_t hk_page_map_tables(void);
 /* hk_page_map_next_table() returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
@@ -170,7 +172,7 @@ struct hk_page_map_range {
     uintptr_t start, end;
 };
 struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
-/* Returns the first covered address from `address` on, whose chunk may be read, or UINTPTR_MAX if there is none. */
+/* Returns the first covered address from `address` on, or UINTPTR_MAX if there is none. The chunk of the returned address may be read. */
 uintptr_t hk_page_map_next_covered(uintptr_t address);
 
 #endif

@@ -19,7 +19,7 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once;  /* purges all dirty slices, not only aged ones */
+    bool at_once;  /* all dirty slices are purged, not only aged slices */
     size_t enough; /* bytes after which the purge stops */
 };
 
@@ -36,8 +36,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes slices for one system call out of the free slices, so that no slice is allocated during its purge. The chunk stays the oldest while more of
- * its slices are due. Returns the slices, or 0 if none is due. */
+/* Takes one run of due slices out of the chunk's free slices, so that no slice is allocated during its purge. The chunk stays the first of by_age as
+ * long as it has more due slices. Returns the run, or 0 if no slice is due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -83,7 +83,7 @@ static uint32_t purge_slices(struct hk_chunk *chunk, uint32_t due)
     return gone ? due : 0;
 }
 
-/* Makes one system call for the oldest chunk. Returns the purged bytes. Sets *over to true if no slice is due any more, or if the system refused. */
+/* Purges one run of due slices in the oldest chunk. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
 static size_t purge_range_locked(const struct purge *purge, bool *over)
 {
     hk_lock(&hk_page_heap.lock);
@@ -101,7 +101,8 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return hk_popcount64(gone) * HK_SLICE;
 }
 
-/* Releases the lock after each system call, because fork waits for the lock. Unless `waits`, stops if another purge holds the lock. */
+/* Purges runs of slices. Releases purge_lock after each run, because fork waits for the lock. If another purge holds the lock, waits for the lock if
+ * `waits` is true, and stops otherwise. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -134,7 +135,8 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
     return purge_ranges(&purge, true);
 }
 
-/* Returns a chunk that is all free, or any chunk with free slices if address space is scarce. Returns NULL if there is none. */
+/* Returns a chunk with no slice in use, or any chunk with free slices if address space is scarce. Returns NULL if there is no such chunk. Skips
+ * chunks with free dirty slices if `dirty_too` is false. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -157,7 +159,7 @@ static void count_owned(const struct hk_chunk *chunk, int slices)
     hk_page_heap.arenas[chunk->use].mapped += bytes;
 }
 
-/* Gives up the free slices before they are unmapped, because another mapping may take their addresses at any time afterwards. */
+/* Gives up the free slices before they are unmapped, because another mapping may take their addresses as soon as they are unmapped. */
 static void disown_free(struct hk_chunk *chunk)
 {
     uint32_t slices = chunk->free;
@@ -186,7 +188,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* Unmaps the free slices of a chunk, and adds the dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
+/* Unmaps the free slices of a chunk, and adds their dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
@@ -219,7 +221,7 @@ size_t hk_page_heap_unmap(bool dirty_too)
     size_t bytes = 0;
     bool more = true;
     while (more) {
-        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk only, because fork waits for it */
+        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk only, because fork waits for this lock */
         more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);
     }

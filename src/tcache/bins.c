@@ -1,4 +1,4 @@
-/* Grows, fills and empties the bins of a thread within its budget. */
+/* Grows, fills and empties the bins of a thread within the thread's byte budget. */
 #include "tcache/bins.h"
 #include "count/decisions.h"
 #include "slab/abandoned.h"
@@ -32,13 +32,14 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Returns the cache's byte budget. It is half as much again for tiny classes, because a few bins of medium blocks may use up the whole budget. */
+/* Returns the limit of granted bytes for a bin of this class. The limit of tiny classes is the cache's budget and half as much again, because a few
+ * bins of medium blocks may use up the whole budget. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
 }
 
-/* Returns true if the bin is filled from the commons, which are slabs that new threads share if there are many threads. */
+/* Returns true if the bin is filled from the commons. The commons are slabs that new threads share if there are many threads. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
@@ -148,7 +149,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
     if (got == 0) {
-        /* The bin is filled to half of its capacity, so that frees find room. Medium blocks are limited to BATCH_BYTES. */
+        /* Fills the bin to half of its capacity, so that frees find room in the bin. Takes at most BATCH_BYTES, but at least one block. */
         size_t half = (hk_bin_capacity(bin) + 1) / 2;
         unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;

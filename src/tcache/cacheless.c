@@ -32,7 +32,7 @@ struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 
 _Thread_local struct hk_thread_state *hk_self = &hk_thread_unborn.hot;
 
-/* Initializes at run time, because static initializers would need 240 relocations, which take 8 KiB of the file. */
+/* Initializes a record at run time, because a static initializer would need 240 relocations. These would take 8 KiB of the file. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -40,7 +40,7 @@ void hk_cacheless_shut(struct hk_cacheless *cacheless)
     cacheless->hot.key = HK_NO_KEY;
     hk_outbox_shut(&cacheless->outbox);
     if (hk_gate.fine_offsets != NULL)
-        return; /* the gate is open, so its words must not change */
+        return; /* an earlier call has set the words below, and they must not change while the gate is open */
     hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
     hk_gate.fine_offsets = hk_fine_offsets;
 }

@@ -6,7 +6,7 @@
 enum {
     MAGAZINES_PER_AGING = 64, /* magazines flushed per epoch; this takes at most about 100 microseconds */
     MAX_SPARES = 16,
-    MAX_SPREAD = 4, /* a magazine spans at most 4 times the bytes of its blocks */
+    MAX_SPREAD = 4, /* the address range of a magazine's blocks is at most 4 times their bytes */
     SAMPLE_STEP = 8,
 };
 
@@ -37,8 +37,9 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Returns true if the blocks lie close together. So do the blocks of a burst if they are freed in the order of their allocation. Scattered blocks go
- * to the bitmaps, which sort them. If they were reused in the order of their frees, the program's next objects would lie scattered over the heap. */
+/* Returns true if the blocks lie close together, as the blocks of a burst do if they are freed in the order of their allocation. The depot refuses
+ * scattered blocks. They go to the bitmaps of their slabs, which hand blocks out in the order of their addresses. If the depot handed scattered
+ * blocks out, the program's next objects would lie scattered over the heap. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
@@ -90,7 +91,7 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
     return n;
 }
 
-/* Flushes up to `most` magazines of the class. Returns their number. */
+/* Flushes up to `most` magazines of the class. Returns the number of flushed magazines. */
 static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigned most)
 {
     struct hk_depot *depot = &cache->depot;

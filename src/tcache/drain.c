@@ -10,7 +10,7 @@ enum {
     SLABS_WORTH_STEALING = 4,
     SLABS_PER_MISS = 4,
     SLABS_PER_SLAB = 64, /* slabs drained before a slab is allocated; this takes about 50 microseconds */
-    SLABS_PER_TICK = 16, /* slabs drained of each class; bounds the time of one call */
+    SLABS_PER_TICK = 16, /* slabs of each class that hk_drain_some() drains; bounds the time of a tick */
 };
 
 /* Collects the remote frees of the chained slabs. Returns the number of blocks. */
@@ -40,7 +40,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains as many bytes as the slab has that is about to be allocated. So undrained remote frees never hold more memory than the heap has grown by. */
+/* Runs before a slab is allocated. Drains as many bytes as the slab has, so that undrained remote frees hold no more memory than the heap grew by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -54,7 +54,7 @@ static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
     }
 }
 
-/* Moves the blocks into the bin while it has room. Marks the other blocks as remote frees again. Returns the number of blocks moved. */
+/* Moves claimed blocks of a slab into the bin until the bin is full. Marks other blocks as remote frees again. Returns the number of blocks moved. */
 static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
 {
     struct hk_bin *bin = &cache->hot.bins[slab->d.class];
@@ -77,11 +77,11 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Takes the remote frees of another owner's slab, which the caller has taken from this owner's inbox. Returns the number of blocks. */
+/* Steals the remote frees of another owner's slab. The caller has taken the slab from the inbox of that owner. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    bool joins = hk_load(slab->xjoined) != NULL; /* not stolen, because a joined block has not the class of the bin */
+    bool joins = hk_load(slab->xjoined) != NULL; /* not stolen, because joined blocks are of another class */
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
@@ -131,7 +131,8 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* Drains one slab at a time. If it drained two, the second could become all free and be released, and the next miss would have to make it again. */
+/* Drains slabs of the class until the drained blocks exceed half of the bin's capacity. Takes one slab at a time, because a slab that is drained
+ * needlessly may become all free and be released. The next miss would then have to allocate a slab again. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;

@@ -5,7 +5,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* It is true once hk_thread_ended is initialized. This is done when the first thread ends, because in most processes no thread ends. */
+/* True once hk_thread_ended is initialized. The first thread that ends initializes the record, because in most processes no thread ends. */
 static _Atomic bool ended_is_shut;
 static void shut_ended(void) { hk_cacheless_shut(&hk_thread_ended); }
 
@@ -54,8 +54,8 @@ void hk_tcaches_all_ended(void)
         hk_decay_left(hk_pool_purge());
 }
 
-/* Counts and leaks the blocks in the bins and the outbox of a thread that does not exist in the fork child. These blocks cannot be reused, because
- * the thread may have been handing a block to the program, and its arrays may be half written. */
+/* Counts and leaks the blocks in the cache of a thread that does not exist in the fork child. These blocks cannot be reused. At the fork, the thread
+ * may have been handing one of them to the program, or may have written an array only in part. */
 static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot) + hk_quarantine_forget(cache);

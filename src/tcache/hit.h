@@ -6,9 +6,9 @@
  *                                                            32 KiB: larger ones are checked first (see slab/slab.h)
  *
  * Owns       This file owns the gate and hk_self, which is the thread's only word of thread-local storage.
- * Invariant  A NULL lies below the lowest item of every bin, so that the same load finds a bin that is empty or has no array. All calls of a thread
- *            without a cache miss, because its bins are empty and its key matches no entry. Until HAKMEM has started, the gate is shut, because the
- *            loader may not have relocated what the path reads.
+ * Invariant  A NULL lies below the lowest item of every bin, so that the load of the newest item returns NULL if the bin is empty or has no array.
+ *            All calls of a thread without a cache miss, because the thread's bins are empty and its key matches no entry. Until HAKMEM has started,
+ *            the gate is shut, because the loader may not yet have relocated the data that the hit path reads.
  * Threads    Only the cache's own thread uses its bins. */
 #ifndef HK_HIT_H
 #define HK_HIT_H
@@ -51,7 +51,7 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-/* Returns a block from a bin, or NULL if the bin is empty. Serves as hk_hit_pop() on processors that load and store two words at once. */
+/* Returns a block from a bin, or NULL if the bin is empty. Serves as hk_hit_pop() on processors that load and store two words by one instruction. */
 HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
@@ -81,13 +81,13 @@ HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool pref
     if (HK_DEBUG)
         hk_track_expect_home(HK_CALL_MALLOC, block);
     if (prefetch)
-        __builtin_prefetch(top[-1], 1); /* fetches the next result; prefetching the NULL at the bottom is no fault */
-    bin->top = top - 1; /* not top -= 1 in memory, because the next push would then wait a third longer */
+        __builtin_prefetch(top[-1], 1); /* fetches the next result; a prefetch of the NULL does not fault */
+    bin->top = top - 1; /* a plain store, because after a decrement in memory the next push would wait a third longer */
     bin->served++;
     return block;
 }
 
-/* Pushes a block. Returns false if the bin is full. `offset` is a pointer, so that a caller finds it in the register that the push used. */
+/* Pushes a block. Returns false if the bin is full. `offset` is a pointer, so that the caller continues with the register that the push used. */
 HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
@@ -97,7 +97,7 @@ HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void 
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* stores the item before `top`, because a signal handler may longjmp out */
+    HK_READ_NO_EARLIER(); /* stores the item before `top`, because a signal handler may longjmp out in between */
     HK_FORGET(*offset);
     hk_bin_at(hot, *offset)->top = top + 1;
     return true;
@@ -121,7 +121,7 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
-/* Returns a block for malloc, or NULL on a miss. malloc then continues with *size, which a miss computes again, so that no register must keep it. */
+/* Returns a block for malloc, or NULL on a miss. A miss computes *size again from the rounded size, so that a hit needs no register to keep *size. */
 HK_INLINE void *hk_hit_malloc_of(size_t *size)
 {
     if (!HK_PAIRS)
@@ -142,7 +142,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because to prefetch a NULL costs a page table walk. */
+/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because the prefetch of a NULL costs a page table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
@@ -155,7 +155,7 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     return block;
 }
 
-/* Returns the page map entry of a block, or 0 if it has no entry or lies outside the window. */
+/* Returns the page map entry of a block, or 0 if the block has no entry or lies outside the window. */
 HK_INLINE uint32_t hk_hit_entry(const void *block)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
@@ -165,7 +165,7 @@ HK_INLINE uint32_t hk_hit_entry(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
 }
 
-/* Frees a block if its page map entry is known. The caller must have checked a large block. Returns false on a miss. */
+/* Frees a block whose page map entry the caller knows. The caller must have checked that a medium block is live. Returns false on a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
     struct hk_thread_state *hot = hk_self;
@@ -175,11 +175,11 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
     return hk_hit_push(hot, offset, block);
 }
 
-/* The results of a free on the hit path. Each of the misses continues in a function of its own, which gets the values that are known by then. */
+/* The results of a free on the hit path. Each kind of miss continues in its own function, which gets the values that the hit path has computed. */
 enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* the block is outside the window, or the window is shut */
-    HK_FREE_NOT_MINE,  /* this thread has no cache, or does not own the slab; or the block is large */
+    HK_FREE_NOT_MINE,  /* this thread has no cache or does not own the block's slab, or the block is large */
     HK_FREE_MEDIUM,    /* the block is in this thread's slab, and larger than HK_FINE_MAX */
     HK_FREE_FULL,      /* the block is in this thread's slab, but the bin is full or has no array */
 };
@@ -191,16 +191,16 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
     return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
 }
 
-/* Serves as hk_hit_free() on processors that load two words at once (aarch64 ldp). A single branch detects every miss in the window. Before this
- * branch, the offset may be wrong, but it always leads to some bin. The hot part is aligned to the size of its bins, so that after a miss its address
- * follows from the bin's address. */
+/* Serves as hk_hit_free() on processors that load two words by one instruction (aarch64 ldp). For a block in the window, a single branch detects
+ * every miss. Before this branch, the offset may be wrong, but its low bits always lead to some bin. The hot part is aligned to the size of its array
+ * of bins, so that after a miss the address of the hot part follows from the address of the bin. */
 HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
     const struct hk_window *near;
     uintptr_t base, self;
     size_t hits;
-    const uint32_t *entries; /* not atomic, because compilers would then compute the address separately */
+    const uint32_t *entries; /* not atomic, because compilers would compute the address of an atomic load separately */
     void **top, **limit;
     HK_NEAR(near, hk_window);
     HK_LOAD_PAIR(base, hits, &near->base);
@@ -232,7 +232,8 @@ missed:
 _Static_assert(!HK_PAIRS || sizeof((struct hk_thread_state){0}.bins) == HK_THREAD_STATE_ALIGN,
                "a bin's address holds that of the hot part");
 
-/* Frees a block into this thread's bin, and says how this ended. If this thread owns the block's slab, sets *offset to the offset of the bin. */
+/* Frees a block into this thread's bin. Returns HK_FREE_DONE or the kind of miss. If this thread owns the block's slab, sets *offset to the offset of
+ * the bin. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     if (HK_PAIRS && !HK_DEBUG)

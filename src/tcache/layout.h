@@ -16,7 +16,7 @@
 
 /* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self of such a thread points to
  * hk_thread_unborn or hk_thread_ended, so that the hit path needs no test for a missing cache. The bins and the shelf of these two records are empty,
- * their key matches no entry, and their outbox refuses every block. They do not change after hk_cacheless_shut().
+ * their key matches no entry, and their outbox refuses every block. The records do not change after hk_cacheless_shut().
  *
  *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */
 struct hk_cacheless {
@@ -59,7 +59,7 @@ struct hk_depot {
     unsigned spares;
 };
 
-/* The number of misses of a class, and the bytes that these calls requested. The bytes are a sample of the sizes in this class. */
+/* The number of misses of a class, and the bytes that the missing calls requested. The misses are a sample of all requests of the class. */
 struct hk_misses {
     uint64_t calls, requested;
 };
@@ -75,10 +75,10 @@ struct hk_tcache {
     uint32_t served_at_epoch[HK_CLASSES]; /* `served` of the bin at the last epoch */
     size_t granted;                       /* bytes of the blocks that the bins have capacity for */
     size_t budget;                        /* limit of `granted` */
-    int new_for;                          /* blocks that a new thread may exchange with the commons; 0: not new */
-    int until_tick;                       /* a tick follows when slow calls have had this weight */
+    int new_for;                          /* blocks to exchange with the commons; > 0 while the thread is new */
+    int until_tick;                       /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
-    bool reclaims_for_growth;         /* the sweep in progress was begun because the heap grew */
+    bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
     uint32_t next_victim;             /* the owner whose inbox steal() tries next */
     struct hk_countdown countdown;    /* bytes until the next sampled allocation */
     struct hk_countdown to_guarded;   /* bytes until the next allocation that gets a guard page */
@@ -86,11 +86,11 @@ struct hk_tcache {
     unsigned watched_calls;           /* number of allocations while prof/attach_sampling.h watched the process */
     bool sampling;                    /* a sample is being taken; its own allocations are not sampled */
     struct hk_quarantine *quarantine; /* NULL until the first block enters the quarantine */
-    uint32_t system_thread;           /* the system's number of the thread; 0: not asked yet */
+    uint32_t system_thread;           /* the system's number of the thread, for reports; 0: not stored */
     bool alive;
     struct hk_liveness liveness; /* tells whether the cache's thread still exists */
-    bool has_pages;              /* the cache has its own pages, which can be purged while it is in the pool */
-    struct hk_miss_counts {      /* written by the owner only; the counts only grow */
+    bool has_pages;              /* the cache shares its pages with no other data, so the pool can purge them */
+    struct hk_miss_counts {      /* written by the cache's thread; a purge moves the counts to the pool's sums */
         _Atomic uint64_t xcalls, xrequested;
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
@@ -116,11 +116,11 @@ HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
  * At each epoch, the depot flushes magazines of the classes from which no bin was filled since the last epoch. */
 /* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. Returns false if the depot is full, if the blocks are scattered, or if memory is refused. */
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
-/* Copies the blocks of the newest magazine out. Returns their number, or 0 if there is no magazine or it has more than `room` blocks. */
+/* Moves the blocks of the newest magazine to `blocks`. Returns their number, or 0 if no magazine exists or the newest has more than `room` blocks. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 /* Runs once per epoch. Flushes magazines of the classes from which no bin was filled since the last epoch, and frees one spare magazine. */
 void hk_depot_age(struct hk_tcache *cache);
-/* Flushes blocks of the fullest class other than `class`, `bytes` in total, so that `class` can grow into their memory. */
+/* Flushes about `bytes` bytes of blocks of the fullest class other than `class`, so that new slabs of `class` can reuse their memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
 /* Flushes all magazines. */
 void hk_depot_empty(struct hk_tcache *cache);
@@ -134,17 +134,18 @@ void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
 /* Drains a few slabs of each class from the thread's inboxes. */
 void hk_drain_some(struct hk_tcache *cache);
 void hk_drain_all(struct hk_tcache *cache);
-/* Runs before a miss allocates a slab. Drains as many bytes as the slab has. If this finds no block, steals blocks from an owner that is asleep. */
+/* Runs before a miss may allocate a slab. Drains slabs of the class. If the class still has no blocks, drains slabs of all classes, up to the bytes
+ * of a new slab. If the class still has no blocks after this, steals blocks from owners that are asleep. */
 void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
 /* Fills the empty bins from the inboxes of all other owners, even if they are not asleep. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
-/* These functions end a thread's cache (ending.c). The thread itself calls them, another thread that finds it gone, or the thread of a fork child. */
+/* These functions end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
 /* Flushes everything that the calling thread holds, and ends its cache. The thread gets no other cache. */
 void hk_tcache_end(void);
-/* Checks up to `most` caches. If a thread is gone and has not ended its cache, ends the cache. Returns true if a cache was ended. */
+/* Checks up to `most` caches. Ends each cache whose thread is gone without having ended the cache. Returns true if a cache was ended. */
 bool hk_tcaches_reap(unsigned most);
-/* Purges the memory of ended threads if it is large. The last thread of the process calls it, because this thread may do nothing from then on. */
+/* Purges the memory of ended threads if it is large. Called by an ending thread if only one other remains, which may make no more calls. */
 void hk_tcaches_all_ended(void);
 /* Moves to the pool the caches of threads that do not exist in the fork child. The caller must then abandon their slabs. */
 void hk_tcaches_fork_child(void);

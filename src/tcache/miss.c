@@ -63,8 +63,8 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
         tick(cache);
 }
 
-/* Returns true if the allocation must lie against a guard page. Only the miss at a tick is counted, so it stands for all misses since the last tick.
- * Its bytes are those that the bin has served since its last miss, times the number of misses of this weight in a tick. */
+/* Returns true if the allocation must lie against a guard page. Only the miss at a tick is counted, so this miss stands for all misses since the last
+ * tick. The counted bytes are the bytes that the bin has served since its last miss, times the number of misses of this weight between two ticks. */
 static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];
@@ -127,8 +127,8 @@ enum { KEEP_REMOTE_FROM = 1024 };
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
-/* Returns true if the freeing thread keeps another owner's block in its bin. It keeps a block of 1 KiB or more if it also allocates blocks of this
- * class. It returns smaller blocks to their owner, because otherwise two threads would write to one cache line. */
+/* Returns true if the freeing thread keeps another owner's block in its bin. The thread keeps a block of 1 KiB or more if it also allocates blocks of
+ * this class. The thread returns smaller blocks to their owner, because otherwise two threads would write to one cache line. */
 static bool of_use_here(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].size >= KEEP_REMOTE_FROM && allocates(cache, class);
@@ -154,7 +154,8 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees a block of an abandoned slab. This takes the class's lock once for each block, or once for each batch if the outbox has a table already. */
+/* Frees a block of an abandoned slab through the outbox if the outbox has a table already, which takes the class's lock once for each batch.
+ * Otherwise frees the block directly, which takes the lock for each block. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)
@@ -177,7 +178,7 @@ static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
         send_to_abandoned(cache, block, entry);
 }
 
-/* Frees a block of the commons. A new thread keeps the block for reuse. An older thread returns it, because blocks of its own slabs are faster. */
+/* Frees a block of the commons. A new thread reuses the block. An older thread returns the block, because blocks of its own slabs are faster. */
 static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
@@ -226,7 +227,7 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. For a thread without a cache, frees any block. */
+/* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. If `cache` is NULL, frees a block of any kind. */
 static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (hk_entry_is_heap(entry)) {

@@ -1,5 +1,5 @@
-/* These functions serve malloc and free after a miss. Every sixteenth of these slow calls is a tick. A tick also drains the inbox, reads the clock,
- * purges, and sweeps the thread's slabs. The page map entry of a freed block decides what happens to it:
+/* These functions serve malloc and free after a miss. Usually, every 16th of these slow calls is a tick. A tick also drains the inboxes, reads the
+ * clock, purges, and sweeps the thread's slabs. The page map entry of a freed block decides what happens to the block:
  *
  *   own slab -> own bin     other owner -> outbox, or own bin     abandoned slab -> adopt, or outbox     large block -> its cache
  *
@@ -14,7 +14,7 @@ enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
 /* Returns the weight of a slow call for a class. Classes with large slabs weigh more, because the call may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
-/* Returns true if the next miss of the class is due for a tick, and its allocation must lie against a guard page. Makes the tick in this case. */
+/* Returns true if a miss of the class would be a tick now, and its allocation must lie against a guard page. Runs the tick in this case. */
 bool hk_tick_picks(struct hk_tcache *cache, unsigned class);
 /* Tells the cache that `bytes` were newly mapped for a large block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
@@ -24,13 +24,13 @@ void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
 /* Puts a freed block of a class into the thread's own bin. A full bin grows or is flushed first. */
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
-/* Frees a block that the hit path did not take. `entry` is its page map entry and not 0. `cache` may be NULL. */
+/* Frees a block that the hit path did not take. `entry` is the block's page map entry, and must not be 0. `cache` may be NULL. */
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
 /* Frees a large block. `cache` may be NULL. */
 void hk_tcache_free_large(struct hk_tcache *cache, void *block);
 /* Ignores the free of a block of the bootstrap arena or of another allocator. Ends the program for any other pointer without a page map entry. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);
-/* Returns the number of readable bytes from a block of another allocator. Ends the program if the block is not readable. */
+/* Returns the number of readable bytes from the start of a block of another allocator. Ends the program if no byte is readable. */
 size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);
 /* Returns the message about a pointer that has no page map entry. */
 const char *hk_tcache_foreign_fault(const void *p);

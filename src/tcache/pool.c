@@ -10,7 +10,7 @@ enum {
     MANY_THREADS = 64,
 };
 
-/* Keeps the counts of purged caches as sums, because the purge zeros the caches. */
+/* The sums of the counts of purged caches. The pool keeps these sums, because the purge zeros the caches. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -29,14 +29,14 @@ static struct {
     uint64_t epoch;
     bool purging;
     unsigned purged_word; /* the word whose caches are being purged */
-    uint64_t purged;      /* the bits of these caches, which the purge has cleared in the word */
+    uint64_t purged;      /* the bits of the caches being purged; these bits are cleared in the word during the purge */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
 
-/* Returns the cache that belongs to the lowest bit of a word. */
+/* Returns the cache that belongs to the lowest bit that is set in `bits`. */
 static struct hk_tcache *cache_at(unsigned word, uint64_t bits)
 {
     return hk_tcache_by_id(word * POOL_WORD + hk_ctz64(bits));
@@ -194,8 +194,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the caches of a word that must be purged. If `all` is true, these are all waiting caches, otherwise those that were waiting at the last
- * epoch too. Marks all waiting caches as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
+/* Returns the caches of a word that must be purged. These are all waiting caches if `all` is true, and otherwise the caches that already waited at
+ * the last epoch. Marks the waiting caches as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
@@ -234,7 +234,8 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Purges caches of one word, and returns their number. No thread can take them during the purge. A fork child restores them from pool.purged. */
+/* Purges caches of one word, and returns the number of purged caches. During the purge, the lock is released, but no thread can take these caches,
+ * because their bits in the word are cleared. A fork child restores the bits from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
@@ -294,7 +295,7 @@ size_t hk_pool_purge(void)
     return bytes;
 }
 
-/* Returns the sum of the counts at `offset` of all caches, plus *purged, which is the sum of these counts of purged caches. */
+/* Returns the sum of the counts at `offset` in all caches, plus *purged. *purged is the sum of these counts of the purged caches. */
 static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
 {
     hk_lock(&pool.lock);

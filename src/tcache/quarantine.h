@@ -1,4 +1,4 @@
-/* The quarantine holds freed blocks back, so that an address is not given out again soon, and nobody can tell after how many frees it is.
+/* The quarantine holds freed blocks back, so that an address is not reused soon. Random slots hide after how many frees an address is reused.
  *
  *   freed block -> a random slot of `mixed`; the block that was in the slot -> `waiting`, first in first out -> the block that leaves is freed
  *

@@ -8,11 +8,11 @@
 
 /* Gives the calling thread a cache. Returns false if memory is refused. */
 bool hk_tcache_begin(void);
-/* Returns a block that is aligned to its size, so never a joined block (joined_blocks.h). Returns NULL if memory is refused. */
+/* Returns a block that is aligned to its size. Never returns a joined block (joined_blocks.h). Returns NULL if memory is refused. */
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class);
 /* Resizes a block in place. Returns false if the block has to move. */
 bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size);
-/* Flushes bins, depot and outbox, which checks each block against its slab's bitmap. */
+/* Flushes the quarantine, the bins, the depot and the outbox. The flush checks each block against the bitmap of its slab. */
 void hk_tcache_flush(struct hk_tcache *cache);
 /* Flushes the cache, releases the owner's slabs of free blocks, and purges the free pages of its other slabs. Returns the purged bytes. */
 size_t hk_tcache_trim(struct hk_tcache *cache);
