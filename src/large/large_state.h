@@ -29,9 +29,9 @@ struct hk_large_block {
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
     uint16_t idle_from;              /* the age stamp of the block's last free */
-    bool modified;                   /* the program has changed the block's mapping */
-    uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
-    bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
+    bool modified;         /* the program has changed the block's mapping, or the freed block wastes huge pages */
+    uint32_t uncut;        /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
+    bool ended;            /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
     _Atomic(void *) xnote; /* set by the heap that has the block (heaps/heaps.h); NULL: the heap of the process */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
@@ -123,8 +123,11 @@ HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
-/* Returns true if the block is on huge pages, although the program uses little of its blocks. The block is one that was just freed. */
-HK_ROOM bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large);
+/* Guesses whether the program has used most of a freed block. Reads two words at random places, because a word that was never written is 0. Does not
+ * ask which pages are resident, because a sandbox may forbid this system call. */
+HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
+/* Returns true if the block is on huge pages, although the program uses little of its blocks. */
+HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place, or otherwise moves its pages. Returns false, with the mapping unchanged, if the limit or the system refuses. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
