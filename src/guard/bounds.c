@@ -102,7 +102,9 @@ static struct hk_bounds in_slab(const struct hk_slab *slab, uintptr_t address)
 struct hk_bounds hk_block_bounds(uintptr_t address)
 {
     uint32_t entry = hk_page_map_lookup(address);
-    bool in_one = entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE && !hk_entry_is_heap(entry);
+    bool in_one = entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE;
+    if (in_one && hk_entry_is_heap(entry)) /* the sizes of a user heap's small blocks are not known here */
+        return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
     struct hk_bounds bounds = in_one ? in_slab(hk_slab_at(address), address) : outside_slabs(address);
     if (bounds.kind == HK_BOUNDS_BLOCK)
         bounds.size = hk_bounds_usable(bounds.start, bounds.size);

@@ -78,13 +78,21 @@ void hk_large_check(enum hk_call call, const void *block)
     hk_unlock(&hk_large.lock);
 }
 
+static HK_NOINLINE void note_gone_locked(struct hk_large_block *large)
+{
+    hk_store(hk_large.xgone, hk_load(hk_large.xgone) + large->requested);
+    if (!large->modified && HK_POLICY(huge_blocks_from) != 0)
+        hk_large_note_use_locked(large);
+    large->modified |= hk_large_wastes_huge_pages(large);
+}
+
 static struct hk_large_block *retire_locked(void *block)
 {
     struct hk_large_block *large = checked_block(HK_CALL_FREE, block);
     if (HK_UNLIKELY(hk_load(hk_large.xunnoted)))
         hk_large_mark_all_locked();
     if (large->requested >= HK_POLICY(huge_blocks_from))
-        hk_store(hk_large.xgone, hk_load(hk_large.xgone) + large->requested);
+        note_gone_locked(large);
     hk_large_unset_requested_locked(large);
     hk_large.totals.blocks--;
     large->idle_from = hk_age_stamp(hk_reuse_now());
@@ -105,12 +113,10 @@ HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *large = retire_locked(block);
-    uint64_t from = HK_POLICY(huge_blocks_from);
-    bool wastes = !large->modified && from != 0 && large->requested >= from && hk_large_wastes_huge_pages_locked(large);
-    if (HK_LIKELY(!large->modified && !wastes))
+    if (HK_LIKELY(!large->modified))
         return large;
     hk_unlock(&hk_large.lock);
-    if (wastes)
+    if (hk_large_wastes_huge_pages(large))
         HK_COUNT(large_unused, 1);
     else
         HK_COUNT(large_modified, 1);

@@ -198,7 +198,8 @@ static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argumen
 bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
 {
     (void)oldest;
-    return hk_large.totals.cached > budget + HK_SLICE; /* a slice more, for the lead of a block as large as the budget */
+    return hk_large.totals.cached >
+           budget + HK_SLICE; /* a slice more, for the lead of a block as large as the budget */
 }
 
 /* Unmaps the oldest blocks while they are due and fewer than `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped bytes. */

@@ -45,9 +45,7 @@ static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIME
 
 static _Atomic unsigned xunused; /* number of blocks in a row that seemed unused when they were freed */
 
-/* Guesses whether the program has used most of the block. Reads two words at random places, because a word that was never written is 0. Does not ask
- * which pages are resident, because a sandbox may forbid this system call. */
-static void note_use_locked(const struct hk_large_block *large)
+void hk_large_note_use_locked(const struct hk_large_block *large)
 {
     uint64_t random = hk_random_next(large->d.start + hk_load(hk_large.xgone)), unused = hk_load(xunused);
     if (hk_guard_pages.on || (unused == MOST_UNUSED && (random >> 60) % REREAD != 0))
@@ -58,9 +56,8 @@ static void note_use_locked(const struct hk_large_block *large)
     hk_store(xunused, used ? 0 : (unsigned)hk_min(unused + 1, MOST_UNUSED));
 }
 
-bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large)
+bool hk_large_wastes_huge_pages(const struct hk_large_block *large)
 {
-    note_use_locked(large);
     return large->uncut != 0 && hk_load(xunused) == MOST_UNUSED;
 }
 

@@ -30,10 +30,10 @@ struct hk_large_block {
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
     uint16_t idle_from;              /* the age stamp of the block's last free */
-    bool modified;                   /* the program has changed the block's mapping */
+    bool modified;                   /* the program has changed the mapping, or the freed block wastes huge pages */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
     bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
-    _Atomic(void *) xnote; /* note of the user heap that has the block (heaps/heaps.h); NULL: no user heap */
+    _Atomic(void *) xnote;           /* note of the user heap that has the block (heaps/heaps.h); NULL: no user heap */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
@@ -94,8 +94,8 @@ extern struct hk_large {
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;  /* a mapping was modified while the lock was held, so all blocks count as modified */
-    _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
+    _Atomic bool xunnoted;         /* a mapping was modified while the lock was held, so all blocks count as modified */
+    _Atomic uint64_t xgone;        /* bytes of all freed blocks that had at least huge_blocks_from bytes */
     _Atomic size_t xon_huge_pages; /* number of blocks on huge pages */
 } hk_large;
 
@@ -125,8 +125,11 @@ HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
 /* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
 HK_ROOM void hk_large_advise(struct hk_large_block *large);
-/* Notes whether a block that was just freed was used. Returns true if the block is on huge pages, and the last blocks seemed unused. */
-HK_ROOM bool hk_large_wastes_huge_pages_locked(const struct hk_large_block *large);
+/* Guesses whether the program has used most of a freed block. Reads two words at random places, because a word that was never written is 0. Does not
+ * ask which pages are resident, because a sandbox may forbid this system call. */
+HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
+/* Returns true if the block is on huge pages, although the program uses little of its blocks. */
+HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place, or else moves its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);

@@ -1,6 +1,7 @@
 /* Tests that HAKMEM never refuses a correct use, and that the functions have the same results as those of the C library. The test uses every function
  * up to the last byte of blocks of many sizes, zero bytes at any address, overlapping ranges, blocks that are resized in place, neighbors that other
  * threads free, signal handlers, and fork. */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +48,24 @@ static void whole_block(const struct function *function, char *block)
     block[size - 1] = 0;
     function->act(target, block, size);
     CHECK(memcmp(target, block, size) == 0, "%s of a whole block of %zu bytes", function->name, size);
+}
+
+/* Tests blocks of user heaps, whose slabs and large blocks lie between those of the process. */
+static void user_heaps(void)
+{
+    static const size_t some[] = {1, 16, 100, 1000, 5000, 50000, 100000, 1000000, 3000000};
+    void *(*create)(const char *, size_t), *(*allocate)(void *, size_t);
+    *(void **)&create = dlsym(RTLD_DEFAULT, "hak_heap_create");
+    *(void **)&allocate = dlsym(RTLD_DEFAULT, "hak_heap_malloc");
+    CHECK(create != NULL && allocate != NULL, "no user heaps");
+    void *heap = create("checked", 0);
+    CHECK(heap != NULL, "no user heap");
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        char *block = allocate(heap, some[i]);
+        for (size_t f = 0; f < function_count; f++)
+            whole_block(&functions[f], block);
+        free(block);
+    }
 }
 
 static void sizes(void)
@@ -323,6 +342,7 @@ int main(void)
         source[i] = (char)(1 + i % 100);
     joined_block(); /* must be the first test, because later free slabs would serve the block */
     sizes();
+    user_heaps();
     no_bytes();
     overlapping();
     results();
