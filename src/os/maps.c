@@ -87,14 +87,15 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
     struct hk_lines lines;
     struct hk_mapping mapping = {.start = 0};
     char line[64]; /* longer lines are cut off, because only a path makes a line longer, and no path is needed */
-    bool any = false;
+    uintptr_t visited = 0;
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;
     while (hk_lines_next(&lines, line, sizeof line))
-        if (!hk_mapping_parse(line, &mapping) && parse_resident(line, &mapping)) {
+        /* The kernel shows a mapping again if it has grown after the last read. In a heap that grows fast, this would never end. */
+        if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && parse_resident(line, &mapping)) {
             visit(context, &mapping);
-            any = true;
+            visited = mapping.end;
         }
     hk_lines_close(&lines);
-    return any;
+    return visited != 0;
 }

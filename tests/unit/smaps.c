@@ -37,6 +37,18 @@ UNIT_TEST(lines)
     assert_int_equal(seen[2].resident, 4 * HK_KIB);
 }
 
+/* The kernel shows a mapping again if it has grown since the last read. */
+UNIT_TEST(grown_meanwhile)
+{
+    fake_os.file = "10000-20000 rw-p 00000000 00:00 0 \nRss: 64 kB\n10000-40000 rw-p 00000000 00:00 0 \nRss: 192 kB\n"
+                   "40000-50000 rw-p 00000000 00:00 0 \nRss: 4 kB\n";
+    assert_true(hk_smaps_visit(note, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(seen[0].end, 0x20000);
+    assert_int_equal(seen[0].resident, 64 * HK_KIB);
+    assert_int_equal(seen[1].start, 0x40000);
+}
+
 UNIT_TEST(real)
 {
     assert_true(hk_smaps_visit(note, &count));
@@ -57,6 +69,7 @@ UNIT_TEST(unreadable)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(real), cmocka_unit_test(unreadable)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(grown_meanwhile),
+                                       cmocka_unit_test(real), cmocka_unit_test(unreadable)};
     return cmocka_run_group_tests_name("smaps", tests, NULL, NULL);
 }
