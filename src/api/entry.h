@@ -16,9 +16,9 @@ void *hk_malloc_slow(size_t size);
 void *hk_alloc_slow(struct hk_request *request);
 /* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
 void *hk_refuse(size_t size);
-/* These functions continue after a miss of free or delete (enum hk_free_end). The functions of free and of delete differ only in the call that
- * messages name. If the thread owns the block's slab, `offset` is the offset of the block's bin. Otherwise `offset` is the page map entry XOR the
- * thread's key. */
+/* These functions continue after a miss of free or delete (enum hk_free_end). The variants for free and for delete differ only in the name of the
+ * call in error messages. If the thread owns the block's slab, `offset` is the offset of the block's bin. Otherwise `offset` is the page map entry
+ * XOR the thread's key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);

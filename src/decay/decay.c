@@ -28,7 +28,7 @@ enum {
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
-    UNUSED_MS = 250,               /* most unused milliseconds for reclaiming that carry over */
+    UNUSED_MS = 250,               /* the longest unused reclaiming time that carries over, in ms */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20,      /* memory that was freed more recently is likely to be reused */
     PATIENT_MS = 1000, /* if the purge delay is longer, memory of ended threads waits for the delay, too */

@@ -62,7 +62,7 @@ size_t hk_decay_all(size_t keep);
 /* Returns true if ended threads have left so much free memory that it is worth an immediate purge. `caches` is the number of bytes in their caches.
  * Returns true so rarely that the page faults after the purges take at most 1 % of the time. */
 bool hk_decay_left_is_due(size_t caches);
-/* Purges the memory that ended threads have left free, after `caches` bytes of their caches were purged. */
+/* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from the caches of these threads. */
 void hk_decay_left(size_t caches);
 /* If the background thread is sweeping the slabs of another thread, waits until the thread releases these slabs. */
 void hk_decay_let_sweeps_pass(void);

@@ -19,7 +19,7 @@ struct hk_guard {
     uint32_t words;     /* bit n: protection n is in force */
     bool frees_plainly; /* a live block of the right kind is freed without further checks */
     size_t least;       /* the smallest requested size that is served from a bin */
-    size_t small;       /* the number of sizes from `least` on that bins serve; 0 while hooks see each call */
+    size_t small;       /* the number of sizes that bins serve, starting at `least`; 0 while hooks see each call */
     size_t canary;      /* the bytes that a canary adds to the requested size */
     uint64_t secret;
 };
@@ -39,7 +39,8 @@ void hk_guard_begin(void);
 void hk_guard_take_hooks(void);
 
 /* Turns on the remote track (slab/remote_track.h). Runs after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
- * track notes the whole stack of each remote free, and the guard checks every free first. By default, a debug build notes only the caller. */
+ * track notes the whole stack of each remote free, and the guard checks every free before it has an effect. By default, a debug build notes only the
+ * caller. */
 void hk_track_report_begin(void);
 /* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if it is known. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);

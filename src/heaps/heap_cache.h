@@ -35,7 +35,7 @@ struct hk_heap_cache {
     struct hak_heap *heap;
     struct hk_heap_bin bins[HK_FINE_CLASSES];
     uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows since the last attempt to grow */
-    uint64_t served_when_aged;      /* blocks served in total when the shelf was last aged */
+    uint64_t served_when_aged;      /* the total of served blocks at the last aging of the shelf */
     void **groups[HK_HEAP_GROUPS];  /* first arrays of the bins, by group of classes; NULL: not allocated */
     struct hk_heap_shelf *shelf;
     /* Only the holder of the heap's lock uses these fields. */
@@ -138,8 +138,9 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
 /* Takes a freed block back after its bin was full, or if the thread has no cache of the heap. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Returns the blocks in all threads' caches of a heap to the slabs, and releases slabs whose blocks are all free. `own` is the shelf of the calling
- * thread, or NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal may have interrupted the hit. */
+/* Moves the blocks of a heap that any thread has cached to their slabs, and releases slabs whose blocks are all free. `own` is the shelf of the
+ * calling thread, or NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal may have interrupted the
+ * hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
 /* Shuts and unlists the caches of a heap, because the caller begins a new generation and thus ends the cached blocks. The caller holds the lock. */
 void hk_heap_void_caches(struct hak_heap *heap);

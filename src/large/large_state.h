@@ -87,7 +87,7 @@ extern struct hk_large {
     } ghosts[HK_LARGE_GHOSTS]; /* records of the blocks unmapped last */
     unsigned next_ghost;
     struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
-    struct hk_link *sorted;       /* the link of `cached` from which on blocks are also in the bins of large_cache.c */
+    struct hk_link *sorted;       /* a link in `cached`; the bins of large_cache.c have its block and all later ones */
     int room_unsorted;            /* number of blocks that may be cached before blocks are sorted again */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
     struct hk_extents extents;    /* all mappings except those that are being changed */
@@ -128,7 +128,7 @@ HK_ROOM void hk_large_advise(struct hk_large_block *large);
 /* Guesses whether the program has used most of a freed block. Reads two words at random places, because a word that was never written is 0. Does not
  * ask which pages are resident, because a sandbox may forbid this system call. */
 HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
-/* Returns true if the block is on huge pages, although the program uses little of its blocks. */
+/* Returns true if the block is on huge pages, although the program uses only a small part of its large blocks. */
 HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place, or else moves its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);

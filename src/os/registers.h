@@ -11,7 +11,7 @@
 
 /* HK_REGISTERS_HERE(at) stores the current registers into the array of uintptr_t at `at`. HK_SIGNAL_RETURN holds the instructions to which a signal
  * handler returns. When these instructions begin, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer. The
- * value of kept register i is the word number HK_SIGNAL_ORDER[i] there. */
+ * word HK_SIGNAL_ORDER[i] from there on holds the value of kept register i. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \

@@ -21,7 +21,7 @@ extern const char *const hk_site_rule_names[HK_SITE_RULES];
 struct hk_site_fates {
     uint32_t soon;    /* blocks reused within the purge delay, when their pages are still resident */
     uint32_t late;    /* blocks reused after a purge, with page faults */
-    uint32_t gone;    /* blocks not reused within worth_ms, so that holding them cost more than a page fault */
+    uint32_t gone;    /* blocks not reused within worth_ms, which means that holding them cost more than a page fault */
     uint64_t late_ms; /* total idle time of the late blocks */
 };
 

@@ -18,7 +18,7 @@ extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
 
-/* The thread that runs steps of the start, or that forks, holds this lock. */
+/* A thread holds this lock while it runs startup steps or forks. */
 extern struct hk_lock hk_start_lock;
 
 /* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own malloc. */

@@ -53,7 +53,7 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* Returns a hash whose low bits are the offset of a block's entry. The hash spreads slabs at any distance over the table. */
+/* Returns a hash whose low bits are the offset of a block's entry. The hash spreads slabs evenly over the table, however far apart the slabs are. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
@@ -93,7 +93,7 @@ void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 size_t hk_outbox_forget(struct hk_outbox *outbox);
 /* Counts the tables of outboxes again in a fork child. The survivor's marked blocks count as sent. Called before the slabs are recounted. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-/* Tells the track (remote_track.h) of a fork child which blocks wait in the outbox. Called after the slabs are recounted. */
+/* Enters the blocks that wait in the outbox into the track (remote_track.h) of a fork child. Called after the slabs are recounted. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
 /* Adds the bytes of the blocks in the outbox to bytes[], by class. These blocks are not marked, or are marked but not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);

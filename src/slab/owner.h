@@ -87,7 +87,7 @@ void hk_owner_open(struct hk_owner *owner);
 /* Returns the number after the number of the last owner. The first owner has the number HK_FIRST_OWNER. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
-/* Returns the flags of an owner whose number has been given. */
+/* Returns the flags of owner `id`, which must have been assigned to a thread before. */
 struct hk_owner_bits *hk_owner_bits(uint32_t id);
 /* hk_owners_rest marks owners without a thread as purged. hk_owners_wake marks them as not purged. Bit i stands for the owner number first + i. */
 void hk_owners_rest(uint32_t first, uint64_t bits);

@@ -48,7 +48,7 @@ bool hk_remote_restart(struct hk_slab *slab);
 /* Frees the remote blocks of a slab in the slab itself, and computes its state. Called in a fork child if the slab's holder does not exist there.
  * Returns true if the slab had remote blocks. */
 bool hk_remote_merge(struct hk_slab *slab);
-/* Returns how many bytes of remote blocks are purged in all slabs. */
+/* Returns the bytes of remote blocks that are currently purged, over all slabs. */
 size_t hk_remote_clean(void);
 /* Stores how many bytes of remote blocks are purged in a slab. The caller has taken the slab out of a queue. */
 void hk_remote_note_clean(struct hk_slab *slab, size_t bytes);

@@ -27,7 +27,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* Returns the first line from `at` on whose bit differs from the bits of `same`. Returns a line from `end` on if no such line is before `end`. */
+/* Returns the first line >= `at` whose bit differs from the bits of `same`. If there is no such line before `end`, returns some line >= `end`. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -230,8 +230,8 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from the end of the only region, so that most programs need no second mapping. Returns false if the only region has no areas or has too
- * few blank areas at its end, or if there is not exactly one region. */
+/* If there is exactly one region, takes pages from its end, so that most programs need no second mapping. Returns false if there is not exactly one
+ * region, or if the region has too few blank areas at its end. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;
