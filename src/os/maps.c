@@ -88,6 +88,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
     struct hk_mapping mapping = {.start = 0};
     char line[64]; /* longer lines are cut off, because only a path makes a line longer, and no path is needed */
     uintptr_t visited = 0;
+    bool any = false;
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;
     while (hk_lines_next(&lines, line, sizeof line))
@@ -95,7 +96,8 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
         if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && parse_resident(line, &mapping)) {
             visit(context, &mapping);
             visited = mapping.end;
+            any = true;
         }
     hk_lines_close(&lines);
-    return visited != 0;
+    return any;
 }

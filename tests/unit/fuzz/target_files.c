@@ -40,6 +40,7 @@ static void model_smaps(const char *text, struct mappings *model)
 {
     static const char hex[] = "0123456789abcdef";
     struct hk_mapping now = {0};
+    uintptr_t visited = 0;
     model->count = 0;
     for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
         char line[64];
@@ -55,7 +56,8 @@ static void model_smaps(const char *text, struct mappings *model)
                 at += strspn(at, " ");
             }
             now.inode = digits_of(at, "0123456789");
-        } else if (strncmp(line, "Rss:", 4) == 0) {
+        } else if (now.start >= visited && strncmp(line, "Rss:", 4) == 0) {
+            visited = now.end;
             now.resident = digits_of(line + 4 + strspn(line + 4, " "), "0123456789") * 1024;
             note_mapping(model, &now);
         }
