@@ -26,10 +26,16 @@ static bool is_used(const char *page)
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
 }
 
+/* Asks the system unless a filter may forbid it. If this returns false, all pages may be resident. */
+static bool resident(const char *p, size_t size, unsigned char *pages)
+{
+    return hk_os.unfiltered() && hk_os.resident(p, size, pages);
+}
+
 static bool is_used_if_resident(const char *page)
 {
     unsigned char there;
-    return hk_os.resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
+    return resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
 }
 
 /* Returns true if four probed pages are unused. Most of the probed pages are near the start of the block, where most uses begin. */
@@ -76,7 +82,7 @@ static void zero_chunk(char *to, struct gap *gap)
     unsigned char pages[HK_CHUNK / HK_PAGE];
     char *from = gap->end;
     size_t page = hk_system_page(), count = (size_t)(to - from) / page;
-    if (!hk_os.resident(from, (size_t)(to - from), pages))
+    if (!resident(from, (size_t)(to - from), pages))
         memset(pages, 1, count);
     for (size_t i = 0, next; i < count; i = next) {
         const unsigned char *other = memchr(pages + i, pages[i] ^ 1, count - i);

@@ -81,6 +81,8 @@ struct hk_os {
     size_t (*read)(int fd, char *bytes, size_t size);
     /* Sets bit 0 of pages[i] if page i of [p, p + size) is resident. Returns false if part of the range is not mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
+    bool (*unfiltered)(
+        void); /* returns false if a seccomp filter may be in force, which may end the process at some system calls */
     /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
     const char *(*option_text)(const char *name);
     char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */
@@ -106,6 +108,8 @@ extern struct hk_os hk_os;
 
 /* Splits the huge page around [p, p + size), and loses the contents of the range. Precondition: the caller is about to purge the range. */
 void hk_os_split_huge(void *p, size_t size);
+/* Makes hk_os.unfiltered() return false from now on. Called before the program installs a filter. */
+void hk_os_filter_comes(void);
 /* Sleeps for 50 microseconds, so that other threads run. */
 void hk_os_pause(void);
 /* Returns true if `code` lies in the dynamic loader. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -183,6 +184,21 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
+/* A filter that the process inherits is found by prctl, which sandboxes of services allow (SystemCallFilter=@system-service of systemd). */
+static _Atomic enum { UNKNOWN, NO_FILTER, FILTER } xfilter;
+
+void hk_os_filter_comes(void) { atomic_store_explicit(&xfilter, FILTER, memory_order_relaxed); }
+
+static bool linux_unfiltered(void)
+{
+    if (atomic_load_explicit(&xfilter, memory_order_relaxed) == UNKNOWN) {
+        unsigned found = KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0)) == 0 ? NO_FILTER : FILTER;
+        unsigned unknown = UNKNOWN;
+        atomic_compare_exchange_strong_explicit(&xfilter, &unknown, found, memory_order_relaxed, memory_order_relaxed);
+    }
+    return atomic_load_explicit(&xfilter, memory_order_relaxed) == NO_FILTER;
+}
+
 /* The environment that HAKMEM's start received. The C library sets `environ` in a constructor of its own, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
@@ -267,13 +283,14 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
 #define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
-    HERE(map),         HERE(map_at),      HERE(unmap),          HERE(seal),          HERE(unseal),
-    HERE(remap),       HERE(move),        HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
-    HERE(rest),        HERE(futex_wait),  HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
-    HERE(option_text), HERE(environment), HERE(memory_total),   HERE(cpus),          HERE(address_limit),
-    HERE(random),      HERE(process_id),  HERE(can_fence),      HERE(fence_threads), HERE(program_break),
-    IN_FILES(purge),   IN_FILES(code_at), IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
-    IN_FILES(open),    IN_FILES(read),    IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
+    HERE(map),           HERE(map_at),      HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),         HERE(move),        HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),          HERE(futex_wait),  HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(option_text),   HERE(environment), HERE(memory_total),   HERE(cpus),          HERE(address_limit),
+    HERE(random),        HERE(process_id),  HERE(can_fence),      HERE(fence_threads), HERE(program_break),
+    HERE(unfiltered),    IN_FILES(purge),   IN_FILES(code_at),    IN_FILES(readable),  IN_FILES(write),
+    IN_FILES(read_file), IN_FILES(open),    IN_FILES(read),       IN_FILES(page_size), IN_FILES(bar),
+    IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

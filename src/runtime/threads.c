@@ -136,8 +136,10 @@ static __attribute__((used)) int change_process(int option, ...)
     for (unsigned i = 0; i < 4; i++)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
-    if (hk_prctl_shuts_in(option))
+    if (hk_prctl_shuts_in(option)) {
+        hk_os_filter_comes();
         shut_in();
+    }
     return hk_forward_prctl(option, arguments);
 }
 

@@ -82,6 +82,8 @@ static bool fake_resident(const void *p, size_t size, unsigned char *pages)
     return !refused(FAKE_RESIDENT) && real.resident(p, size, pages);
 }
 
+static bool fake_unfiltered(void) { return true; }
+
 static int fake_open(const char *path) { return refused(FAKE_OPEN) ? -1 : real.open(path); }
 
 static size_t fake_read(int fd, char *bytes, size_t size)
@@ -235,6 +237,7 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.remap = fake_remap;
     hk_os.move = fake_move;
     hk_os.resident = fake_resident;
+    hk_os.unfiltered = fake_unfiltered;
     hk_os.open = fake_open;
     hk_os.read = fake_read;
     hk_os.clock_ms = fake_clock_ms;
