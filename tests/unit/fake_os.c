@@ -1,5 +1,8 @@
 #include "unit/fake_os.h"
 
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +70,23 @@ static bool fake_unbar(void *p, size_t size) { return !refused(FAKE_UNBAR) && re
 static bool fake_can_fence(void) { return !refused(FAKE_FENCE) && real.can_fence(); }
 static bool fake_fence_threads(void) { return !refused(FAKE_FENCE) && real.fence_threads(); }
 
+/* Valgrind 3.19 sometimes reports writes to the memory by which mremap has lengthened a mapping that it moves. */
+static void tell_valgrind_mapped(void *p, size_t size)
+{
+#if __has_include(<valgrind/memcheck.h>)
+    (void)VALGRIND_MAKE_MEM_DEFINED(p, size);
+#else
+    (void)p, (void)size;
+#endif
+}
+
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
-    return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);
+    if (refused(FAKE_REMAP) || !real.remap(p, old_size, new_size, to))
+        return false;
+    if (new_size > old_size)
+        tell_valgrind_mapped((char *)(to != NULL ? to : p) + old_size, new_size - old_size);
+    return true;
 }
 
 static void *fake_move(void *p, size_t old_size, size_t new_size)
