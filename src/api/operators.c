@@ -145,7 +145,8 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
 static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* Calls the C++ library's nothrow form, because a nothrow form must catch exceptions of the throwing form and of the handler, which C cannot do. */
+/* Calls the C++ library's nothrow form, because a nothrow form must catch the exceptions of the throwing form and of the handler. C code cannot catch
+ * exceptions. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;

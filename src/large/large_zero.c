@@ -26,7 +26,7 @@ static bool is_used(const char *page)
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
 }
 
-/* Asks the system unless a filter may forbid it. If this returns false, all pages may be resident. */
+/* Sets bit 0 of pages[i] if page i is resident. Returns false if this is unknown, because a seccomp filter may end the process at mincore. */
 static bool resident(const char *p, size_t size, unsigned char *pages)
 {
     return hk_os.unfiltered() && hk_os.resident(p, size, pages);

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Older headers do not name these kinds of advice. All kinds from MADV_COLD to MADV_COLLAPSE have numbers from ADVICE_COLD to ADVICE_COLLAPSE. */
+/* These are the numbers of MADV_COLD, MADV_COLLAPSE and MADV_GUARD_REMOVE, which older headers do not name. */
 enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
 
 int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }

@@ -81,8 +81,7 @@ struct hk_os {
     size_t (*read)(int fd, char *bytes, size_t size);
     /* Sets bit 0 of pages[i] if page i of [p, p + size) is resident. Returns false if part of the range is not mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
-    bool (*unfiltered)(
-        void); /* returns false if a seccomp filter may be in force, which may end the process at some system calls */
+    bool (*unfiltered)(void); /* returns false if a seccomp filter may be in force */
     /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
     const char *(*option_text)(const char *name);
     char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */

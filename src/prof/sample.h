@@ -14,7 +14,8 @@
 
 #include "prof/stack.h"
 
-/* Span b of a site's lifetimes counts the freed blocks that lived for at least 2^(b-1) ms (span 0: 0 ms), but for less than 2^b ms. */
+/* Element b of a site's lifetimes is the number of freed blocks that lived at least 2^(b-1) ms and less than 2^b ms. Element 0 counts those below 1
+ * ms. */
 enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
 
 struct hk_site {

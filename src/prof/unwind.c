@@ -276,7 +276,8 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes instructions until their place in the function is above the wanted place, or the program ends. Returns false on an error. */
+/* Executes a program of call frame instructions. Stops before the rules for a place in the function that is above the wanted place, or at the end of
+ * the program. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

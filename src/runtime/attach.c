@@ -39,7 +39,7 @@ void hk_attach_look(void)
             reopen();
         show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     }
-    if (HK_UNLIKELY(wanted != 0)) /* clears the request, but keeps one that `hakmem` has written meanwhile */
+    if (HK_UNLIKELY(wanted != 0)) /* clears this request, but not a newer one that `hakmem` has written */
         atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();

@@ -14,7 +14,7 @@ enum {
     ROUNDS_PER_DELAY = 4,
     REST_PER_ROUND = 64, /* pause after a round, in durations of the round; idle rounds then use 1/64 of a processor */
     MAX_REST_MS = 1000,  /* limit of this pause, because a round takes longer on a busy machine */
-    QUIET_ROUNDS = 3,    /* rounds in which no memory ages, before a sleep; memory may be purged at its second epoch */
+    QUIET_ROUNDS = 3,    /* rounds without ageing memory before a sleep; memory may be purged at its second epoch */
     STUCK_ROUNDS = 16,   /* rounds without a change of idle memory, after which the thread may sleep */
     MADE_WITHIN_MS = 1000, /* limit of the wait for the thread, which a seccomp filter may have killed before it ran */
     FREE_TRIES = 8,

@@ -27,7 +27,8 @@ static const char *const entries[] = {
     "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
 };
 
-/* Makes a name of the C library lead to the process's function. Writes the value by one atomic store, because the loader may read it meanwhile. */
+/* Makes a name of the C library lead to the process's function. Writes the value by one atomic store, because the loader may read the value at the
+ * same time. */
 static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
 {
     Elf64_Sym there;

@@ -183,7 +183,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Waits until the background thread has written its file, but for at most a second, because a disk that hangs must not delay the program's end. */
+/* Waits until the background thread has written its file. Waits at most a second, because a disk that hangs must not delay the program's end. */
 void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&

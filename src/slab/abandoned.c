@@ -212,8 +212,8 @@ unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
 }
 void *hk_abandoned_alloc(unsigned class) { return take_cacheless(class, HK_FOR_ADOPTION); }
 
-/* Makes the lists of groups. Holds the lock of one class meanwhile, so that fork waits, because fork takes this lock too. Returns false if memory
- * is refused. */
+/* Makes the lists of groups. Holds the lock of one class until the lists are made, so that fork, which takes this lock too, waits. Returns false if
+ * memory is refused. */
 static HK_COLD bool begin_groups(void)
 {
     struct class_abandoned *first = abandoned_of(0);

@@ -48,7 +48,7 @@ struct hk_owner {
     struct hk_walk sweep;
     uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
     struct hk_slab_list slab_lists[HK_CLASSES];
-    const void *blank;              /* a block that was never allocated before, and so is zero */
+    const void *blank;              /* a block that is zero because it was never allocated before */
     uint32_t slabs;                 /* number of slabs on all lists */
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */

@@ -47,7 +47,8 @@ void hk_track_claim(struct hk_slab *slab, unsigned word, uint64_t bits);
 void hk_track_receive(struct hk_slab *slab, size_t index);
 /* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
-/* Checks that a block is home and not already free. Called when the slab's holder frees the block. */
+/* Checks that a block is home, which means that no remote free of the block is on its way, and that the block is not free yet. Called when the slab's
+ * holder frees the block. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);
 /* Computes the stages from the remote bits in a fork child. Called before the remote bits are changed. */
 void hk_track_restart(struct hk_slab *slab);

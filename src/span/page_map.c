@@ -23,7 +23,7 @@ enum {
     LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* if the address space is limited, the first tables take at most 1/16 of the limit */
-    CHUNKS_AT_ONCE = 32,   /* at least so many chunks are mapped by one system call */
+    CHUNKS_AT_ONCE = 32,   /* the smallest number of chunks that one system call maps */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,
 };
