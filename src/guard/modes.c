@@ -1,6 +1,7 @@
 /* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts the protections in force. */
 
 #include "guard/states.h"
+#include "large/large.h"
 #include "slab/slab_heap.h"
 #include "span/guard_pages.h"
 #include "tcache/bins.h"
@@ -62,6 +63,7 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard.leaves = hk_options.safe_free == HK_SAFE_FREE_ON && hardened_wanted() == 0;
     hk_guard.contents =
         (hk_guard.words & (BIT(canary) | BIT(zero) | BIT(neighbors) | BIT(pages) | BIT(quarantine))) != 0;
+    hk_large_freed_are_intact = !hk_guard.contents;
     hk_guard_pages.on = HK_GUARDS(pages);
     hk_guard_pages.around_metadata = HK_GUARDS(metadata);
     hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;

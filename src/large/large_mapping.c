@@ -2,7 +2,6 @@
 #include "large/large_state.h"
 #include "span/footprint.h"
 #include "span/chunks.h"
-#include "span/guard_pages.h"
 #include "span/page_heap.h"
 
 enum {
@@ -43,12 +42,13 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
+bool hk_large_freed_are_intact = true;
 static _Atomic unsigned xunused; /* number of blocks in a row that seemed unused when they were freed */
 
 void hk_large_note_use_locked(const struct hk_large_block *large)
 {
     uint64_t random = hk_random_next(large->d.start + hk_load(hk_large.xgone)), unused = hk_load(xunused);
-    if (hk_guard_pages.on || (unused == MOST_UNUSED && (random >> 60) % REREAD != 0))
+    if (!hk_large_freed_are_intact || (unused == MOST_UNUSED && (random >> 60) % REREAD != 0))
         return;
     const volatile uint64_t *words = (const volatile uint64_t *)large->d.start;
     size_t count = large->requested / sizeof *words;

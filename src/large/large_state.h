@@ -99,6 +99,8 @@ extern struct hk_large {
     _Atomic size_t xon_huge_pages; /* number of blocks on huge pages */
 } hk_large;
 
+/* Set at the start. True if freed blocks are readable and have the contents that the program left. False if a protection changes freed blocks. */
+extern bool hk_large_freed_are_intact;
 void hk_large_init(void);
 /* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls this may have interrupted the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);

@@ -143,6 +143,19 @@ UNIT_TEST(little_used)
     assert_true(on_huge_pages(get(4 * MB, false)));
 }
 
+/* A protection may zero freed blocks, or make them fault. */
+UNIT_TEST(little_used_and_protected)
+{
+    start();
+    let_huge_pages_be_used();
+    hk_large_freed_are_intact = false;
+    for (unsigned i = 0; i < 16; i++)
+        hk_large_free(get(5 * MB, i != 0));
+    hk_large_purge(0, 0);
+    assert_true(on_huge_pages(get(4 * MB, false)));
+    hk_large_freed_are_intact = true;
+}
+
 /* A mapping on huge pages is rounded up to whole huge pages if this makes it at most a third longer. The added bytes are ordinary slack. */
 UNIT_TEST(whole_huge_pages)
 {
@@ -1014,6 +1027,7 @@ int main(void)
         cmocka_unit_test(huge_pages),
         cmocka_unit_test(huge_pages_at_stake),
         cmocka_unit_test(little_used),
+        cmocka_unit_test(little_used_and_protected),
         cmocka_unit_test(whole_huge_pages),
         cmocka_unit_test(maps_where_vacant),
         cmocka_unit_test(zeroed),
