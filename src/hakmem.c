@@ -69,7 +69,6 @@
 #include "prof/stack.c"
 #include "prof/sample.c"
 #include "prof/sites.c"
-#include "prof/sampled_heap.c"
 #include "prof/attach_sampling.c"
 #include "prof/hooks.c"
 #include "prof/heap_profile.c"

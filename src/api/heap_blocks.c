@@ -3,6 +3,8 @@
 #include <errno.h>
 #include "api/plain_alloc.h"
 #include "guard/guard.h"
+#include "prof/attach_sampling.h"
+#include "prof/hooks.h"
 #include "runtime/lifecycle.h"
 
 /* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while the guard is on, because heaps then have no caches. */
@@ -65,7 +67,10 @@ HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t 
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_tcache_get();
-    if (!hk_heaps_free(call, shelf_of(cache), block, entry))
+    bool picked = HK_UNLIKELY(hk_attach_sampling_has(entry));
+    if (picked)
+        hk_hooks_unpick(block);
+    if (!hk_heaps_free(call, picked ? NULL : shelf_of(cache), block, entry))
         hk_tcache_free_foreign(call, block);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);

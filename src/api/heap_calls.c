@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "hakmem.h"
+#include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
 
 static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size)
@@ -78,7 +79,11 @@ HK_EXPORT void *hak_heap_realloc(struct hak_heap *heap, void *block, size_t size
     return hk_heaps_of(block) == heap ? hk_heap_resized(block, size) : moved_here(heap, block, size);
 }
 
-HK_EXPORT struct hak_heap *hak_heap_of(const void *block) { return block != NULL ? hk_heaps_of(block) : NULL; }
+HK_EXPORT struct hak_heap *hak_heap_of(const void *block)
+{
+    bool picked = hk_attach_sampling_has(hk_page_map_lookup((uintptr_t)block));
+    return block != NULL && !picked ? hk_heaps_of(block) : NULL;
+}
 
 static int heap_done(bool open)
 {

@@ -183,7 +183,7 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
         hk_empty_free(call, block);
         return;
     }
-    if (HK_UNLIKELY(hk_sampled_has(block))) {
+    if (HK_UNLIKELY(hk_slots_hold(block))) {
         hk_sampled_free(call, block, caller);
         return;
     }
@@ -297,7 +297,7 @@ void *hk_guarded_realloc(void *block, struct hk_request *request)
     size_t size = request->size;
     if (HK_GUARDS(empty) && hk_is_empty(block))
         return move_from_empty(block, request);
-    if (HK_UNLIKELY(hk_sampled_has(block)))
+    if (HK_UNLIKELY(hk_slots_hold(block)))
         return move_from_slot(block, request);
     if (HK_UNLIKELY(hk_heaps_has(block)))
         return hk_heap_resized(block, size);
@@ -317,7 +317,7 @@ size_t hk_guarded_usable_size(const void *block)
 {
     if (HK_GUARDS(empty) && hk_is_empty(block))
         return 0;
-    if (HK_UNLIKELY(hk_sampled_has(block)))
+    if (HK_UNLIKELY(hk_slots_hold(block)))
         return hk_sampled_size(HK_CALL_USABLE_SIZE, block);
     if (HK_UNLIKELY(hk_heaps_has(block)))
         return hk_heaps_bytes(HK_CALL_USABLE_SIZE, block, hk_page_map_lookup((uintptr_t)block));

@@ -5,6 +5,7 @@
 #include "guard/block_checks.h"
 #include "guard/sampled.h"
 #include "large/large.h"
+#include "prof/attach_sampling.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"

@@ -56,7 +56,7 @@ static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (entry == 0)
-        return hk_sampled_has(block);
+        return hk_slots_hold(block);
     if (hk_entry_is_heap(entry))
         return true;
     if (hk_entry_class(entry) == HK_CLASS_LARGE)

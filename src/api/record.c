@@ -2,7 +2,6 @@
 #include "api/record.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"
-#include "prof/sampled_heap.h"
 #include "prof/hooks.h"
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
@@ -14,7 +13,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     if (cache == NULL || !hk_attach_sampling_picks(cache, request->size))
         return NULL;
     request->zeroed = false;
-    void *block = request->size <= HK_FINE_MAX ? hk_sampled_heap_alloc(request->size, request->align)
+    void *block = request->size <= HK_FINE_MAX ? hk_attach_sampling_alloc(request->size, request->align)
                                                : hk_plain_alloc_large(cache, request);
     if (block != NULL)
         hk_hooks_picked(cache, block, request->size, request->caller);
@@ -66,7 +65,7 @@ void hk_record_free(enum hk_call call, void *block, uint32_t entry, size_t size,
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     hk_block_check_free(call, block, entry, kind, size); /* checks before a hook sees the free */
-    if (hk_mode_has(HK_MODE_HOOKS) && kind != HK_BLOCK_user_heap && free_by_rule(block, entry))
+    if (hk_mode_has(HK_MODE_HOOKS) && !hk_entry_is_heap(entry) && free_by_rule(block, entry))
         return;
     if (!hk_hit_free_known(block, entry))
         hk_block_free(call, block, entry, kind, caller);

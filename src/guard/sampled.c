@@ -80,7 +80,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
 HK_EACH_PROCESS void hk_sampled_begin(void)
 {
     hk_slots_init();
-    hk_sampled_heap_init();
     if (hk_options.guard_sample != 0)
         hk_mode_set(HK_MODE_SAMPLING);
 }
@@ -139,8 +138,6 @@ static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *bloc
 
 size_t hk_sampled_size(enum hk_call call, const void *block)
 {
-    if (hk_sampled_heap_holds(block))
-        return hk_sampled_heap_size(call, block);
     enum hk_slot_find found = hk_slot_find(block);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK)) {
         struct hk_packed_stack by;
@@ -152,10 +149,6 @@ size_t hk_sampled_size(enum hk_call call, const void *block)
 
 HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
 {
-    if (hk_sampled_heap_holds(block)) {
-        hk_sampled_heap_free(call, block);
-        return;
-    }
     struct hk_packed_stack by;
     stack_here(&by, caller);
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);

@@ -1,7 +1,7 @@
 /* Some blocks are sampled (HAKMEM_GUARD_SAMPLE). A sampled block lies against a guard page, so that an access beside it or after its free faults.
  *
  *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
- *   free: outside the page map --> hk_sampled_has: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
+ *   free: outside the page map --> hk_slots_hold: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
  *
  *   SIGSEGV --> in the slots, and a mistake? --> report --> the earlier handler is installed again, and the fault recurs
  *                       | no --> the earlier handler is called, or the default action is taken
@@ -24,11 +24,9 @@ enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVE
 /* Decides whether to sample an allocation whose bin was empty. Sets *block if the result is HK_SAMPLE_SERVED. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
-/* Returns true for a sampled block. Blocks that are picked while the process is watched (prof/sampled_heap.h) are sampled blocks too. */
-HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
-/* Returns the bytes that the program may use. Ends the program if `block` is not a live block. Precondition: hk_sampled_has(block). */
+/* Returns the bytes that the program may use. Ends the program if `block` is not a live block. Precondition: hk_slots_hold(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
-/* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_sampled_has(block). */
+/* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_slots_hold(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
 /* Reports an access to `address` that faulted. */

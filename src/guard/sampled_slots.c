@@ -9,7 +9,7 @@
 #define MOST_LIVE_BYTES (HK_SLOTS_LIVE * LEAST_SLOT)
 enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
 
-struct hk_late_range hk_slot_range;
+struct hk_slot_range hk_slot_range;
 
 /* The records of the slots. They lie in .bss.cold, so that none of their pages is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;

@@ -14,8 +14,8 @@
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
-#include "prof/sampled_heap.h"
 #include "prof/stack.h"
+#include "span/descriptor.h"
 
 enum { HK_SLOTS = 128, HK_SLOTS_LIVE = 48 };
 
@@ -29,8 +29,17 @@ struct hk_slot {
     struct hk_packed_stack allocated, freed;
 };
 
-extern struct hk_late_range hk_slot_range;
-HK_INLINE bool hk_slots_hold(const void *p) { return hk_late_range_holds(&hk_slot_range, p); }
+/* The addresses of all slots. Both fields are 0 until the slots are mapped. */
+struct hk_slot_range {
+    _Atomic uintptr_t xstart;
+    _Atomic size_t xbytes;
+};
+extern struct hk_slot_range hk_slot_range;
+HK_INLINE bool hk_slots_hold(const void *p)
+{
+    size_t bytes = hk_load_acquire(hk_slot_range.xbytes);
+    return (uintptr_t)p - hk_load(hk_slot_range.xstart) < bytes;
+}
 
 /* Registers the lock of the slots for fork. Runs at the start. */
 void hk_slots_init(void);

@@ -1,7 +1,6 @@
 /* Opens and closes the windows in which a running process is sampled. */
 #include "prof/attach_sampling.h"
 
-#include "prof/sampled_heap.h"
 #include "tcache/pool.h"
 
 enum {
@@ -28,7 +27,9 @@ static void note_some_served(void)
 
 bool hk_attach_sampling_begin(uint64_t mean)
 {
-    if (!hk_sampled_heap_open())
+    if (hk_load(hk_attach_sampling.xheap) == NULL)
+        hk_store_release(hk_attach_sampling.xheap, hk_heap_open("sampled by hakmem", 0));
+    if (hk_load(hk_attach_sampling.xheap) == NULL)
         return false;
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
@@ -89,4 +90,12 @@ bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
     if (left == 1)
         close_window();
     return left - 1 < WINDOW_PICKS;
+}
+
+void *hk_attach_sampling_alloc(size_t size, size_t align)
+{
+    bool by_limit;
+    unsigned class = hk_class_of_aligned(size, align);
+    return class < HK_FINE_CLASSES ? hk_heap_refill(NULL, hk_load_acquire(hk_attach_sampling.xheap), class, &by_limit)
+                                   : NULL;
 }

@@ -3,7 +3,7 @@
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
  *   smaller blocks:          at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> the gate opens
- *   a picked block lies in the sampled heap (sampled_heap.h), or is a large block, so that its free is never a hit
+ *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
  * Owns       This file owns the window, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve. So
  *            the samples of a class stand for equal shares of the blocks that the process allocated in the class.
@@ -13,6 +13,7 @@
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
 
+#include "heaps/heaps.h"
 #include "tcache/layout.h"
 
 struct hk_attach_sampling {
@@ -20,14 +21,17 @@ struct hk_attach_sampling {
     _Atomic bool xwindow;            /* a window is open, and all allocations count down */
     _Atomic uint64_t xends_ns;       /* time at which the window closes */
     _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks left in the window */
-    /* Ticks write these fields, and `hakmem` reads them from outside the process. */
+    /* Ticks write these fields. `hakmem` reads them from outside the process, and knows the places of the fields down to xwindows. */
     _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
     uint64_t served_before[HK_CLASSES];
+    /* The user heap of the picked blocks, or NULL before the first attach. No thread has a cache of this heap. */
+    _Atomic(struct hak_heap *) xheap;
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Reserves the sampled heap and begins to sample. Returns false if memory is refused. Precondition: the gate is open, so that calls can be hits. */
+/* Begins to sample. The first call opens the heap of the picked blocks. Returns false if memory is refused. Precondition: the gate is open, so that
+ * calls can be hits. */
 bool hk_attach_sampling_begin(uint64_t mean);
 /* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
 void hk_attach_sampling_end(void);
@@ -35,5 +39,13 @@ void hk_attach_sampling_end(void);
 void hk_attach_sampling_tick(void);
 /* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
+/* Returns a block from the heap of the picked blocks. Returns NULL if memory is refused, or if the alignment needs a medium or large block. */
+void *hk_attach_sampling_alloc(size_t size, size_t align);
+/* Returns true for the page map entry of a picked block that is not large. */
+HK_INLINE bool hk_attach_sampling_has(uint32_t entry)
+{
+    const struct hak_heap *heap = hk_entry_is_heap(entry) ? hk_load_acquire(hk_attach_sampling.xheap) : NULL;
+    return heap != NULL && hk_entry_owner(entry) == HK_FIRST_HEAP + heap->index;
+}
 
 #endif

@@ -2,6 +2,7 @@
 #include "report/heap_stats.h"
 
 #include "guard/sampled_slots.h"
+#include "prof/attach_sampling.h"
 #include "slab/joined_blocks.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
@@ -137,13 +138,19 @@ static bool has_more_memory(const void *line, const void *other)
     return one->physical > two->physical;
 }
 
-/* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. */
+/* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. The heap of the picked blocks
+ * (prof/attach_sampling.h) is not listed, because its blocks are blocks of malloc. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
         struct hk_heap_figures line;
         bool open = hk_heaps_figures(hk_heap_by_index(index), &line);
         heap_stats->parts[HK_PART_heaps] += line.physical - hk_min(line.physical, line.large);
+        if (hk_heap_by_index(index) == hk_load_acquire(hk_attach_sampling.xheap)) {
+            heap_stats->sampled_blocks += line.live_blocks;
+            heap_stats->mallocs += line.mallocs;
+            continue;
+        }
         heap_stats->heaps += open;
         if (open)
             heap_stats->heap_lines_shown =
@@ -177,13 +184,11 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
     }
     count_large_and_slices(heap_stats);
     struct hk_slot_totals guarded_blocks = hk_slots_total();
-    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
-    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped;
     heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
     heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
     heap_stats->mapped += tables;
-    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
-    heap_stats->mallocs = picked.served;
+    heap_stats->sampled_blocks = guarded_blocks.blocks;
     count_heaps(heap_stats);
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +

@@ -170,7 +170,8 @@ static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, 
 /* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if the range has no memory of HAKMEM. */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
-    const struct hk_late_range *const late[] = {&hk_slot_range, &hk_sampled_heap_range};
+    size_t bytes_of_slots = hk_load_acquire(hk_slot_range.xbytes);
+    uintptr_t first_slot = hk_load(hk_slot_range.xstart);
     struct hk_page_map_range table = hk_page_map_next_table(from, to);
     uintptr_t area = from, area_end = to;
     size_t *tables = &walk->here->parts[HK_PART_metadata];
@@ -179,11 +180,7 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
     keep_lower(own, from, table.start, table.end, tables);
     if (hk_meta_next(&area, &area_end))
         keep_lower(own, from, area, area_end, &walk->here->areas);
-    for (unsigned i = 0; i < 2; i++) {
-        size_t bytes = hk_load_acquire(late[i]->xbytes);
-        uintptr_t start = hk_load(late[i]->xstart);
-        keep_lower(own, from, start, start + bytes, tables);
-    }
+    keep_lower(own, from, first_slot, first_slot + bytes_of_slots, tables);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);

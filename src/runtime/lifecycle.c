@@ -119,7 +119,7 @@ bool hk_process_is_served(void)
         void *block = HK_WHOEVER(malloc_of_process)(1);
         if (block == NULL)
             return true; /* the result stays undecided, so that the next call tries again */
-        answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_sampled_has(block) ? YES : NO;
+        answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_slots_hold(block) ? YES : NO;
         HK_WHOEVER(free_of_process)(block);
         hk_store(xanswer, answer);
     }

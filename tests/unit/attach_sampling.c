@@ -16,10 +16,7 @@
 #include "tcache/tcache.h"
 #include "unit/live_sites.h"
 
-#ifndef LARGEST_BLOCK
-#define LARGEST_BLOCK (3 << 20)
-#endif
-enum { SLOTS = 300, STEPS = 6000, MOST = LARGEST_BLOCK, THREADS = 4, ROUNDS = 20000, MANY = 20000 };
+enum { SLOTS = 300, STEPS = 6000, MOST = 3 << 20, THREADS = 4, ROUNDS = 20000, MANY = 20000 };
 
 struct slot {
     unsigned char *block;
@@ -187,6 +184,38 @@ UNIT_TEST(the_end)
     hak_free(later_large);
 }
 
+static void free_it(void *block) { hak_free(block); }
+
+/* A picked block lies in a heap of HAKMEM's, of which the program sees nothing but ordinary blocks. */
+UNIT_TEST(picked_blocks)
+{
+    struct hak_stats before, after;
+    struct hak_heap *heap;
+    begin(1);
+    assert_non_null(heap = hak_heap_create("of the program", 0));
+    assert_int_equal(hak_get_stats(&before, sizeof before), 0);
+    hk_attach_sampling_tick();
+    char *block = hak_malloc(100), *beside = hak_malloc(100);
+    assert_true(hk_attach_sampling_has(hk_page_map_lookup((uintptr_t)block)));
+    assert_true(hak_heap_of(block) == NULL);
+    assert_int_equal(hak_get_stats(&after, sizeof after), 0);
+    assert_int_equal(after.live_blocks, before.live_blocks + 2);
+    assert_int_equal(after.mallocs, before.mallocs + 2);
+    memset(beside, 7, 100);
+    beside = hak_heap_realloc(heap, beside, 5000);
+    assert_true(hak_heap_of(beside) == heap && beside[99] == 7);
+    hak_heap_free(heap, block);
+    assert_int_equal(live_now().blocks, 0);
+    block = hak_malloc(100);
+    hak_free(block);
+    unit_dies(free_it, block, "block already free");
+    hk_attach_sampling_tick();
+    block = hak_malloc(100);
+    unit_dies(free_it, block + 16, "pointer inside a block");
+    hak_free(block);
+    assert_int_equal(hak_heap_destroy(heap), 0);
+}
+
 static bool refuses;
 static void *(*real_map)(size_t size);
 static void *map_or_not(size_t size) { return refuses ? NULL : real_map(size); }
@@ -306,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_window_ends_by_the_clock),
         cmocka_unit_test(a_window_ends_amid_a_call),
         cmocka_unit_test(the_end),
+        cmocka_unit_test(picked_blocks),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(with_hooks_already),
         cmocka_unit_test(with_a_ring),

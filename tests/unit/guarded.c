@@ -265,7 +265,7 @@ static char *sampled(void)
 {
     for (int i = 0; i < TRIES; i++) {
         char *block = hak_malloc(SIZE);
-        if (hk_sampled_has(block))
+        if (hk_slots_hold(block))
             return block;
     }
     fail_msg("none of %d allocations was sampled", TRIES);

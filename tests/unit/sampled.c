@@ -32,7 +32,7 @@ static char *sampled_by(void *(*call)(size_t size), size_t size)
 {
     for (int i = 0; i < TRIES; i++) {
         char *block = call(size);
-        if (hk_sampled_has(block))
+        if (hk_slots_hold(block))
             return block;
     }
     fail_msg("none of %d allocations was sampled", TRIES);
@@ -107,7 +107,7 @@ UNIT_TEST(resized)
     char *block = sampled_by(hak_malloc, 100);
     memset(block, 0x5d, 100);
     char *larger = hak_realloc(block, 1000);
-    assert_false(hk_sampled_has(larger) && larger == block);
+    assert_false(hk_slots_hold(larger) && larger == block);
     for (int i = 0; i < 100; i++)
         assert_int_equal(larger[i], 0x5d);
     assert_int_equal(hk_slot_find(block), HK_SLOT_FREE_ALREADY);
@@ -125,7 +125,7 @@ UNIT_TEST(off)
 {
     unit_start();
     for (int i = 0; i < TRIES; i++)
-        assert_false(hk_sampled_has(hak_malloc(100)));
+        assert_false(hk_slots_hold(hak_malloc(100)));
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_guard_samples]), 0);
     assert_int_equal(hk_slots_total().mapped, 0);
     assert_int_equal(fake_os_calls(FAKE_BAR), 0);
@@ -138,7 +138,7 @@ static uint64_t samples_of(size_t size, uint64_t mean, uint64_t bytes)
     uint64_t before = hk_load(hk_global_counts[HK_GLOBAL_guard_samples]);
     for (uint64_t i = 0; i < bytes / size; i++) {
         void *block = hak_malloc(size);
-        if (hk_sampled_has(block))
+        if (hk_slots_hold(block))
             hak_free(block);
     }
     return hk_load(hk_global_counts[HK_GLOBAL_guard_samples]) - before;
@@ -245,7 +245,7 @@ UNIT_TEST(beside_the_heap_profile)
         char **at = &blocks[rng_below(&rng, SLOTS)];
         hak_free(*at);
         *at = rng_below(&rng, 3) == 0 ? NULL : hak_malloc(64 + rng_below(&rng, 3000));
-        sampled += hk_sampled_has(*at);
+        sampled += hk_slots_hold(*at);
     }
     assert_true(sampled > 10);
     hk_sites_visit(&hk_samples, add_live, &live);
