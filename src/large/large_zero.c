@@ -61,35 +61,25 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the resident pages from the end of the gap to `to`. Adds a slice whose first and middle pages are zero to the gap instead. */
-static void zero_resident(char *to, struct gap *gap)
-{
-    for (char *from = gap->end, *end; from < to; from = end) {
-        end = from + hk_min((size_t)(to - from), HK_SLICE);
-        gap->end = from;
-        if (is_used(from) || is_used(from + hk_align_down((size_t)(end - from) / 2, hk_system_page()))) {
-            return_gap(gap);
-            memset(from, 0, (size_t)(end - from));
-            gap->start = end;
-        }
-        gap->end = end;
-    }
-}
-
-/* Zeroes the pages from the end of the gap to `to`. These pages must lie in one chunk, because `pages` has entries for one chunk only. */
+/* Zeroes the pages from the end of the gap to `to`. These pages must lie in one chunk, because `pages` has entries for one chunk only. Adds a run of
+ * resident pages to the gap instead if its first and middle pages are zero. A run has up to a slice. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];
-    char *from = gap->end;
-    size_t page = hk_system_page(), count = (size_t)(to - from) / page;
-    if (!resident(from, (size_t)(to - from), pages))
+    size_t page = hk_system_page(), bytes = (size_t)(to - gap->end), count = bytes / page, most = HK_SLICE / page;
+    if (!resident(gap->end, bytes, pages))
         memset(pages, 1, count);
-    for (size_t i = 0, next; i < count; i = next) {
-        const unsigned char *other = memchr(pages + i, pages[i] ^ 1, count - i);
-        next = other != NULL ? (size_t)(other - pages) : count;
-        if ((pages[i] & 1) != 0)
-            zero_resident(from + next * page, gap);
-        gap->end = from + next * page;
+    for (size_t i = 0, next = 0, n; i < count; i += n, gap->end += n * page) {
+        if (i == next) { /* looks for the next page that is not like page i */
+            const unsigned char *other = memchr(pages + i, pages[i] ^ 1, count - i);
+            next = other != NULL ? (size_t)(other - pages) : count;
+        }
+        n = (pages[i] & 1) != 0 ? hk_min(next - i, most) : next - i;
+        if ((pages[i] & 1) != 0 && (is_used(gap->end) || is_used(gap->end + n / 2 * page))) {
+            return_gap(gap);
+            memset(gap->end, 0, n * page);
+            gap->start = gap->end + n * page;
+        }
     }
 }
 
