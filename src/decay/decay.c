@@ -101,7 +101,7 @@ static void epoch_if_due(uint64_t now)
     /* If no thread has ticked for a long time, all free memory is older than the delay. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay);
-    hk_large_purge(now, delay);
+    hk_large_purge(now, delay, SIZE_MAX);
     hk_meta_purge(false);
     struct hk_sweep sweep = sweep_budget(last, now);
     hk_abandoned_sweep(&sweep);
@@ -131,7 +131,7 @@ static size_t purged_by_sweeps(void)
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
-    return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, delay_ms, due - reclaimed) : reclaimed;
+    return reclaimed < due ? reclaimed + hk_large_purge(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
 /* Returns the time in ms from which memory may be reclaimed again. */
@@ -313,11 +313,11 @@ static size_t trim_idle(size_t keep)
     uint64_t now = hk_os.clock_ms();
     size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep), bytes = hk_page_heap_trim(now, excess);
     if (bytes < excess)
-        bytes += hk_large_purge_oldest(now, 0, excess - bytes);
+        bytes += hk_large_purge(now, 0, excess - bytes);
     return bytes + hk_page_heap_unmap(false);
 }
 
-static size_t purge_all_idle(void) { return hk_page_heap_purge(0, 0) + hk_large_purge(0, 0); }
+static size_t purge_all_idle(void) { return hk_page_heap_purge(0, 0) + hk_large_purge(0, 0, SIZE_MAX); }
 
 size_t hk_decay_all(size_t keep)
 {

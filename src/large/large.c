@@ -13,7 +13,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
     void *p = hk_large_map(bytes, align);
     if (p == NULL && bytes != requested)
         p = hk_large_map(bytes = requested, align);
-    if (p == NULL && hk_large_purge(0, 0) > 0)
+    if (p == NULL && hk_large_purge(0, 0, SIZE_MAX) > 0)
         p = hk_large_map(bytes, align);
     if (p == NULL) {
         hk_footprint_refused(!hk_footprint_allows(bytes));
@@ -21,19 +21,43 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
         return NULL;
     }
     hk_large_enter(large, (uintptr_t)p, bytes);
-    hk_large_advise(large);
     HK_COUNT(large_mapped, 1);
     HK_COUNT(large_fresh, requested);
     hk_lock(&hk_large.lock);
     hk_large_note_if_missed_locked(requested);
-    hk_large_index_locked(large);
+    hk_extents_add(large);
     hk_large_set_requested_locked(large, requested);
     hk_large.totals.blocks++;
     hk_unlock(&hk_large.lock);
     return large;
 }
 
-static void *resize(struct hk_large_block *large, size_t bytes);
+/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. Returns false if the mapping fits already. */
+static bool seize_for_change(struct hk_large_block *large, size_t bytes)
+{
+    hk_lock(&hk_large.lock);
+    hk_large_unset_requested_locked(large);
+    bool changes = large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes);
+    if (changes)
+        hk_extents_remove(large);
+    else
+        hk_large_set_requested_locked(large, bytes);
+    hk_unlock(&hk_large.lock);
+    return changes;
+}
+
+static void *resize(struct hk_large_block *large, size_t bytes)
+{
+    size_t requested = large->requested;
+    if (!seize_for_change(large, bytes))
+        return (void *)large->d.start;
+    bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
+    hk_lock(&hk_large.lock);
+    hk_extents_add(large);
+    hk_large_set_requested_locked(large, done ? bytes : requested);
+    hk_unlock(&hk_large.lock);
+    return done ? (void *)large->d.start : NULL;
+}
 
 /* Returns a cached block, lengthened if it was too short. Returns NULL if no cached block fits, or if the block cannot be lengthened. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
@@ -49,8 +73,8 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
 {
     if ((size | align) > PTRDIFF_MAX / 2)
         return NULL;
-    size_t page = hk_system_page(), bytes = hk_align_up(hk_max(size, HK_SLICE), page);
-    align = hk_max(align, page);
+    size_t bytes = hk_large_bytes_for(size);
+    align = hk_max(align, hk_system_page());
     struct hk_large_block *large = reuse(bytes, align);
     *zeroed = large == NULL;
     if (large != NULL)
@@ -99,15 +123,6 @@ static struct hk_large_block *retire_locked(void *block)
     return large;
 }
 
-static void unmap_retired(struct hk_large_block *large)
-{
-    if (hk_large_unmap(large))
-        return;
-    hk_lock(&hk_large.lock);
-    hk_large_put_back_locked(large);
-    hk_unlock(&hk_large.lock);
-}
-
 /* Takes back a block. If the block may be cached, returns the block and keeps the lock. Otherwise unmaps the block and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
@@ -120,7 +135,7 @@ HK_INLINE struct hk_large_block *retire_for_cache(void *block)
         HK_COUNT(large_unused, 1);
     else
         HK_COUNT(large_modified, 1);
-    unmap_retired(large);
+    hk_large_release(large);
     return NULL;
 }
 
@@ -131,7 +146,7 @@ void hk_large_free(void *block)
         return;
     hk_reuse_idled(large->d.bytes);
     hk_large_put_cached_locked(large);
-    bool over = hk_large_over_budget(large, HK_POLICY(large_cache));
+    bool over = hk_large.totals.cached > hk_large_budget();
     hk_unlock(&hk_large.lock);
     if (over)
         hk_large_hold_to_budget();
@@ -155,34 +170,7 @@ void hk_large_drop(void *block)
     struct hk_large_block *large = retire_locked(block);
     hk_unlock(&hk_large.lock);
     HK_COUNT(large_dropped, 1);
-    unmap_retired(large);
-}
-
-/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. Returns false if the mapping fits already. */
-static bool seize_for_change(struct hk_large_block *large, size_t bytes)
-{
-    hk_lock(&hk_large.lock);
-    hk_large_unset_requested_locked(large);
-    bool changes = large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes);
-    if (changes)
-        hk_extents_remove(&hk_large.extents, large);
-    else
-        hk_large_set_requested_locked(large, bytes);
-    hk_unlock(&hk_large.lock);
-    return changes;
-}
-
-static void *resize(struct hk_large_block *large, size_t bytes)
-{
-    size_t requested = large->requested;
-    if (!seize_for_change(large, bytes))
-        return (void *)large->d.start;
-    bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
-    hk_lock(&hk_large.lock);
-    hk_large_index_locked(large);
-    hk_large_set_requested_locked(large, done ? bytes : requested);
-    hk_unlock(&hk_large.lock);
-    return done ? (void *)large->d.start : NULL;
+    hk_large_release(large);
 }
 
 void *hk_large_resize(void *block, size_t size)
@@ -196,7 +184,7 @@ void *hk_large_resize(void *block, size_t size)
 bool hk_large_holds(const void *p)
 {
     hk_lock(&hk_large.lock);
-    const struct hk_large_block *large = hk_extents_below(&hk_large.extents, (uintptr_t)p + 1);
+    const struct hk_large_block *large = hk_extents_nearest((uintptr_t)p + 1, HK_LOWER);
     bool holds = large != NULL && (uintptr_t)p - large->d.start < large->d.bytes;
     hk_unlock(&hk_large.lock);
     return holds;
@@ -205,13 +193,13 @@ bool hk_large_holds(const void *p)
 static struct hk_large_extent extent_at(uintptr_t address)
 {
     uint64_t version = hk_load(hk_large.xversion);
-    const struct hk_large_block *large = hk_extents_below(&hk_large.extents, address + 1);
+    const struct hk_large_block *large = hk_extents_nearest(address + 1, HK_LOWER);
     uintptr_t end = large != NULL ? large->d.start + large->d.bytes : 0;
     if (address < end) {
         enum hk_large_use use = hk_link_linked(&large->link) ? HK_LARGE_FREED : HK_LARGE_IN_USE;
         return (struct hk_large_extent){use, large->d.start, large->requested, version};
     }
-    const struct hk_large_block *next = hk_extents_from(&hk_large.extents, address);
+    const struct hk_large_block *next = hk_extents_nearest(address, HK_HIGHER);
     return (struct hk_large_extent){HK_LARGE_NONE, end, (next != NULL ? next->d.start : UINTPTR_MAX) - end, version};
 }
 

@@ -95,7 +95,8 @@ void hk_large_keep_cached_locked(struct hk_large_block *large)
     hk_fit_add(&sizes, large);
 }
 
-void hk_large_spoil_locked(struct hk_large_block *large)
+/* Sets a modified block aside until the system unmaps it, so that no request gets the block. */
+static void spoil_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
     hk_large.totals.cached += large->d.bytes;
@@ -161,9 +162,14 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     return best;
 }
 
-void hk_large_put_back_locked(struct hk_large_block *large)
+bool hk_large_release(struct hk_large_block *large)
 {
-    (large->modified ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
+    if (hk_large_unmap(large))
+        return true;
+    hk_lock(&hk_large.lock);
+    (large->modified ? spoil_locked : hk_large_put_cached_locked)(large);
+    hk_unlock(&hk_large.lock);
+    return false;
 }
 
 static struct hk_large_block *oldest_in(const struct hk_list *list)
@@ -171,64 +177,46 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-typedef bool oldest_goes(const struct hk_large_block *oldest, uint64_t argument);
-
-static struct hk_large_block *take_pending_unmap_locked(void)
+/* Takes a block out of the cache, if more than `keep` bytes are cached: the oldest cached block, or else the oldest kept block, unless it came into use
+ * after `before`. Otherwise takes a block of pending_unmap, or returns NULL. */
+static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 {
-    struct hk_large_block *large = oldest_in(&hk_large.pending_unmap);
-    if (large == NULL)
-        return NULL;
-    hk_link_remove(&large->link);
-    hk_large.totals.cached -= large->d.bytes;
+    const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
+    struct hk_large_block *large;
+    for (unsigned i = 0; i < 2 && hk_large.totals.cached > keep; i++)
+        if ((large = oldest_in(lists[i])) != NULL && large->idle_since <= before) {
+            hk_large_leave_cache_locked(large);
+            return large;
+        }
+    if ((large = oldest_in(&hk_large.pending_unmap)) != NULL) {
+        hk_link_remove(&large->link);
+        hk_large.totals.cached -= large->d.bytes;
+    }
     return large;
 }
 
-/* Takes the oldest due block out of the cache, or returns NULL. Takes cached blocks first, then kept blocks, then the blocks of pending_unmap. */
-static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
-{
-    struct hk_large_block *large = oldest_in(&hk_large.cached);
-    if (large == NULL || !due(large, argument))
-        large = oldest_in(&hk_large.kept);
-    if (large == NULL || !due(large, argument))
-        return take_pending_unmap_locked();
-    hk_large_leave_cache_locked(large);
-    return large;
-}
-
-bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
-{
-    (void)oldest;
-    return hk_large.totals.cached >
-           budget + HK_SLICE; /* a slice more, for the lead of a block as large as the budget */
-}
-
-/* Unmaps the oldest blocks while they are due and fewer than `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped bytes. */
-static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
+/* Unmaps the oldest blocks that are due (see take_due_locked()), until `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped
+ * bytes. */
+static size_t unmap_while(uint64_t before, size_t keep, size_t enough)
 {
     size_t bytes = 0;
-    for (bool going_on = true; going_on && bytes < enough;) {
+    while (bytes < enough) {
         hk_lock(&hk_large.lock);
-        struct hk_large_block *large = take_due_locked(due, argument);
+        struct hk_large_block *large = take_due_locked(before, keep);
         hk_unlock(&hk_large.lock);
         if (large == NULL)
             break;
-        size_t size = large->d.bytes;
-        uint16_t idle_from = large->idle_from;
-        going_on = hk_large_unmap(large);
+        struct hk_large_ghost ghost = {large->d.bytes, large->idle_from, keep != 0};
+        if (!hk_large_release(large))
+            break;
+        bytes += ghost.bytes;
         hk_lock(&hk_large.lock);
-        if (going_on) {
-            bytes += size;
-            hk_large.ghosts[hk_large.next_ghost] =
-                (struct hk_large_ghost){size, idle_from, due == hk_large_over_budget};
-            hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
-        } else
-            hk_large_put_back_locked(large);
+        hk_large.ghosts[hk_large.next_ghost] = ghost;
+        hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
         hk_unlock(&hk_large.lock);
     }
     return bytes;
 }
-
-static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
 /* Cuts the oldest slack under the lock, because a realloc may grow into this slack at any moment. Returns the number of bytes cut off, or 0. */
 static size_t cut_oldest_slack(uint64_t before)
@@ -252,7 +240,7 @@ static size_t cut_oldest_slack(uint64_t before)
 static bool still_over(void)
 {
     hk_lock(&hk_large.lock);
-    bool over = hk_large_over_budget(NULL, HK_POLICY(large_cache));
+    bool over = hk_large.totals.cached > hk_large_budget();
     hk_unlock(&hk_large.lock);
     return over;
 }
@@ -261,71 +249,46 @@ void hk_large_hold_to_budget(void)
 {
     if (!still_over())
         return;
-    unmap_while(hk_large_over_budget, HK_POLICY(large_cache), SIZE_MAX);
-    while (still_over() && cut_oldest_slack(UINT64_MAX) > 0)
+    unmap_while(HK_LARGE_UNSEEN, hk_large_budget(), SIZE_MAX);
+    while (still_over() && cut_oldest_slack(HK_LARGE_UNSEEN) > 0)
         continue;
 }
 
-static bool date_if_unseen(struct hk_large_block *large, uint64_t now_ms)
+/* Sets the time of all blocks of a list that have no time yet. These are the newest blocks, so they are the first of the list. `place` is the offset of
+ * the list's link in the blocks. */
+static void date_unseen_locked(const struct hk_list *list, size_t place, uint64_t now_ms)
 {
-    bool unseen = large->idle_since == HK_LARGE_UNSEEN;
-    if (unseen)
+    for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
+        struct hk_large_block *large = (void *)((char *)link - place);
+        if (large->idle_since != HK_LARGE_UNSEEN)
+            return;
         large->idle_since = now_ms;
-    return unseen;
+    }
 }
 
-/* Sets the time of all blocks that have no time yet. These are the newest blocks, so they are the first of each list. */
-static void date_unseen(uint64_t now_ms)
+size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough)
 {
-    struct hk_link *cached = &hk_large.cached.head, *with_slack = &hk_large.with_slack.head;
+    uint64_t before = delay_ms == 0 ? HK_LARGE_UNSEEN : now_ms - hk_min(now_ms, delay_ms);
     hk_lock(&hk_large.lock);
-    for (struct hk_link *link = cached->next; link != cached && date_if_unseen(hk_large_of_link(link), now_ms);
-         link = link->next)
-        continue;
-    for (struct hk_link *link = with_slack->next; link != with_slack && date_if_unseen(hk_large_of_slack(link), now_ms);
-         link = link->next)
-        continue;
+    date_unseen_locked(&hk_large.cached, offsetof(struct hk_large_block, link), now_ms);
+    date_unseen_locked(&hk_large.with_slack, offsetof(struct hk_large_block, by_slack), now_ms);
     hk_unlock(&hk_large.lock);
-}
-
-static size_t cut_slack(uint64_t before, size_t enough)
-{
-    size_t bytes = 0;
-    for (size_t cut = 1; bytes < enough && cut > 0; bytes += cut)
+    size_t bytes = unmap_while(before, 0, enough);
+    bool cuts = delay_ms == 0 || enough == SIZE_MAX;
+    for (size_t cut = 1; cuts && bytes < enough && cut > 0; bytes += cut)
         cut = cut_oldest_slack(before);
     return bytes;
-}
-
-/* Sets the time of all blocks that have no time yet. Returns the latest idle_since that makes a block due now. */
-static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
-{
-    date_unseen(now_ms);
-    return delay_ms == 0 ? HK_LARGE_UNSEEN : now_ms - hk_min(now_ms, delay_ms);
-}
-
-size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms)
-{
-    uint64_t before = seen_before(now_ms, delay_ms);
-    return unmap_while(idle_before, before, SIZE_MAX) + cut_slack(before, SIZE_MAX);
-}
-
-size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
-{
-    uint64_t before = seen_before(now_ms, delay_ms);
-    size_t bytes = unmap_while(idle_before, before, enough);
-    return delay_ms == 0 && bytes < enough ? bytes + cut_slack(before, enough - bytes) : bytes;
 }
 
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
     for (struct hk_large_block *large;
-         (large = hk_extents_below(&hk_large.extents, end)) != NULL && large->d.start + large->d.bytes > start;) {
-        bool cached = hk_link_linked(&large->link) && !large->modified;
-        if (cached)
+         (large = hk_extents_nearest(end, HK_LOWER)) != NULL && large->d.start + large->d.bytes > start;) {
+        if (hk_link_linked(&large->link) && !large->modified) {
             hk_large_leave_cache_locked(large);
+            spoil_locked(large);
+        }
         large->modified = true;
-        if (cached)
-            hk_large_spoil_locked(large);
         end = large->d.start;
     }
 }

@@ -66,12 +66,10 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps the cached blocks and cuts off the slack that a purge first saw at least delay_ms ago. If delay_ms is 0, purges all cached blocks and slack.
- * Returns the number of bytes that were unmapped. */
-size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Purges as hk_large_purge() does, but begins with the oldest blocks, and stops after `enough` bytes. Cuts slack last, and only if delay_ms is 0,
- * because a growing buffer is about to use its slack. Returns the number of bytes that were unmapped. */
-size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Unmaps the cached blocks, and then cuts off the slack, that a purge first saw at least delay_ms ago. If delay_ms is 0, purges all cached blocks and
+ * slack. Begins with the oldest, and stops after `enough` bytes. If `enough` is less than SIZE_MAX, cuts slack only if delay_ms is 0, because a growing
+ * buffer is about to use its slack. Returns the number of bytes that were unmapped. */
+size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks every large block as modified, because a range could not be noted while the lock was held. */
@@ -89,8 +87,8 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
     if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
         hk_large_sort_one_locked();
 }
-/* Caches a block that the system refuses to unmap. */
-HK_ROOM void hk_large_put_back_locked(struct hk_large_block *large);
+/* Unmaps a block. If the system refuses, caches the block again, and returns false. */
+HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block as kept, so that no purge by age unmaps it before idle_since + the purge delay. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
@@ -104,8 +102,6 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
         hk_large_leave_sizes_locked(large);
     hk_link_remove(&large->link);
 }
-/* Sets a modified block aside until the system unmaps it, so that no request gets the block. */
-HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
 /* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The first purge sets the time of
  * the slack, and only a later purge cuts the slack off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
@@ -134,7 +130,8 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 }
 /* Counts a miss if a block of about this size was unmapped lately, because the cache would have served it. Called when a new block is mapped. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
-HK_ROOM bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget);
+/* Returns the most bytes that may be cached. A slice more than the option allows is for the lead of a block as large as the option. */
+HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
 /* Unmaps the oldest blocks, and then cuts slack, until the cache is within its budget. */
 HK_ROOM void hk_large_hold_to_budget(void);
 

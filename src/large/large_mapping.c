@@ -13,25 +13,6 @@ enum {
     REREAD = 8,          /* after MOST_UNUSED unused blocks, only one freed block in 8 is looked at */
 };
 
-void hk_large_index_locked(struct hk_large_block *large)
-{
-    hk_extents_add(&hk_large.extents, large);
-    uintptr_t lowest = hk_load(hk_large.xlowest), end = large->d.start + large->d.bytes;
-    hk_store(hk_large.xlowest, lowest == 0 ? large->d.start : hk_min(lowest, large->d.start));
-    hk_store(hk_large.xhighest, hk_max(hk_load(hk_large.xhighest), end));
-}
-
-void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes)
-{
-    hk_add(hk_footprint.xbig, bytes - large->d.bytes);
-    large->d.start = start;
-    large->d.bytes = large->requested = bytes;
-    large->d.block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
-    large->d.blocks = 1;
-    large->d.class = HK_CLASS_LARGE;
-    hk_page_map_assign(start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE), &large->d);
-}
-
 static void *if_covered(void *p, size_t bytes)
 {
     if (p == NULL || hk_page_map_cover((uintptr_t)p, 1))
@@ -109,14 +90,13 @@ static void *map_in_place(size_t bytes, uintptr_t below)
 /* Returns a mapping, aligned to huge pages if huge pages suit its size. `below` is the address of a block that will move into the mapping, or 0. */
 static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
-    size_t lead = hk_large_lead();
+    bool huge = has_huge_pages(bytes);
     void *p = NULL;
-    if (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead)
-        lead = 0; /* no lead, because a lead would cost a huge page */
-    if (has_huge_pages(bytes) && lead == 0)
+    if (huge &&
+        (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < hk_large_lead())) /* a lead would cost a huge page */
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
-    else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
-        p = if_covered(hk_os_map_led(bytes, HK_CHUNK, lead), bytes);
+    else if (huge && (p = map_in_place(bytes, below)) == NULL)
+        p = if_covered(hk_os_map_led(bytes, HK_CHUNK, hk_large_lead()), bytes);
     return p != NULL ? p : if_covered(hk_os_map_aligned(bytes, align), bytes);
 }
 
@@ -125,13 +105,20 @@ void *hk_large_map(size_t bytes, size_t align)
     return hk_footprint_allows(bytes) ? map_suited(bytes, align, 0) : NULL;
 }
 
-void hk_large_advise(struct hk_large_block *large)
+/* Requests huge pages only once for a block, because the mapping keeps the advice when it is remapped. */
+void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes)
 {
-    if (large->uncut != 0 || !has_huge_pages(large->d.bytes) ||
-        !hk_os.advise_huge((void *)large->d.start, large->d.bytes, true))
-        return;
-    large->uncut = (uint32_t)hk_large_lead();
-    hk_add(hk_large.xon_huge_pages, 1);
+    hk_add(hk_footprint.xbig, bytes - large->d.bytes);
+    large->d.start = start;
+    large->d.bytes = large->requested = bytes;
+    large->d.block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
+    large->d.blocks = 1;
+    large->d.class = HK_CLASS_LARGE;
+    hk_page_map_assign(start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE), &large->d);
+    if (large->uncut == 0 && has_huge_pages(bytes) && hk_os.advise_huge((void *)start, bytes, true)) {
+        large->uncut = (uint32_t)hk_large_lead();
+        hk_add(hk_large.xon_huge_pages, 1);
+    }
 }
 
 bool hk_large_unmap(struct hk_large_block *large)
@@ -139,7 +126,7 @@ bool hk_large_unmap(struct hk_large_block *large)
     uintptr_t start = large->d.start;
     uint32_t entry = hk_load(*hk_page_map_entry(start));
     hk_lock(&hk_large.lock);
-    hk_extents_remove(&hk_large.extents, large);
+    hk_extents_remove(large);
     hk_unlock(&hk_large.lock);
     hk_page_map_set(start, 1, large->ended ? HK_ENTRY_ENDED_LARGE : 0);
     if (hk_os.unmap((void *)start, large->d.bytes)) {
@@ -154,7 +141,7 @@ bool hk_large_unmap(struct hk_large_block *large)
     }
     hk_page_map_set(start, 1, entry);
     hk_lock(&hk_large.lock);
-    hk_large_index_locked(large);
+    hk_extents_add(large);
     hk_unlock(&hk_large.lock);
     hk_os.purge((void *)start, large->d.bytes);
     return false;
@@ -162,10 +149,9 @@ bool hk_large_unmap(struct hk_large_block *large)
 
 static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, size_t bytes)
 {
-    if (moved) {
+    if (moved)
         hk_large_enter(large, start, bytes);
-        hk_large_advise(large);
-    } else
+    else
         hk_page_map_set(large->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
     return moved;
 }
@@ -204,7 +190,6 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     if (!hk_os.remap((void *)large->d.start, large->d.bytes, bytes, NULL))
         return false;
     hk_large_enter(large, large->d.start, bytes);
-    hk_large_advise(large);
     return true;
 }
 

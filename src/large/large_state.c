@@ -1,7 +1,6 @@
 /* Holds the lists, the totals and the lock of large blocks, and keeps their mappings in a treap. */
 #include "large/large_state.h"
 
-enum { LOWER, HIGHER };
 enum { TRIES_FOR_SIGNALS = 100 }; /* so many tries take longer than any thread holds the lock */
 
 struct hk_large hk_large = {.lock = HK_LOCK_INIT(HK_RANK_LARGE)};
@@ -44,70 +43,50 @@ static uint64_t rank_of(const struct hk_large_block *large)
 }
 
 /* Returns the link that points to the block, or the link at which the block would be inserted. */
-static struct hk_large_block **where(struct hk_extents *extents, const struct hk_large_block *large)
+static struct hk_large_block **where(const struct hk_large_block *large)
 {
-    struct hk_large_block **place = &extents->root;
+    struct hk_large_block **place = &hk_large.extents;
     uint64_t rank = rank_of(large);
     for (struct hk_large_block *at; (at = *place) != NULL && at != large && rank_of(at) >= rank;)
-        place = &at->child[at->d.start < large->d.start ? HIGHER : LOWER];
+        place = &at->child[at->d.start < large->d.start ? HK_HIGHER : HK_LOWER];
     return place;
 }
 
-void hk_extents_add(struct hk_extents *extents, struct hk_large_block *large)
+void hk_extents_add(struct hk_large_block *large)
 {
-    struct hk_large_block **place = where(extents, large);
-    struct hk_large_block *rest = *place, **lower = &large->child[LOWER], **higher = &large->child[HIGHER];
-    *place = large;
-    while (rest != NULL)
-        if (rest->d.start < large->d.start) {
-            *lower = rest;
-            lower = &rest->child[HIGHER];
-            rest = *lower;
-        } else {
-            *higher = rest;
-            higher = &rest->child[LOWER];
-            rest = *higher;
-        }
-    *lower = *higher = NULL;
+    struct hk_large_block **place = where(large), *rest = *place, **open[] = {&large->child[0], &large->child[1]};
+    for (*place = large; rest != NULL;) {
+        unsigned side = rest->d.start < large->d.start ? HK_LOWER : HK_HIGHER;
+        *open[side] = rest;
+        open[side] = &rest->child[!side];
+        rest = *open[side];
+    }
+    *open[HK_LOWER] = *open[HK_HIGHER] = NULL;
+    uintptr_t lowest = hk_load(hk_large.xlowest), end = large->d.start + large->d.bytes;
+    hk_store(hk_large.xlowest, lowest == 0 ? large->d.start : hk_min(lowest, large->d.start));
+    hk_store(hk_large.xhighest, hk_max(hk_load(hk_large.xhighest), end));
 }
 
-void hk_extents_remove(struct hk_extents *extents, struct hk_large_block *large)
+void hk_extents_remove(struct hk_large_block *large)
 {
-    struct hk_large_block **place = where(extents, large);
-    struct hk_large_block *lower = large->child[LOWER], *higher = large->child[HIGHER];
-    while (lower != NULL && higher != NULL)
-        if (rank_of(lower) >= rank_of(higher)) {
-            *place = lower;
-            place = &lower->child[HIGHER];
-            lower = *place;
-        } else {
-            *place = higher;
-            place = &higher->child[LOWER];
-            higher = *place;
-        }
-    *place = lower != NULL ? lower : higher;
+    struct hk_large_block **place = where(large), *halves[] = {large->child[0], large->child[1]};
+    while (halves[HK_LOWER] != NULL && halves[HK_HIGHER] != NULL) {
+        unsigned side = rank_of(halves[HK_LOWER]) >= rank_of(halves[HK_HIGHER]) ? HK_LOWER : HK_HIGHER;
+        *place = halves[side];
+        place = &halves[side]->child[!side];
+        halves[side] = *place;
+    }
+    *place = halves[HK_LOWER] != NULL ? halves[HK_LOWER] : halves[HK_HIGHER];
 }
 
-struct hk_large_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end)
+struct hk_large_block *hk_extents_nearest(uintptr_t address, enum hk_side side)
 {
-    struct hk_large_block *last = NULL;
-    for (struct hk_large_block *large = extents->root; large != NULL;)
-        if (large->d.start < end) {
-            last = large;
-            large = large->child[HIGHER];
-        } else
-            large = large->child[LOWER];
-    return last;
-}
-
-struct hk_large_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start)
-{
-    struct hk_large_block *first = NULL;
-    for (struct hk_large_block *large = extents->root; large != NULL;)
-        if (large->d.start >= start) {
-            first = large;
-            large = large->child[LOWER];
-        } else
-            large = large->child[HIGHER];
-    return first;
+    struct hk_large_block *nearest = NULL;
+    for (struct hk_large_block *large = hk_large.extents; large != NULL;) {
+        enum hk_side of_large = large->d.start < address ? HK_LOWER : HK_HIGHER;
+        if (of_large == side)
+            nearest = large;
+        large = large->child[!of_large];
+    }
+    return nearest;
 }

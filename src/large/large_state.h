@@ -28,7 +28,7 @@ struct hk_large_block {
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
-    struct hk_large_block *child[2]; /* links of the treap (see hk_extents) */
+    struct hk_large_block *child[2]; /* links of the treap, by enum hk_side */
     uint16_t idle_from;              /* the age stamp of the block's last free */
     bool modified;                   /* the program has changed the mapping, or the freed block wastes huge pages */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
@@ -54,16 +54,11 @@ HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
     return HK_UNLIKELY(hk_link_linked(&large->by_slack)) ? large->requested : large->d.bytes;
 }
 
-struct hk_extents {
-    struct hk_large_block *root;
-};
-
-void hk_extents_add(struct hk_extents *extents, struct hk_large_block *large);
-void hk_extents_remove(struct hk_extents *extents, struct hk_large_block *large);
-/* Returns the last block that begins below `end`, or NULL if no block does. */
-struct hk_large_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end);
-/* Returns the first block that begins at `start` or above, or NULL if no block does. */
-struct hk_large_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start);
+enum hk_side { HK_LOWER, HK_HIGHER };
+void hk_extents_add(struct hk_large_block *large);
+void hk_extents_remove(struct hk_large_block *large);
+/* Returns the last block that begins below the address, or the first block that begins at the address or above. Returns NULL if no block does. */
+struct hk_large_block *hk_extents_nearest(uintptr_t address, enum hk_side side);
 
 /* The value of idle_since until a purge sets the time. */
 #define HK_LARGE_UNSEEN UINT64_MAX
@@ -90,7 +85,7 @@ extern struct hk_large {
     struct hk_link *sorted;       /* a link in `cached`; the bins of large_cache.c have its block and all later ones */
     int room_unsorted;            /* number of blocks that may be cached before blocks are sorted again */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
-    struct hk_extents extents;    /* all mappings except those that are being changed */
+    struct hk_large_block *extents; /* root of the treap; all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
@@ -123,10 +118,8 @@ HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
 HK_ROOM void *hk_large_map(size_t bytes, size_t align);
-/* Writes the start and the size of a mapping into the descriptor, and writes the page map entry. */
+/* Writes the start and the size of a mapping into the descriptor, and writes the page map entry. Requests huge pages if they suit the size. */
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
-/* Requests huge pages for a block, but only once, because the mapping keeps the advice when it is remapped. */
-HK_ROOM void hk_large_advise(struct hk_large_block *large);
 /* Guesses whether the program has used most of a freed block. Reads two words at random places, because a word that was never written is 0. Does not
  * ask which pages are resident, because a sandbox may forbid this system call. */
 HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
@@ -135,8 +128,6 @@ HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place, or else moves its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
-/* Inserts the block's mapping into hk_large.extents. */
-HK_ROOM void hk_large_index_locked(struct hk_large_block *large);
 /* Unmaps a block and clears its page map entry. If `ended` is true, the entry becomes HK_ENTRY_ENDED_LARGE instead. If the system refuses, purges the
  * pages of the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);

@@ -167,7 +167,7 @@ UNIT_TEST(gaps)
     unit_start();
     char *high = large(2 * HK_MIB), *between = large(6 * HK_MIB), *low = large(2 * HK_MIB);
     hak_free(between);
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     struct hk_bounds gap = hk_block_bounds((uintptr_t)between);
     assert_int_equal(gap.kind, HK_BOUNDS_UNKNOWN);
     assert_true(lies_in(&gap, between) && lies_in(&gap, between + 6 * HK_MIB - 1));

@@ -219,7 +219,7 @@ UNIT_TEST(reclaims_idle_memory)
     void *one = hk_large_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_large_alloc(6 * HK_MIB, 16, &zeroed);
     hk_large_free(one);
     hk_large_free(other);
-    hk_large_purge(hk_os.clock_ms(), 1000); /* The call purges nothing, but it marks both blocks as idle. */
+    hk_large_purge(hk_os.clock_ms(), 1000, SIZE_MAX); /* The call purges nothing, but it marks both blocks as idle. */
     assert_false(growth_seen(&ticker, 100));
     assert_int_equal(idle_bytes(), 4 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(5);

@@ -10,15 +10,15 @@ enum { BLOCKS = 1000, ROUNDS = 20000 };
 static struct hk_large_block blocks[BLOCKS];
 static bool inside[BLOCKS];
 
-static void set_up(struct hk_extents *extents, bool in_order)
+static void set_up(bool in_order)
 {
-    extents->root = NULL;
+    hk_large.extents = NULL;
     for (unsigned i = 0; i < BLOCKS; i++) {
         unsigned n = in_order ? i : i * 7 % BLOCKS;
         blocks[n].d.start = (n + 1) * HK_CHUNK;
         blocks[n].d.bytes = HK_MIB;
         inside[n] = true;
-        hk_extents_add(extents, &blocks[n]);
+        hk_extents_add(&blocks[n]);
     }
 }
 
@@ -48,38 +48,35 @@ static struct hk_large_block *expected_from(uintptr_t start)
 
 UNIT_TEST(flat)
 {
-    struct hk_extents extents;
     for (unsigned in_order = 0; in_order < 2; in_order++) {
-        set_up(&extents, in_order);
-        assert_in_range(depth(extents.root), 10, 30);
+        set_up(in_order);
+        assert_in_range(depth(hk_large.extents), 10, 30);
     }
 }
 
 UNIT_TEST(empty)
 {
-    struct hk_extents extents = {NULL};
-    assert_null(hk_extents_below(&extents, UINTPTR_MAX));
-    assert_null(hk_extents_from(&extents, 0));
+    assert_null(hk_extents_nearest(UINTPTR_MAX, HK_LOWER));
+    assert_null(hk_extents_nearest(0, HK_HIGHER));
     blocks[0].d.start = HK_CHUNK;
-    hk_extents_add(&extents, &blocks[0]);
-    assert_null(hk_extents_below(&extents, HK_CHUNK));
-    assert_ptr_equal(hk_extents_below(&extents, HK_CHUNK + 1), &blocks[0]);
-    hk_extents_remove(&extents, &blocks[0]);
-    assert_null(extents.root);
+    hk_extents_add(&blocks[0]);
+    assert_null(hk_extents_nearest(HK_CHUNK, HK_LOWER));
+    assert_ptr_equal(hk_extents_nearest(HK_CHUNK + 1, HK_LOWER), &blocks[0]);
+    hk_extents_remove(&blocks[0]);
+    assert_null(hk_large.extents);
 }
 
 UNIT_TEST(as_a_plain_search)
 {
-    struct hk_extents extents;
     struct rng rng = rng_seeded(11);
-    set_up(&extents, false);
+    set_up(false);
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned n = (unsigned)rng_below(&rng, BLOCKS);
-        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &blocks[n]);
+        (inside[n] ? hk_extents_remove : hk_extents_add)(&blocks[n]);
         inside[n] = !inside[n];
         uintptr_t end = rng_below(&rng, (BLOCKS + 2) * HK_CHUNK);
-        assert_ptr_equal(hk_extents_below(&extents, end), expected(end));
-        assert_ptr_equal(hk_extents_from(&extents, end), expected_from(end));
+        assert_ptr_equal(hk_extents_nearest(end, HK_LOWER), expected(end));
+        assert_ptr_equal(hk_extents_nearest(end, HK_HIGHER), expected_from(end));
     }
 }
 

@@ -40,7 +40,7 @@ static void start(void)
     unit_start();
     SET_KNOB(huge_blocks_from, 0);
     hk_large_free(get(2 * MB, false)); /* This pair of calls creates the tables for large blocks. */
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     fake_os_refuse(NULL);
 }
 
@@ -89,9 +89,9 @@ UNIT_TEST(spare)
     assert_int_equal(fake_os_calls(FAKE_REMAP), remaps);
     assert_int_equal(totals().live, 6 * MB);
     assert_int_equal(totals().cached, 6 * MB);
-    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 0);
+    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500, SIZE_MAX), 0);
     fake_os_pass_ms(500);
-    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 6 * MB);
+    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500, SIZE_MAX), 6 * MB);
     assert_int_equal(totals().cached, 0);
     assert_int_equal(block[6 * MB - 1], 'x');
     char *grown = hk_large_resize(block, 7 * MB);
@@ -108,7 +108,7 @@ static void let_huge_pages_be_used(void)
     SET_KNOB(huge_blocks_from, 1 * MB);
     for (unsigned i = 0; i < 12; i++) {
         hk_large_free(memset(get(2 * MB, false), 1, 2 * MB));
-        hk_large_purge(0, 0);
+        hk_large_purge(0, 0, SIZE_MAX);
     }
 }
 
@@ -129,7 +129,7 @@ UNIT_TEST(little_used)
         if (i == 0)
             hk_large_free(modified);
     }
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     assert_int_equal(totals().cached, 0);
     assert_false(on_huge_pages(get(4 * MB, false)));
     uint64_t unused = hk_load(hk_global_counts[HK_GLOBAL_large_unused]);
@@ -138,7 +138,7 @@ UNIT_TEST(little_used)
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_unused]), unused + 1);
     for (unsigned i = 0; i < 64; i++) {
         hk_large_free(memset(get(6 * MB, false), 1, 6 * MB));
-        hk_large_purge(0, 0);
+        hk_large_purge(0, 0, SIZE_MAX);
     }
     assert_true(on_huge_pages(get(4 * MB, false)));
 }
@@ -151,7 +151,7 @@ UNIT_TEST(little_used_and_protected)
     hk_large_freed_are_intact = false;
     for (unsigned i = 0; i < 16; i++)
         hk_large_free(get(5 * MB, i != 0));
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     assert_true(on_huge_pages(get(4 * MB, false)));
     hk_large_freed_are_intact = true;
 }
@@ -169,14 +169,14 @@ UNIT_TEST(whole_huge_pages)
     assert_int_equal(totals().cached, 0);
     assert_int_equal(totals().live, 4 * MB + hk_large_lead());
     /* The slack is shorter than the lead, and cutting it off would split a huge page. */
-    assert_int_equal(hk_large_purge(0, 0), 0);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 0);
     assert_ptr_equal(hk_large_resize(block, 4 * MB + hk_large_lead()), block);
     hk_options.limit = hk_large_mapped() + 15 * MB / 4;
     char *within = get(15 * MB / 4, false); /* The limit leaves no room for slack. */
     assert_int_equal(totals().cached, 0);
     hk_options.limit = 0;
     hk_large_free(within);
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     char *uneven = get(5 * MB / 2, false);
     assert_int_equal(totals().cached, 0);
     hk_large_free(uneven);
@@ -227,12 +227,12 @@ UNIT_TEST(no_whole_huge_pages)
     assert_int_equal(totals().cached, 7 * MB / 2);
     SET_KNOB(large_fit, 400);
     SET_KNOB(purge_delay, 0);
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     hk_large_free(get(7 * MB / 2, false));
     assert_int_equal(totals().cached, 7 * MB / 2);
     SET_KNOB(purge_delay, 500);
     SET_KNOB(large_cache, MB / 4);
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     get(7 * MB / 2, false);
     assert_int_equal(totals().cached, 0);
 }
@@ -330,16 +330,16 @@ UNIT_TEST(age)
     char *older = get(2 * MB, false), *newer = get(5 * MB, false);
     hk_large_free(older);
     fake_os_pass_ms(10000); /* During these 10 s, no thread checks the ages of cached blocks. */
-    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 0);
+    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500, SIZE_MAX), 0);
     fake_os_pass_ms(300);
     hk_large_free(newer);
-    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 0);
+    assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500, SIZE_MAX), 0);
     fake_os_pass_ms(300);
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_large_purge(now, 700), 0);
-    assert_int_equal(hk_large_purge(now, 500), 2 * MB);
-    assert_int_equal(hk_large_purge(now, 500), 0);
-    assert_int_equal(hk_large_purge(now, 300), 5 * MB);
+    assert_int_equal(hk_large_purge(now, 700, SIZE_MAX), 0);
+    assert_int_equal(hk_large_purge(now, 500, SIZE_MAX), 2 * MB);
+    assert_int_equal(hk_large_purge(now, 500, SIZE_MAX), 0);
+    assert_int_equal(hk_large_purge(now, 300, SIZE_MAX), 5 * MB);
     assert_int_equal(totals().cached, 0);
 }
 
@@ -349,14 +349,14 @@ UNIT_TEST(unmap_refused)
     char *block = get(3 * MB, false);
     hk_large_free(block);
     fake_os_refuse(fake_refuse_unmap);
-    assert_int_equal(hk_large_purge(0, 0), 0);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 0);
     assert_int_equal(totals().cached, 3 * MB);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* Because the unmap is refused, the block's pages are purged. */
     assert_true(hk_large_holds(block + MB));
     assert_ptr_equal(get(3 * MB, true), block);
     hk_large_free(block);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_large_purge(0, 0), 3 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 3 * MB);
 }
 
 UNIT_TEST(map_refused)
@@ -677,7 +677,7 @@ static void *huge_of(size_t size)
     char *block = get(size, false);
     void *huge = advised;
     hk_large_free(block);
-    hk_large_purge(0, 0);
+    hk_large_purge(0, 0, SIZE_MAX);
     assert_true(huge == NULL || huge == block);
     return huge;
 }
@@ -763,18 +763,18 @@ UNIT_TEST(oldest_first)
     for (size_t i = 0; i < 4; i++) {
         fake_os_pass_ms(100);
         hk_large_free(blocks[i]);
-        assert_int_equal(hk_large_purge_oldest(hk_os.clock_ms(), 1000, SIZE_MAX), 0);
+        assert_int_equal(hk_large_purge(hk_os.clock_ms(), 1000, HK_GIB), 0);
     }
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_large_purge_oldest(now, 20, 2 * MB + 1), 5 * MB);
+    assert_int_equal(hk_large_purge(now, 20, 2 * MB + 1), 5 * MB);
     assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0);
     assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[1]), 0);
-    assert_int_equal(hk_large_purge_oldest(now, 20, SIZE_MAX), 4 * MB);
-    assert_int_equal(hk_large_purge_oldest(now + 19, 20, SIZE_MAX), 0);
-    assert_int_equal(hk_large_purge_oldest(now + 20, 20, SIZE_MAX), 5 * MB);
-    assert_int_equal(hk_large_purge_oldest(now + 1000, 20, SIZE_MAX), 0);
+    assert_int_equal(hk_large_purge(now, 20, HK_GIB), 4 * MB);
+    assert_int_equal(hk_large_purge(now + 19, 20, HK_GIB), 0);
+    assert_int_equal(hk_large_purge(now + 20, 20, HK_GIB), 5 * MB);
+    assert_int_equal(hk_large_purge(now + 1000, 20, HK_GIB), 0);
     assert_int_equal(totals().cached, 5 * MB);
-    assert_int_equal(hk_large_purge(now + 1000, 20), 5 * MB);
+    assert_int_equal(hk_large_purge(now + 1000, 20, SIZE_MAX), 5 * MB);
 }
 
 static bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
@@ -806,7 +806,7 @@ UNIT_TEST(mapped)
     hk_os.remap = remap;
     assert_ptr_equal(hk_large_resize(moved, 2 * MB), moved); /* The rest becomes slack. */
     expect_mapped(11 * MB);
-    assert_int_equal(hk_large_purge(0, 0), 4 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 4 * MB);
     expect_mapped(7 * MB);
     assert_ptr_equal(hk_large_resize(other, 1 * MB), other); /* The freed bytes are too many to be kept as slack. */
     expect_mapped(3 * MB);
@@ -819,7 +819,7 @@ UNIT_TEST(mapped)
     hk_large_free(moved);
     hk_large_free(other);
     expect_mapped(5 * MB);
-    assert_int_equal(hk_large_purge(0, 0), 5 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 5 * MB);
     expect_mapped(0);
 }
 
@@ -835,12 +835,12 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(5 * MB);
     assert_null(hk_large_resize(block, 8 * MB));
     expect_mapped(5 * MB);
-    assert_int_equal(hk_large_purge(0, 0), 0); /* The system refuses to unmap the block and the slack. */
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 0); /* The system refuses to unmap the block and the slack. */
     expect_mapped(5 * MB);
-    assert_int_equal(hk_large_purge_oldest(0, 0, SIZE_MAX), 0);
+    assert_int_equal(hk_large_purge(0, 0, HK_GIB), 0);
     expect_mapped(5 * MB);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_large_purge(0, 0), 4 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 4 * MB);
     expect_mapped(1 * MB);
 }
 
@@ -852,14 +852,14 @@ UNIT_TEST(kept)
     char *block = get(3 * MB, false);
     hk_large_keep(block, 2000);
     hk_large_free(get(8 * MB, false));
-    hk_large_purge(1000, 500);
-    assert_int_equal(hk_large_purge(1999, 500), 8 * MB);
+    hk_large_purge(1000, 500, SIZE_MAX);
+    assert_int_equal(hk_large_purge(1999, 500, SIZE_MAX), 8 * MB);
     assert_int_equal(totals().cached, 3 * MB);
     assert_ptr_equal(get(3 * MB, true), block);
     hk_large_keep(block, 2000);
-    assert_int_equal(hk_large_purge(2000, 500), 3 * MB);
+    assert_int_equal(hk_large_purge(2000, 500, SIZE_MAX), 3 * MB);
     hk_large_keep(get(3 * MB, false), UINT64_MAX / 2);
-    assert_int_equal(hk_large_purge(0, 0), 3 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 3 * MB);
     assert_int_equal(totals().cached, 0);
 }
 
@@ -925,7 +925,7 @@ UNIT_TEST(many)
             hk_large_free(blocks[i * 7 % OLD]);
     assert_int_equal(totals().blocks, 0);
     size_t cached = totals().cached;
-    assert_int_equal(hk_large_purge(0, 0), cached);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), cached);
     assert_int_equal(totals().cached, 0);
 }
 
@@ -952,7 +952,7 @@ UNIT_TEST(modified_blocks_go)
     assert_int_equal(hk_large_mapped(), 6 * MB);
     note((char *)HK_SLICE, SIZE_MAX); /* The noted range covers all blocks, also the cached ones. */
     get(3 * MB, false);
-    assert_int_equal(hk_large_purge(0, 0), 6 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 6 * MB);
 }
 
 /* If a changed block has moved, the change must be noted at its new address, not at its old one. */
@@ -1000,7 +1000,7 @@ UNIT_TEST(modified_and_not_unmapped)
     assert_int_equal(totals().cached, 6 * MB);
     get(3 * MB, false);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_large_purge(0, 0), 6 * MB);
+    assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 6 * MB);
 }
 
 int main(void)

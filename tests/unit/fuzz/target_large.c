@@ -58,21 +58,23 @@ void fuzz_fit(struct fuzz_input *in)
 
 void fuzz_extents(struct fuzz_input *in)
 {
-    struct hk_extents extents = {NULL};
+    struct hk_large_block *others = hk_large.extents;
+    hk_large.extents = NULL;
     memset(inside, 0, sizeof inside);
     for (unsigned i = 0; i < RECORDS; i++)
         records[i] = (struct hk_large_block){.d = {.start = (i * 7 % RECORDS + 1) * HK_CHUNK, .bytes = HK_MIB}};
     while (fuzz_next(in)) {
         unsigned n = (unsigned)fuzz_below(in, RECORDS);
         uintptr_t end = fuzz_below(in, 65536) * (HK_SLICE / 16) + fuzz_byte(in) % 3;
-        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &records[n]);
+        (inside[n] ? hk_extents_remove : hk_extents_add)(&records[n]);
         inside[n] = !inside[n];
         const struct hk_large_block *right = NULL;
         for (unsigned i = 0; i < RECORDS; i++)
             if (inside[i] && records[i].d.start < end && (right == NULL || records[i].d.start > right->d.start))
                 right = &records[i];
-        FUZZ_CHECK(hk_extents_below(&extents, end) == right, "(%lx)", (unsigned long)end);
+        FUZZ_CHECK(hk_extents_nearest(end, HK_LOWER) == right, "(%lx)", (unsigned long)end);
     }
+    hk_large.extents = others;
 }
 
 static struct large_model {
@@ -159,9 +161,9 @@ void fuzz_large(struct fuzz_input *in)
         if (op >= 250)
             fake_os_refuse(plans[fuzz_below(in, 7)]);
         else if (op >= 240)
-            hk_large_purge(hk_os.clock_ms(), op % 2 == 0 ? 0 : 500);
+            hk_large_purge(hk_os.clock_ms(), op % 2 == 0 ? 0 : 500, SIZE_MAX);
         else if (op >= 232)
-            hk_large_purge_oldest(hk_os.clock_ms(), op % 2 * 100, size);
+            hk_large_purge(hk_os.clock_ms(), op % 2 * 100, size);
         else if (op >= 216)
             fake_os_pass_ms(op * 2u);
         else if (large->p == NULL)
@@ -181,6 +183,6 @@ void fuzz_large(struct fuzz_input *in)
         if (larges[i].p != NULL)
             put_large(&larges[i], 2);
     for (unsigned i = 0; i < 3; i++)
-        hk_large_purge(hk_os.clock_ms(), 0);
+        hk_large_purge(hk_os.clock_ms(), 0, SIZE_MAX);
     FUZZ_CHECK(hk_large_mapped() == 0, "(%zu bytes)", hk_large_mapped());
 }
