@@ -13,14 +13,14 @@ enum {
 #define BIN_BYTES (16 * HK_KIB) /* the most bytes of blocks in a bin; a bin of larger blocks holds only one */
 #define ARRAYS_OF_GROUP (HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *))
 
-/* Shelf arrays of more than FREED_TO places are kept on lists for reuse, because hk_meta_free() accepts only up to 32 KiB. */
-enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
-_Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
+/* Shelf arrays of more than FREED_TO places are kept on a list for reuse, because hk_meta_free() accepts only up to 32 KiB. */
+enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
 void *hk_no_heap_items[1];
 
-void hk_heap_cache_init(struct hk_heap_cache *cache)
+/* Initializes a cache that is shut and has bins without arrays. */
+static void init_cache(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
@@ -36,61 +36,61 @@ static void make_no_cache(void)
     if (HK_LIKELY(hk_load_acquire(xstage) == 2))
         return;
     if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
-        hk_heap_cache_init(&hk_no_cache);
+        init_cache(&hk_no_cache);
         hk_store_release(xstage, 2);
     }
     while (hk_load_acquire(xstage) != 2)
         hk_os_pause();
 }
+
 struct shelf_array {
     struct shelf_array *next;
+    uint32_t size;
 };
-static _Atomic(struct shelf_array *) xunused_arrays[SHELF_LISTS] HK_COLD_DATA;
+static _Atomic(struct shelf_array *) xunused_arrays HK_COLD_DATA;
 
-static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
+static void keep_unused_array(struct shelf_array *array)
 {
-    return &xunused_arrays[hk_ctz64(size / FREED_TO)];
-}
-
-static void keep_unused_array(struct shelf_array *array, uint32_t size)
-{
-    _Atomic(struct shelf_array *) *list = unused_arrays(size);
-    array->next = hk_load(*list);
-    while (
-        !atomic_compare_exchange_weak_explicit(list, &array->next, array, memory_order_release, memory_order_relaxed))
+    array->next = hk_load(xunused_arrays);
+    while (!atomic_compare_exchange_weak_explicit(&xunused_arrays, &array->next, array, memory_order_release,
+                                                  memory_order_relaxed))
         continue;
 }
 
-/* Returns an array of `size` places. Takes the whole list of unused arrays, keeps the first array, and puts the others back. To pop only the first
- * array would be unsafe, because another thread may pop this array and push it back in between (ABA). */
+/* Returns an array of `size` places. Takes the whole list of unused arrays, keeps one of this size, and puts the others back. To pop only one array
+ * would be unsafe, because another thread may pop this array and push it back in between (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
+    struct shelf_array *found = NULL, *all = NULL;
     if (size <= FREED_TO)
         return hk_meta_alloc(size * sizeof(struct hk_heap_cache *));
-    struct shelf_array *first = atomic_exchange_explicit(unused_arrays(size), NULL, memory_order_acquire);
-    if (first == NULL)
-        return hk_meta_pages(size * sizeof(struct hk_heap_cache *));
-    for (struct shelf_array *rest = first->next, *next; rest != NULL; rest = next) {
-        next = rest->next;
-        keep_unused_array(rest, size);
+    all = atomic_exchange_explicit(&xunused_arrays, NULL, memory_order_acquire);
+    for (struct shelf_array *next; all != NULL; all = next) {
+        next = all->next;
+        if (found == NULL && all->size == size)
+            found = all;
+        else
+            keep_unused_array(all);
     }
-    return first;
+    return found != NULL ? found : hk_meta_pages(size * sizeof(struct hk_heap_cache *));
 }
 
-void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
+static void drop_shelf(struct hk_heap_shelf *shelf)
 {
     uint32_t size = shelf->size;
     void *array = shelf->caches;
     shelf->caches = NULL;
     shelf->size = shelf->reach = 0;
     hk_store(shelf->xbusy, 0); /* the shelf's thread may have been killed in a hit */
-    if (size > FREED_TO)
-        keep_unused_array(array, size);
-    else if (size > 0)
+    if (size > FREED_TO) {
+        ((struct shelf_array *)array)->size = size;
+        keep_unused_array(array);
+    } else if (size > 0)
         hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
 }
 
-struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index)
+/* Returns the place of a heap's number. Enlarges the shelf if the number has no place. Returns NULL if memory is refused. */
+static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32_t index)
 {
     if (HK_LIKELY(index < shelf->size))
         return &shelf->caches[index];
@@ -103,7 +103,7 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
     make_no_cache();
     for (uint32_t at = 0; at < size; at++)
         caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
-    hk_heap_shelf_drop(shelf);
+    drop_shelf(shelf);
     shelf->caches = caches;
     shelf->size = size;
     shelf->reach = size << HK_ENTRY_OWNER_SHIFT;
@@ -171,13 +171,13 @@ static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned cla
 static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
     bool may = shelf != NULL && heap->has_caches && hk_heap_is_open(heap);
-    struct hk_heap_cache **place = may ? hk_heap_shelf_place(shelf, heap->index) : NULL, *cache;
+    struct hk_heap_cache **place = may ? place_on_shelf(shelf, heap->index) : NULL, *cache;
     if (place == NULL)
         return NULL;
     if (*place == &hk_no_cache) {
         if ((cache = hk_meta_alloc(sizeof *cache)) == NULL)
             return NULL;
-        hk_heap_cache_init(cache);
+        init_cache(cache);
         cache->heap = heap;
         cache->shelf = shelf;
         *place = cache;
@@ -241,7 +241,7 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
 
 /* Flushes the heap's caches. First shuts the caches of other threads. Skips a cache if its thread stays in a hit. A thread that finds its cache shut
  * waits for the heap's lock. After the fence, either this thread sees that the other thread is in a hit, or the other thread sees its cache shut. */
-static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
+void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
@@ -260,13 +260,6 @@ static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap
     hk_heap_release_empty(heap);
 }
 
-void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap)
-{
-    hk_heap_lock(heap);
-    recall_locked(own, heap);
-    hk_heap_unlock(heap);
-}
-
 /* Takes blocks from slabs. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
 static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
                                unsigned want, bool *by_limit)
@@ -274,7 +267,7 @@ static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap 
     unsigned got = hk_heap_take(heap, class, end, want, by_limit);
     if (HK_LIKELY(got != 0) || !*by_limit)
         return got;
-    recall_locked(own, heap);
+    hk_heap_recall_locked(own, heap);
     return hk_heap_take(heap, class, end, want, by_limit);
 }
 
@@ -406,7 +399,7 @@ void hk_heap_shelf_end(struct hk_heap_shelf *shelf)
     for (uint32_t at = 0; at < shelf->size; at++)
         if (shelf->caches[at] != &hk_no_cache)
             end_heap_cache(shelf, at);
-    hk_heap_shelf_drop(shelf);
+    drop_shelf(shelf);
 }
 
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap)

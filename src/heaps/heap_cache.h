@@ -57,16 +57,9 @@ struct hk_heap_shelf {
 /* Stands for a missing or shut cache. Its bins are both empty and full, so that each call misses. */
 extern struct hk_heap_cache hk_no_cache;
 extern void *hk_no_heap_items[1];
-/* Initializes a cache that is shut and has bins without arrays. */
-void hk_heap_cache_init(struct hk_heap_cache *cache);
-
-/* Returns the place of a heap's number. Enlarges the shelf if the number has no place. Returns NULL if memory is refused. */
-struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index);
-/* Frees the array of a shelf. */
-void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
 
 /* Says that a hit is under way. Plain stores are enough, because another thread first shuts a cache and then makes this thread execute a fence.
- * After the fence, either the other thread finds `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
+ * After the fence, either the other thread finds `xbusy` set, or this thread finds the cache shut (see hk_heap_recall_locked()). */
 HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
     hk_store(shelf->xbusy, 1);
@@ -141,7 +134,7 @@ void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned c
 /* Moves the blocks of a heap that any thread has cached to their slabs, and releases slabs whose blocks are all free. `own` is the shelf of the
  * calling thread, or NULL. A cache keeps its blocks if its thread stays in a hit for a tenth of a second, because a signal may have interrupted the
  * hit. */
-void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
+void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap);
 /* Shuts and unlists the caches of a heap, because the caller begins a new generation and thus ends the cached blocks. The caller holds the lock. */
 void hk_heap_void_caches(struct hak_heap *heap);
 /* Returns all blocks on a thread's shelf to the slabs of their heaps, and releases slabs whose blocks are all free. */

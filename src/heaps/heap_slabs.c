@@ -13,26 +13,6 @@ enum {
 };
 #define DENSE_FROM HK_MIB
 
-/* Puts a slab onto a list. The lists begin in the heap and end at NULL, so that the lists of a heap without memory are all zeros. */
-static void push_slab(struct hk_slab **list, struct hk_slab *slab)
-{
-    slab->link = (struct hk_link){.next = *list != NULL ? &(*list)->link : NULL};
-    if (*list != NULL)
-        (*list)->link.prev = &slab->link;
-    *list = slab;
-}
-
-static void unlink_from(struct hk_slab **list, struct hk_slab *slab)
-{
-    if (slab->link.next != NULL)
-        slab->link.next->prev = slab->link.prev;
-    if (slab->link.prev != NULL)
-        slab->link.prev->next = slab->link.next;
-    else
-        *list = hk_slab_of_link(slab->link.next);
-    slab->link = (struct hk_link){NULL, NULL};
-}
-
 static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (HK_OF_HEAP - 1u); }
 
 static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
@@ -47,10 +27,8 @@ static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
     *by_limit = !hk_heap_charge(heap, bytes);
-    if (*by_limit)
-        return 0;
-    uintptr_t start = hk_span_alloc(bytes / HK_SLICE, use);
-    if (start == 0)
+    uintptr_t start = *by_limit ? 0 : hk_span_alloc(bytes / HK_SLICE, use);
+    if (start == 0 && !*by_limit)
         hk_heap_uncharge(heap, bytes);
     return start;
 }
@@ -65,22 +43,27 @@ static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, ui
     hk_heap_uncharge(heap, bytes);
 }
 
+static void drop_slice(struct hk_heap_slice *slice)
+{
+    if (slice->slabs != NULL)
+        hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
+    hk_descriptor_drop(&slice->d);
+}
+
 static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
 {
     *by_limit = false;
     struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_new();
-    struct hk_slab **slabs = hk_meta_alloc(HK_SLICE_PAGES * sizeof *slabs);
-    uintptr_t start = slice != NULL && slabs != NULL ? charged_span(heap, HK_SLICE, HK_USE_SPARSE, by_limit) : 0;
+    if (slice == NULL)
+        return NULL;
+    slice->slabs = hk_meta_alloc(HK_SLICE_PAGES * sizeof *slice->slabs);
+    uintptr_t start = slice->slabs != NULL ? charged_span(heap, HK_SLICE, HK_USE_SPARSE, by_limit) : 0;
     if (start == 0) {
-        if (slabs != NULL)
-            hk_meta_free(slabs, HK_SLICE_PAGES * sizeof *slabs);
-        if (slice != NULL)
-            hk_descriptor_drop(&slice->d);
+        drop_slice(slice);
         return NULL;
     }
     slice->d = (struct hk_descriptor){.start = start, .bytes = HK_SLICE, .class = HK_CLASS_SHARED | HK_OF_HEAP};
     memset(slice->classes, HK_NO_CLASS, sizeof slice->classes);
-    slice->slabs = slabs;
     slice->free_pages = UINT16_MAX;
     HK_HEAP_LIST_PUSH(&heap->slices, slice);
     hk_page_map_assign(start, 1, heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES, &slice->d);
@@ -93,10 +76,9 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
 {
     uintptr_t start = slice->d.start;
     HK_HEAP_LIST_REMOVE(&heap->slices, slice);
-    hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
     return_span(heap, start, HK_SLICE, entry);
-    hk_descriptor_drop(&slice->d);
+    drop_slice(slice);
 }
 
 /* Returns the number of pages of a shared slice that a slab of the class takes, for at least 4 blocks. Returns 0 if such slabs share no slice. */
@@ -156,11 +138,10 @@ static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *b
     while ((start = charged_span(heap, bytes, use, by_limit)) == 0 && *by_limit && bytes - HK_SLICE >= size)
         bytes = hk_align_up(hk_max(bytes / 2, size), HK_SLICE);
     struct hk_slab *slab = start != 0 ? cut_for_heap(class, bytes) : NULL;
-    if (slab == NULL) {
-        if (start != 0)
-            return_span(heap, start, bytes, 0);
+    if (slab == NULL && start != 0)
+        return_span(heap, start, bytes, 0);
+    if (slab == NULL)
         return NULL;
-    }
     slab->d.start = start;
     hk_page_map_assign(start, bytes / HK_SLICE, heap->key | class * HK_CLASS_BYTES, &slab->d);
     if (class >= HK_FINE_CLASSES)
@@ -178,7 +159,7 @@ static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool
         return NULL;
     heap->slabs++;
     heap->slabs_of[class]++;
-    push_slab(&heap->partial[class], slab);
+    HK_HEAP_LIST_PUSH(&heap->partial[class], &slab->link);
     return slab;
 }
 
@@ -187,12 +168,12 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     unsigned got = 0;
     *by_limit = false;
     while (got < want) {
-        struct hk_slab *slab = heap->partial[class];
+        struct hk_slab *slab = hk_slab_of_link(heap->partial[class]);
         if (slab == NULL && got > 0)
             break; /* makes a slab only for the block that is needed, not to fill the bin */
-        if (slab == NULL && class < HK_FINE_CLASSES && (slab = heap->empty[class]) != NULL) {
+        if (slab == NULL && class < HK_FINE_CLASSES && (slab = hk_slab_of_link(heap->empty[class])) != NULL) {
             heap->empty[class] = NULL;
-            push_slab(&heap->partial[class], slab);
+            HK_HEAP_LIST_PUSH(&heap->partial[class], &slab->link);
         }
         if (slab == NULL && (slab = make_for_heap(heap, class, by_limit)) == NULL)
             break;
@@ -200,8 +181,8 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
         hk_slab_alloc(slab, end - got, n);
         got += n;
         if (slab->free == 0) {
-            unlink_from(&heap->partial[class], slab);
-            push_slab(&heap->full, slab);
+            HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
+            HK_HEAP_LIST_PUSH(&heap->full, &slab->link);
         }
     }
     heap->taken_blocks += got;
@@ -256,19 +237,19 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     heap->taken_blocks -= n;
     heap->taken -= n * slab->d.block_size;
     if (free == n) {
-        unlink_from(&heap->full, slab);
-        push_slab(&heap->partial[class], slab);
+        HK_HEAP_LIST_REMOVE(&heap->full, &slab->link);
+        HK_HEAP_LIST_PUSH(&heap->partial[class], &slab->link);
     }
     if (free < slab->d.blocks)
         return;
-    unlink_from(&heap->partial[class], slab);
+    HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
     /* A slab of a small class without allocated blocks is kept for the next miss if no other slab of the class has free blocks, the limit is not
      * near, and the heap has allocated blocks. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;
     if (only_one && !near && heap->taken_blocks > 0)
-        heap->empty[class] = slab;
+        HK_HEAP_LIST_PUSH(&heap->empty[class], &slab->link);
     else
         release_slab(heap, slab);
 }
@@ -296,7 +277,7 @@ void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
 void hk_heap_release_empty(struct hak_heap *heap)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        struct hk_slab *slab = heap->empty[class];
+        struct hk_slab *slab = hk_slab_of_link(heap->empty[class]);
         heap->empty[class] = NULL;
         if (slab != NULL)
             release_slab(heap, slab);
@@ -305,12 +286,12 @@ void hk_heap_release_empty(struct hak_heap *heap)
         release_slice(heap, heap->slices, HK_ENTRY_EMPTIED);
 }
 
-static void end_slabs(struct hak_heap *heap, struct hk_slab **list)
+static void end_slabs(struct hak_heap *heap, struct hk_link **list)
 {
-    for (struct hk_slab *slab; (slab = *list) != NULL;) {
+    for (struct hk_slab *slab; (slab = hk_slab_of_link(*list)) != NULL;) {
         uintptr_t start = slab->d.start;
         size_t bytes = slab->d.bytes;
-        unlink_from(list, slab);
+        HK_HEAP_LIST_REMOVE(list, &slab->link);
         for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
             (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
         hk_slab_drop(slab);

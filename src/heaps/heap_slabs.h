@@ -37,10 +37,12 @@ HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* Returns the class of a heap's block. Returns HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the page belongs to no slab. */
+/* Returns the class of a heap's block. Returns HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the address is in no slab of a heap. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
+    if (hk_entry_is_left(entry))
+        return HK_NO_CLASS;
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 

@@ -19,7 +19,6 @@ enum {
 };
 
 struct hk_heap_slice;
-struct hk_heap_large;
 struct hk_heap_cache;
 
 struct hak_heap {
@@ -37,9 +36,9 @@ struct hak_heap {
     _Atomic uint64_t xrefused; /* number of calls that the limit refused */
     /* Only the holder of the heap's lock uses these fields. */
     struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */
-    struct hk_slab *full;
+    struct hk_link *full;         /* slabs without free blocks */
     struct hk_heap_slice *slices;
-    struct hk_heap_large *large;
+    struct hk_link *large;        /* large blocks */
     struct hk_heap_cache *caches; /* list of the caches of this generation */
     uint64_t served, large_calls; /* blocks handed out, except those that the listed caches count */
     uint64_t resets;
@@ -47,8 +46,8 @@ struct hak_heap {
         taken_blocks; /* number of large blocks; bytes and number of allocated blocks of slabs */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
-    struct hk_slab *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
-    struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
+    struct hk_link *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
+    struct hk_link *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
 };
 
 /* Registers the table's lock for fork. Runs at the start. */

@@ -1,32 +1,24 @@
 /* Allocates and frees blocks of user heaps, charges large blocks to the limit, finds the heap of a block, and resets and destroys heaps. */
 #include "heaps/heaps.h"
 
-#include "span/meta.h"
-
-struct hk_heap_large {
-    struct hak_heap *heap;
-    struct hk_heap_large *next, *prev; /* neighbors in the heap's list */
-    struct hk_large_block *large;      /* the large block's record; the block itself may move */
-    size_t bytes;                      /* bytes charged to the heap */
-};
-
-/* Returns true if a large block begins at this address. Precondition: its page map entry is that of a heap's large block. */
-static bool large_begins_at(const void *block) { return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block; }
-
-/* Returns the note of a heap's large block. Ends the program if no large block begins at `block`. */
-static struct hk_heap_large *note_of(enum hk_call call, const void *block)
+static struct hk_large_block *large_of(struct hk_link *link)
 {
-    if (!large_begins_at(block))
-        hk_invalid_pointer(call, HK_TEXT_inside, block);
-    return hk_load(hk_large_at((uintptr_t)block)->xnote);
+    return hk_container_of(link, struct hk_large_block, in_heap);
 }
 
-/* Writes the page map entry of the slice in which a large block begins. */
-static void set_entry(uintptr_t block, uint32_t entry) { hk_page_map_set(hk_align_down(block, HK_SLICE), 1, entry); }
-
-static void mark_as(const struct hk_heap_large *note)
+/* Returns the record of a heap's large block. Ends the program if no large block begins at `block`. */
+static struct hk_large_block *large_at(enum hk_call call, const void *block)
 {
-    set_entry(note->large->d.start, note->heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
+    struct hk_large_block *large = hk_large_at((uintptr_t)block);
+    if (large->d.start != (uintptr_t)block)
+        hk_invalid_pointer(call, HK_TEXT_inside, block);
+    return large;
+}
+
+/* Writes the heap's entry for the slice in which a large block begins. */
+static void mark_as(const struct hak_heap *heap, const void *block)
+{
+    hk_page_map_set((uintptr_t)block, 1, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
 /* Charges a large block to the heap. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
@@ -34,7 +26,9 @@ static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *h
 {
     bool charged = hk_heap_charge(heap, bytes);
     if (HK_UNLIKELY(!charged)) {
-        hk_heap_recall(own, heap);
+        hk_heap_lock(heap);
+        hk_heap_recall_locked(own, heap);
+        hk_heap_unlock(heap);
         charged = hk_heap_charge(heap, bytes);
     }
     if (charged)
@@ -48,10 +42,10 @@ static void uncharge_large(struct hak_heap *heap, size_t bytes)
     hk_heap_uncharge(heap, bytes);
 }
 
-static void leave_note_locked(struct hk_heap_large *note)
+static void leave_list_locked(struct hak_heap *heap, struct hk_large_block *large)
 {
-    note->heap->large_blocks_live--;
-    HK_HEAP_LIST_REMOVE(&note->heap->large, note);
+    heap->large_blocks_live--;
+    HK_HEAP_LIST_REMOVE(&heap->large, &large->in_heap);
 }
 
 static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
@@ -60,53 +54,44 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     if (size > PTRDIFF_MAX - HK_SLICE || !hk_heap_is_open(heap))
         return NULL;
     size_t bytes = hk_large_bytes_for(size);
-    struct hk_heap_large *note = hk_meta_alloc(sizeof *note);
-    if (note == NULL)
-        return NULL;
     *by_limit = !charge_or_recall(shelf, heap, bytes);
-    void *block = *by_limit ? NULL : hk_large_alloc(size, align, zeroed);
+    if (*by_limit)
+        return NULL;
+    void *block = hk_large_alloc(size, align, zeroed);
     if (block == NULL) {
-        if (!*by_limit)
-            uncharge_large(heap, bytes);
-        hk_meta_free(note, sizeof *note);
+        uncharge_large(heap, bytes);
         return NULL;
     }
-    *note = (struct hk_heap_large){.heap = heap, .large = hk_large_at((uintptr_t)block), .bytes = bytes};
-    hk_store(note->large->xnote, note);
-    mark_as(note);
+    mark_as(heap, block);
     hk_heap_lock(heap);
-    HK_HEAP_LIST_PUSH(&heap->large, note);
+    HK_HEAP_LIST_PUSH(&heap->large, &hk_large_at((uintptr_t)block)->in_heap);
     heap->large_calls++;
     heap->large_blocks_live++;
     hk_heap_unlock(heap);
     return block;
 }
 
-/* Frees a large block. Clears the note before the block is released, so that a fork child does not take a released block for a heap's block. */
-static void free_noted(struct hk_heap_large *note, uint32_t entry)
+/* Frees a large block that is not on the heap's list any more. */
+static void free_unlisted(struct hak_heap *heap, struct hk_large_block *large, uint32_t entry)
 {
-    void *block = (void *)note->large->d.start;
-    hk_store(note->large->xnote, NULL);
-    note->large->ended = entry == HK_ENTRY_ENDED_LARGE;
-    set_entry(note->large->d.start, entry);
-    uncharge_large(note->heap, note->bytes);
-    hk_meta_free(note, sizeof *note);
-    hk_large_free(block);
+    large->ended = entry == HK_ENTRY_ENDED_LARGE;
+    hk_page_map_set(large->d.start, 1, entry);
+    uncharge_large(heap, large->requested);
+    hk_large_free((void *)large->d.start);
 }
 
 /* Resizes a large block. Writes the heap's page map entry again, because hk_large_resize() may have written another entry. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
-    struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
-    size_t bytes = hk_large_bytes_for(size), before = note->bytes;
-    if (bytes > before && !charge_or_recall(NULL, note->heap, bytes - before))
+    struct hk_large_block *large = large_at(HK_CALL_REALLOC, block);
+    struct hak_heap *heap = hk_heaps_of(block);
+    size_t bytes = hk_large_bytes_for(size), before = large->requested, charged = hk_max(bytes, before);
+    if (charged > before && !charge_or_recall(NULL, heap, charged - before))
         return NULL;
     void *resized = hk_large_resize(block, size);
-    size_t now = resized != NULL ? bytes : before, charged = hk_max(bytes, before);
-    if (charged > now)
-        uncharge_large(note->heap, charged - now);
-    note->bytes = now;
-    mark_as(note);
+    if (charged > large->requested)
+        uncharge_large(heap, charged - large->requested);
+    mark_as(heap, (void *)large->d.start);
     return resized;
 }
 
@@ -125,12 +110,6 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
     if (class >= HK_FINE_CLASSES && block != NULL)
         hk_mark_begin(block);
     return block;
-}
-
-/* Returns the class of a block, or HK_NO_CLASS if the address is in no slab of a heap. */
-static unsigned class_of_block(const void *block, uint32_t entry)
-{
-    return hk_entry_is_left(entry) ? HK_NO_CLASS : hk_heap_class_at(block, entry);
 }
 
 /* Reports a free in a heap that has ended. Frees no memory, because the memory of the blocks was released with the heap. */
@@ -159,8 +138,7 @@ HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t
 
 static HK_COLD _Noreturn void refuse_block(enum hk_call call, const void *block, uint32_t entry)
 {
-    bool ended = is_of_ended(entry);
-    hk_invalid_pointer(call, ended ? HK_TEXT_heap_ended : HK_TEXT_already_free, block);
+    hk_invalid_pointer(call, is_of_ended(entry) ? HK_TEXT_heap_ended : HK_TEXT_already_free, block);
 }
 
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry)
@@ -172,15 +150,15 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
         return true;
     }
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
-    unsigned class = class_of_block(block, entry);
+    unsigned class = hk_heap_class_at(block, entry);
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE) {
-        struct hk_heap_large *note = note_of(call, block);
+        struct hk_large_block *large = large_at(call, block);
         hk_heap_lock(heap);
-        leave_note_locked(note);
+        leave_list_locked(heap, large);
         hk_heap_unlock(heap);
-        free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+        free_unlisted(heap, large, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -191,11 +169,11 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
 
 const char *hk_heaps_fault(const void *block, uint32_t entry)
 {
-    unsigned class = class_of_block(block, entry);
+    unsigned class = hk_heap_class_at(block, entry);
     if (class == HK_NO_CLASS)
         return is_of_ended(entry) ? NULL : HK_TEXT_already_free;
     if (class == HK_CLASS_LARGE)
-        return large_begins_at(block) ? NULL : HK_TEXT_inside;
+        return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block ? NULL : HK_TEXT_inside;
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
     hk_heap_lock(heap);
     const char *fault = hk_heap_fault_at(block, entry);
@@ -205,11 +183,11 @@ const char *hk_heaps_fault(const void *block, uint32_t entry)
 
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)
 {
-    unsigned class = class_of_block(block, entry);
+    unsigned class = hk_heap_class_at(block, entry);
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE)
-        return note_of(call, block)->large->requested;
+        return large_at(call, block)->requested;
     if (class >= HK_FINE_CLASSES)
         hk_mark_check(call, block);
     return hk_classes[class].size;
@@ -235,13 +213,13 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
     hk_heap_unlock(heap);
     while (open) {
         hk_heap_lock(heap);
-        struct hk_heap_large *note = heap->large;
-        if (note != NULL)
-            leave_note_locked(note);
+        struct hk_large_block *large = heap->large != NULL ? large_of(heap->large) : NULL;
+        if (large != NULL)
+            leave_list_locked(heap, large);
         hk_heap_unlock(heap);
-        if (note == NULL)
+        if (large == NULL)
             break;
-        free_noted(note, HK_ENTRY_ENDED_LARGE);
+        free_unlisted(heap, large, HK_ENTRY_ENDED_LARGE);
     }
     return open;
 }
@@ -289,8 +267,8 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
         size_t bytes = 0, before = hk_load(heap->xbig);
         blocks += hk_heap_forget_caches(heap, survivor);
         /* Adds up the large blocks again from the heap's list, because another thread may have charged but not listed a block before the fork. */
-        for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
-            bytes += note->bytes;
+        for (struct hk_link *link = heap->large; link != NULL; link = link->next)
+            bytes += large_of(link)->requested;
         hk_store(heap->xbig, bytes);
         hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
     }

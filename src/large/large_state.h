@@ -31,9 +31,9 @@ struct hk_large_block {
     struct hk_large_block *child[2]; /* links of the treap, by enum hk_side */
     uint16_t idle_from;              /* the age stamp of the block's last free */
     bool modified;                   /* the program has changed the mapping, or the freed block wastes huge pages */
-    uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
     bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
-    _Atomic(void *) xnote;           /* note of the user heap that has the block (heaps/heaps.h); NULL: no user heap */
+    uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
+    struct hk_link in_heap;          /* neighbors in the list of the user heap that has the block (heaps/heaps.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_large_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");

@@ -4,7 +4,7 @@
  *   owner: busy, open? -> pop or push -> not busy      recaller: shut, every thread executes a fence, not busy? -> the blocks go to the slabs
  *
  * Code     `hk_heap_hit_begin()`, `hk_heap_hit_end()`, `hk_heap_pop()`, `hk_heap_push_from()` in `heaps/heap_cache.h`; `hk_heaps_hit()`,
- *          `hk_heaps_hit_free_at()` in `heaps/heaps.h`; `comes_out_of_hit()`, `recall_locked()`, `cache_for_locked()`,
+ *          `hk_heaps_hit_free_at()` in `heaps/heaps.h`; `comes_out_of_hit()`, `hk_heap_recall_locked()`, `cache_for_locked()`,
  *          `open_cache_locked()`, `flush_locked()`, `refill_locked()`, `keep_locked()`, `end_heap_cache()` in `heaps/heap_cache.c`;
  *          `linux_fence_threads()` in `os/os_linux.c`
  * Shows    no block has two holders, comes back twice or is lost; no thread waits forever

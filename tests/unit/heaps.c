@@ -22,6 +22,13 @@ static struct hak_heap *begin_heap(size_t limit)
 
 static struct hk_heap_shelf *my_shelf(void) { return &hk_tcache_self()->shelf; }
 
+static void recall(struct hak_heap *heap)
+{
+    hk_heap_lock(heap);
+    hk_heap_recall_locked(my_shelf(), heap);
+    hk_heap_unlock(heap);
+}
+
 /* Returns this thread's cache of the heap. Returns NULL while the cache is shut. */
 static struct hk_heap_cache *open_cache(struct hak_heap *heap)
 {
@@ -300,10 +307,10 @@ UNIT_TEST(a_recall_leaves_hits_alone)
     pthread_t thread = begin_sleeper(heap);
     size_t blocks = hk_heap_cached(heap).blocks;
     hk_store(its_shelf->xbusy, 1);
-    hk_heap_recall(my_shelf(), heap);
+    recall(heap);
     assert_int_equal(hk_heap_cached(heap).blocks, blocks);
     hk_store(its_shelf->xbusy, 0);
-    hk_heap_recall(my_shelf(), heap);
+    recall(heap);
     assert_int_equal(hk_heap_cached(heap).blocks, 0);
     end_sleeper(thread);
 }
@@ -323,7 +330,7 @@ UNIT_TEST(no_fences)
     size_t blocks = hk_heap_cached(heap).blocks;
     block = hak_heap_malloc(heap, 64);
     hak_free(block);
-    hk_heap_recall(my_shelf(), heap);
+    recall(heap);
     assert_int_equal(hk_heap_cached(heap).blocks, blocks);
     end_sleeper(thread);
     fake_os_refuse(NULL);
