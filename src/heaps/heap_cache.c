@@ -214,18 +214,19 @@ static void flush_locked(struct hk_heap_cache *cache)
     }
 }
 
-/* Adds the blocks and bytes of a cache to the sum. The cache's thread may change `top` at the same time. */
-HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
+/* Returns what the cache holds and has handed out. The cache's thread may change `top` at the same time. */
+HK_READS_SHARED_WORD static struct hk_heap_cached held_by(const struct hk_heap_cache *cache)
 {
+    struct hk_heap_cached held = {.caches = 1};
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         const struct hk_heap_bin *bin = &cache->bins[class];
         size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
         n = n < MOST_SLOTS ? n : 0; /* 0 if another thread is replacing the array */
-        sum->blocks += n;
-        sum->bytes += n * hk_classes[class].size;
-        sum->served += *(const volatile uint64_t *)&bin->served;
+        held.blocks += n;
+        held.bytes += n * hk_classes[class].size;
+        held.served += *(const volatile uint64_t *)&bin->served;
     }
-    sum->caches++;
+    return held;
 }
 
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
@@ -246,9 +247,7 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
-        struct hk_heap_cached held = {0};
-        count_heap_cache(cache, &held);
-        if (cache->shelf != own && held.blocks > 0) {
+        if (cache->shelf != own && held_by(cache).blocks > 0) {
             hk_store(cache->xhit, &hk_no_cache);
             any = true;
         }
@@ -343,15 +342,6 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
-/* Returns the number of blocks that the cache has handed out. Frees do not change this number. */
-static uint64_t served_by(const struct hk_heap_cache *cache)
-{
-    uint64_t served = 0;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        served += cache->bins[class].served;
-    return served;
-}
-
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
@@ -360,7 +350,7 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     hk_heap_lock(heap);
     flush_locked(cache);
     if (cache->generation == hk_load(heap->xgeneration)) {
-        heap->served += served_by(cache);
+        heap->served += held_by(cache).served;
         HK_HEAP_LIST_REMOVE(&heap->caches, cache);
     }
     hk_heap_unlock(heap);
@@ -384,7 +374,7 @@ void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
             end_heap_cache(shelf, at);
             continue;
         }
-        uint64_t served = served_by(cache);
+        uint64_t served = held_by(cache).served;
         if (served == cache->served_when_aged) {
             hk_heap_lock(cache->heap);
             flush_locked(cache);
@@ -405,8 +395,11 @@ void hk_heap_shelf_end(struct hk_heap_shelf *shelf)
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap)
 {
     struct hk_heap_cached sum = {0};
-    for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        count_heap_cache(cache, &sum);
+    for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
+        struct hk_heap_cached held = held_by(cache);
+        sum = (struct hk_heap_cached){sum.blocks + held.blocks, sum.bytes + held.bytes, sum.caches + 1,
+                                      sum.served + held.served};
+    }
     return sum;
 }
 

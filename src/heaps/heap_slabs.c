@@ -91,10 +91,8 @@ static unsigned shared_pages(unsigned class)
 /* Returns the first of n adjacent free pages of a slice, or HK_SLICE_PAGES if the slice has no n adjacent free pages. */
 static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
 {
-    unsigned free = slice->free_pages;
-    for (unsigned more = 1; more < n; more++)
-        free &= free >> 1;
-    return free != 0 ? hk_ctz64(free) : HK_SLICE_PAGES;
+    uint32_t runs = hk_runs32(slice->free_pages, n);
+    return runs != 0 ? hk_ctz64(runs) : HK_SLICE_PAGES;
 }
 
 static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, struct hk_slab *slab)
@@ -193,8 +191,6 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
 /* Releases a slab. Precondition: the slab is on no list. */
 static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
 {
-    uintptr_t start = slab->d.start;
-    size_t bytes = slab->d.bytes;
     heap->slabs--;
     heap->slabs_of[class_of(slab)]--;
     if (slab->d.bytes < HK_SLICE) { /* the slab shares a slice */
@@ -204,10 +200,9 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
         bool only_one = heap->slices == slice && slice->next == NULL;
         if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
             release_slice(heap, slice, HK_ENTRY_EMPTIED);
-    }
+    } else
+        return_span(heap, slab->d.start, slab->d.bytes, HK_ENTRY_EMPTIED);
     hk_slab_drop(slab);
-    if (bytes >= HK_SLICE)
-        return_span(heap, start, bytes, HK_ENTRY_EMPTIED);
 }
 
 /* Returns the slab of a block, or NULL if the block's page belongs to no slab. */
@@ -289,14 +284,12 @@ void hk_heap_release_empty(struct hak_heap *heap)
 static void end_slabs(struct hak_heap *heap, struct hk_link **list)
 {
     for (struct hk_slab *slab; (slab = hk_slab_of_link(*list)) != NULL;) {
-        uintptr_t start = slab->d.start;
-        size_t bytes = slab->d.bytes;
         HK_HEAP_LIST_REMOVE(list, &slab->link);
         for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
             (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
+        if (slab->d.bytes >= HK_SLICE)
+            return_span(heap, slab->d.start, slab->d.bytes, HK_ENTRY_ENDED);
         hk_slab_drop(slab);
-        if (bytes >= HK_SLICE)
-            return_span(heap, start, bytes, HK_ENTRY_ENDED);
     }
 }
 
