@@ -190,24 +190,21 @@ bool hk_large_holds(const void *p)
     return holds;
 }
 
-static struct hk_large_extent extent_at(uintptr_t address)
+bool hk_large_find(uintptr_t address, struct hk_large_extent *found)
 {
+    if (!hk_large_lock_in_some_tries())
+        return false;
     uint64_t version = hk_load(hk_large.xversion);
     const struct hk_large_block *large = hk_extents_nearest(address + 1, HK_LOWER);
     uintptr_t end = large != NULL ? large->d.start + large->d.bytes : 0;
     if (address < end) {
         enum hk_large_use use = hk_link_linked(&large->link) ? HK_LARGE_FREED : HK_LARGE_IN_USE;
-        return (struct hk_large_extent){use, large->d.start, large->requested, version};
+        *found = (struct hk_large_extent){use, large->d.start, large->requested, version};
+    } else {
+        large = hk_extents_nearest(address, HK_HIGHER);
+        *found =
+            (struct hk_large_extent){HK_LARGE_NONE, end, (large != NULL ? large->d.start : UINTPTR_MAX) - end, version};
     }
-    const struct hk_large_block *next = hk_extents_nearest(address, HK_HIGHER);
-    return (struct hk_large_extent){HK_LARGE_NONE, end, (next != NULL ? next->d.start : UINTPTR_MAX) - end, version};
-}
-
-bool hk_large_find(uintptr_t address, struct hk_large_extent *found)
-{
-    if (!hk_large_lock_in_some_tries())
-        return false;
-    *found = extent_at(address);
     hk_unlock(&hk_large.lock);
     return true;
 }

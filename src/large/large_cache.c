@@ -177,8 +177,8 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Takes a block out of the cache, if more than `keep` bytes are cached: the oldest cached block, or else the oldest kept block, unless it came into use
- * after `before`. Otherwise takes a block of pending_unmap, or returns NULL. */
+/* Takes a block out of the cache, if more than `keep` bytes are cached: the oldest cached block, or else the oldest kept block, unless it was still in
+ * use at `before`. Otherwise takes a block of pending_unmap, or returns NULL. */
 static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -223,9 +223,9 @@ static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;
     hk_lock(&hk_large.lock);
-    struct hk_large_block *large =
-        hk_list_empty(&hk_large.with_slack) ? NULL : hk_large_of_slack(hk_large.with_slack.head.prev);
-    if (large != NULL && large->idle_since <= before &&
+    struct hk_list *list = &hk_large.with_slack;
+    struct hk_large_block *large = hk_container_of(list->head.prev, struct hk_large_block, by_slack);
+    if (!hk_list_empty(list) && large->idle_since <= before &&
         hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
         bytes = large->d.bytes - large->requested;
         hk_sub(hk_footprint.xbig, bytes);

@@ -105,10 +105,6 @@ HK_INLINE struct hk_large_block *hk_large_of_link(struct hk_link *link)
 {
     return hk_container_of(link, struct hk_large_block, link);
 }
-HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
-{
-    return hk_container_of(link, struct hk_large_block, by_slack);
-}
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
