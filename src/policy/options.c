@@ -1,4 +1,4 @@
-/* Reads the options from the environment, and reports invalid values and unknown names. */
+/* Reads the options from the environment and from profiles, which are built in or files. Reports invalid values and unknown names. */
 #include "policy/options.h"
 #include <string.h>
 #include "base/bits.h"
@@ -15,12 +15,8 @@ struct row {
     uint64_t min, max;
 };
 
-#define DEFAULT_NUMBER(x) (x)
-#define DEFAULT_TEXT(x) NULL
-#define DEFAULT_WORD(x) (x)
-
 struct hk_options hk_options = {
-#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) .name = DEFAULT_##kind(fallback),
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) .name = (fallback),
 #include "policy/options.def"
 };
 
@@ -36,11 +32,7 @@ static char conf_copy[4096] HK_COLD_DATA; /* a copy of HAKMEM_CONF, which is spl
 static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used HK_EACH_PROCESS_DATA;
 
-static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
-static const char **text_of(const struct row *row)
-{
-    return (const char **)(void *)((char *)&hk_options + row->offset);
-}
+static void *value_of(const struct row *row) { return (char *)&hk_options + row->offset; }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
 
@@ -77,7 +69,7 @@ static size_t edits(const char *name, const char *text, size_t length)
     return cost[length];
 }
 
-const char *hk_option_near(const char *text, size_t length)
+static const char *option_near(const char *text, size_t length)
 {
     const char *near = NULL;
     size_t fewest = MOST_EDITS + 1;
@@ -91,12 +83,6 @@ const char *hk_option_near(const char *text, size_t length)
     return near;
 }
 
-static unsigned suffix_shift(char letter)
-{
-    char suffix = lower(letter);
-    return suffix == 'k' ? 10 : suffix == 'm' ? 20 : suffix == 'g' ? 30 : 0;
-}
-
 bool hk_option_number(const char *text, size_t length, uint64_t *value)
 {
     uint64_t sum = 0;
@@ -108,7 +94,8 @@ bool hk_option_number(const char *text, size_t length, uint64_t *value)
     }
     if (at == 0)
         return false;
-    unsigned shift = at < length ? suffix_shift(text[at]) : 0;
+    char suffix = at < length ? lower(text[at]) : 0;
+    unsigned shift = suffix == 'k' ? 10 : suffix == 'm' ? 20 : suffix == 'g' ? 30 : 0;
     if (shift != 0)
         at++;
     if (at != length || sum > UINT64_MAX >> shift)
@@ -133,7 +120,7 @@ static bool parse_word(const char *words, const char *text, uint64_t *value)
 static const char *word_of(const struct row *row, char *word, size_t size)
 {
     const char *at = row->unit;
-    for (uint64_t left = *number_of(row); left > 0; left--)
+    for (uint64_t left = *(uint64_t *)value_of(row); left > 0; left--)
         at = strchr(at, '|') + 1;
     size_t length = hk_min((size_t)(strchrnul(at, '|') - at), size - 1);
     memcpy(word, at, length);
@@ -150,7 +137,7 @@ static void set_text(const struct row *row, const char *text)
     }
     char *copy = memcpy(text_bytes + text_used, text, bytes);
     text_used += bytes;
-    *text_of(row) = *copy != 0 ? copy : NULL;
+    *(const char **)value_of(row) = *copy != 0 ? copy : NULL;
 }
 
 static HK_NOINLINE void set_value(const struct row *row, const char *text)
@@ -159,14 +146,14 @@ static HK_NOINLINE void set_value(const struct row *row, const char *text)
     char word[sizeof row->unit];
     if (row->kind == KIND_WORD ? parse_word(row->unit, text, &value)
                                : hk_option_number(text, strlen(text), &value) && value >= row->min && value <= row->max)
-        *number_of(row) = value;
+        *(uint64_t *)value_of(row) = value;
     else if (row->kind == KIND_WORD)
         hk_message(HK_TEXT_option_word, row->name, text, row->unit, word_of(row, word, sizeof word));
     else
-        hk_message(HK_TEXT_option_number, row->name, text, row->min, row->max, *number_of(row));
+        hk_message(HK_TEXT_option_number, row->name, text, row->min, row->max, *(uint64_t *)value_of(row));
 }
 
-bool hk_option_set(const char *name, size_t length, const char *value)
+static bool set_option(const char *name, size_t length, const char *value)
 {
     const struct row *row = row_named(name, length);
     if (row != NULL && row->kind == KIND_TEXT)
@@ -179,7 +166,7 @@ bool hk_option_set(const char *name, size_t length, const char *value)
 /* Prints that a name is no option, and suggests a similar name. If there is a prefix, the suggestion is in capitals, as in the environment. */
 static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
-    const char *near = hk_option_near(name, length);
+    const char *near = option_near(name, length);
     char known[sizeof rows[0].name] = "";
     for (size_t i = 0; near != NULL && near[i] != 0; i++)
         known[i] = *prefix != 0 && near[i] >= 'a' && near[i] <= 'z' ? (char)(near[i] - ('a' - 'A')) : near[i];
@@ -189,25 +176,33 @@ static void report_unknown(const char *where, const char *prefix, const char *na
         hk_message(HK_TEXT_option_unknown, where, prefix, (int)length, name);
 }
 
-static void read_conf(void)
+/* Sets an option. In the first pass, `profile` is not NULL, and receives the first value of the option profile instead. */
+static void take_option(const char **profile, const char *where, const char *prefix, const char *name, const char *mark)
 {
-    const char *conf = hk_os.option_text("HAKMEM_CONF");
-    if (conf == NULL)
-        return;
-    if (strlen(conf) >= sizeof conf_copy) {
+    size_t length = (size_t)(mark - name);
+    if (profile == NULL) {
+        if (!set_option(name, length, mark + 1))
+            report_unknown(where, prefix, name, length);
+    } else if (*profile == NULL && same_name("profile", name, length))
+        *profile = mark + 1;
+}
+
+static void read_conf(const char **profile, const char *conf)
+{
+    bool fits = conf != NULL && strlen(conf) < sizeof conf_copy;
+    if (conf != NULL && !fits && profile == NULL)
         hk_message(HK_TEXT_conf_long, sizeof conf_copy - 1);
+    if (!fits)
         return;
-    }
-    strcpy(conf_copy, conf);
-    for (char *pair = conf_copy, *next; pair != NULL; pair = next) {
-        next = strchr(pair, ',');
-        if (next != NULL)
-            *next++ = 0;
+    for (char *pair = strcpy(conf_copy, conf), *end; *pair != 0; pair = end) {
+        end = strchrnul(pair, ',');
+        if (*end != 0)
+            *end++ = 0;
         const char *colon = strchr(pair, ':');
-        if (*pair != 0 && colon == NULL)
+        if (colon != NULL)
+            take_option(profile, "HAKMEM_CONF: ", "", pair, colon);
+        else if (*pair != 0 && profile == NULL)
             hk_message(HK_TEXT_conf_form, pair);
-        else if (*pair != 0 && !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
-            report_unknown("HAKMEM_CONF: ", "", pair, (size_t)(colon - pair));
     }
 }
 
@@ -236,54 +231,133 @@ HK_EACH_PROCESS bool hk_options_given(void)
     return false;
 }
 
-static void read_environment(void)
+static void read_environment(const char **profile)
 {
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = after_prefix(*entry);
         if (name == NULL || strncmp(name, "CONF=", 5) == 0 || strncmp(name, "LIBRARY=", 8) == 0)
             continue; /* HAKMEM_LIBRARY tells the tools which library to preload */
         const char *equals = strchr(name, '=');
-        if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
-            report_unknown("", "HAKMEM_", name, (size_t)(equals - name));
+        if (equals != NULL)
+            take_option(profile, "", "HAKMEM_", name, equals);
     }
 }
 
-/* Returns the text after "profile" (in lower or upper case) and `mark`, or NULL if the text sets another option. */
-static const char *as_profile(const char *text, char mark)
+static const struct profile {
+    const char *name, *lines;
+} profiles[] = {
+#define HK_PROFILE(name, lines, meaning) {#name, lines},
+#include "policy/profiles.def"
+};
+
+enum { LONGEST_LINES = 256, LONGEST_PATH = 1024 };
+#define HK_PROFILE(name, lines, meaning) _Static_assert(sizeof lines <= LONGEST_LINES, #name);
+#include "policy/profiles.def"
+
+static char file_bytes[8192] HK_COLD_DATA;
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* Returns the text without surrounding spaces, and writes a zero after its last byte. */
+static char *trimmed(char *text)
 {
-    static const char name[] = "profile";
-    size_t length = sizeof name - 1;
-    return strnlen(text, length) == length && same_name(name, text, length) && text[length] == mark ? text + length + 1
-                                                                                                    : NULL;
+    while (is_space(*text))
+        text++;
+    for (size_t length = strlen(text); length > 0 && is_space(text[length - 1]);)
+        text[--length] = 0;
+    return text;
 }
 
-/* Applies the profile before all other options, because these override the profile. Looks for HAKMEM_PROFILE first, then in HAKMEM_CONF. */
-static void read_profile(hk_profile_taker *take)
-{
-    const char *value = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
-    for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
-        const char *name = after_prefix(*entry);
-        if (name != NULL && (value = as_profile(name, '=')) != NULL)
-            break;
-    }
-    size_t length = value != NULL ? strlen(value) : 0;
-    for (const char *at = conf; value == NULL && at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        value = as_profile(at, ':');
-        length = value != NULL ? (size_t)(strchrnul(value, ',') - value) : 0;
-    }
-    if (length > 0)
-        take(value, length);
-}
+/* Collects which lines of a profile are wrong. The text of these lines is never shown, because the file may be a secret. */
+struct reading {
+    unsigned line, wrong, first_wrong;
+    bool first_has_form; /* the first wrong line has an equals sign */
+    const char *near;    /* the option that the first wrong line nearly names, or NULL */
+};
 
-void hk_options_read(hk_profile_taker *take_profile)
+static void apply_line(struct reading *reading, char *line)
 {
-    text_used = 0;
-    if (ignored)
+    *strchrnul(line, '#') = 0;
+    char *value = strchr(line, '=');
+    if (value != NULL)
+        *value++ = 0;
+    char *name = trimmed(line);
+    if (value == NULL && *name == 0)
         return;
-    read_profile(take_profile);
-    read_conf();
-    read_environment();
+    if ((value != NULL && set_option(name, strlen(name), trimmed(value))) || reading->wrong++ > 0)
+        return;
+    reading->first_wrong = reading->line;
+    reading->first_has_form = value != NULL;
+    reading->near = option_near(name, strlen(name));
+}
+
+static void apply_lines(char *lines, const char *path)
+{
+    struct reading reading = {0};
+    for (char *line = lines, *end; *line != 0; line = end) {
+        end = strchrnul(line, '\n');
+        if (*end != 0)
+            *end++ = 0;
+        reading.line++;
+        apply_line(&reading, line);
+    }
+    if (reading.wrong == 0)
+        return;
+    const char *what = reading.first_has_form ? "names no option" : "is not of the form name = value";
+    bool near = reading.near != NULL;
+    hk_message(HK_TEXT_profile_lines, path, reading.wrong, reading.line, reading.first_wrong, what,
+               near ? "; did you mean " : "", near ? reading.near : "", near ? "?" : "");
+}
+
+/* Reads the file. Returns a text that says what is wrong with the file, or NULL if the file is valid. */
+static const char *read_profile_file(const char *path)
+{
+    size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
+    int fd = bytes == 0 ? hk_os.open(path) : 0;
+    if (fd < 0)
+        return hk_os_error(fd);
+    if (fd > 0)
+        hk_os_close(fd);
+    return bytes == 0                      ? "it is empty or no regular file"
+           : bytes < sizeof file_bytes - 1 ? NULL
+                                           : "it has 8 KiB or more";
+}
+
+static HK_COLD void apply_file(const char *path)
+{
+#define HK_PROFILE(name, lines, meaning) ", " #name
+    static const char known[] =
+#include "policy/profiles.def"
+        ;
+    const char *wrong = strlen(path) < LONGEST_PATH ? read_profile_file(path) : "the name is too long";
+    if (wrong == NULL)
+        apply_lines(file_bytes, path);
+    else
+        hk_message(HK_TEXT_profile_none, path, known + 2, wrong);
+}
+
+void hk_profile_apply(const char *name)
+{
+    char copy[LONGEST_LINES];
+    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++)
+        if (strcmp(profiles[i].name, name) == 0) {
+            apply_lines(strcpy(copy, profiles[i].lines), "");
+            return;
+        }
+    apply_file(name);
+}
+
+void hk_options_read(void)
+{
+    const char *profile = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
+    text_used = 0;
+    if (ignored || (conf == NULL && !hk_options_given()))
+        return;
+    read_environment(&profile); /* comes first, because HAKMEM_PROFILE has priority over the profile of HAKMEM_CONF */
+    read_conf(&profile, conf);
+    if (profile != NULL && *profile != 0)
+        hk_profile_apply(profile);
+    read_conf(NULL, conf);
+    read_environment(NULL);
 }
 
 void hk_options_ignore(void)
@@ -301,7 +375,7 @@ void hk_options_visit(void (*visit)(void *context, const char *name, const char 
         if (row->kind == KIND_WORD)
             visit(context, row->name, word_of(row, word, sizeof word), 0);
         else if (row->kind == KIND_TEXT)
-            visit(context, row->name, *text_of(row) != NULL ? *text_of(row) : "", 0);
+            visit(context, row->name, *(const char **)value_of(row) != NULL ? *(const char **)value_of(row) : "", 0);
         else
-            visit(context, row->name, NULL, *number_of(row));
+            visit(context, row->name, NULL, *(uint64_t *)value_of(row));
 }

@@ -25,19 +25,17 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. Calls `take_profile` for a named profile first, because options that are set individually override the profile. */
-typedef void hk_profile_taker(const char *name, size_t length);
-void hk_options_read(hk_profile_taker *take_profile);
+/* Reads the environment. Applies the profile first, because options that are set individually override the profile. */
+void hk_options_read(void);
+/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines. A # begins
+ * a comment in the file. Errors in the file only cause a warning. Called before a second thread exists. */
+void hk_profile_apply(const char *name);
 /* Returns true if the environment has a name that begins with HAKMEM_, and options are not ignored. */
 bool hk_options_given(void);
 /* Returns the entry NAME=VALUE of the environment, or NULL if there is none. */
 const char *hk_option_entry(const char *name);
 /* Makes HAKMEM read no option, and write no file that an option requests. Called in a copy of HAKMEM that does not serve the process. */
 void hk_options_ignore(void);
-/* Returns the name of the option that differs from the text by at most two letters, or NULL if none does. */
-const char *hk_option_near(const char *text, size_t length);
-/* Sets an option. Returns false if the option does not exist. Prints a warning and changes nothing if the value is invalid. */
-bool hk_option_set(const char *name, size_t length, const char *value);
 /* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
 /* Calls visit for each option with its effective value, which is a text or a number. */

@@ -54,9 +54,6 @@ void hk_policy_read(struct hk_knobs *knobs);
 /* Publishes the knobs. Returns false, and changes nothing, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines. A # begins
- * a comment in the file. Errors in the file only cause a warning. Called before a second thread exists. */
-hk_profile_taker hk_profile_apply;
 /* Writes the knobs as a profile. Only one thread may do so at a time. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);
 

@@ -33,7 +33,7 @@ bool hk_is_bootstrapping(void)
 
 static bool step_options(void)
 {
-    hk_options_read(hk_profile_apply);
+    hk_options_read();
     hk_reports_check();
     hk_named_files_begin();
     if (hk_reports_wanted())

@@ -17,7 +17,7 @@ static void read_from(char **environment, const char *conf)
     fake_os.conf = conf;
     hk_options = defaults;
     fake_os_capture();
-    hk_options_read(hk_profile_apply);
+    hk_options_read();
 }
 
 static size_t lines_said(void)

@@ -18,7 +18,7 @@ static void read_with(char *variable, const char *conf, const struct fake_file *
     fake_os.files = files;
     hk_options = defaults;
     fake_os_capture();
-    hk_options_read(hk_profile_apply);
+    hk_options_read();
 }
 
 static bool said(const char *what) { return strstr(fake_os.captured, what) != NULL; }
@@ -135,11 +135,11 @@ UNIT_TEST(names_that_are_none)
     static char name[2000];
     fake_os_reset();
     fake_os_capture();
-    memset(name, 'a', sizeof name);
-    hk_profile_apply(name, sizeof name);
+    memset(name, 'a', sizeof name - 1);
+    hk_profile_apply(name);
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
     fake_os_capture();
-    hk_profile_apply("through", strlen("through")); /* The beginning of a profile's name is not accepted. */
+    hk_profile_apply("through"); /* The beginning of a profile's name is not accepted. */
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
 }
 

@@ -276,7 +276,7 @@ void fuzz_options(struct fuzz_input *in)
         fake_os.conf = fuzz_byte(in) % 2 == 0 ? conf : NULL;
         fake_os.files = files;
         begin_model(&defaults);
-        hk_options_read(hk_profile_apply);
+        hk_options_read();
         model_read(environment, fake_os.conf, file);
         compare_all();
     }
@@ -318,7 +318,7 @@ void fuzz_profile(struct fuzz_input *in)
         file[used + strcspn(file + used, "\n")] = 0;
         const struct fake_file files[] = {{"/file", file}, {NULL, NULL}};
         fake_os.files = files;
-        hk_profile_apply("/file", 5);
+        hk_profile_apply("/file");
         hk_policy_begin();
         hk_policy_read(&read);
         FUZZ_CHECK(memcmp(&read, &knobs, sizeof read) == 0, "(\"%.500s\")", file);
