@@ -1,13 +1,16 @@
 /* Defines the global counters, and counts reused bytes by how long they were idle. */
 #include "count/stats.h"
 
-_Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
+_Atomic uint64_t hk_global_counts[HK_STAT_ROWS];
 
-#define INDEX_THREAD(name) true, HK_THREAD_##name
-#define INDEX_GLOBAL(name) false, HK_GLOBAL_##name
+#define FITS_THREAD(number) ((number) < HK_THREAD_STATS)
+#define FITS_GLOBAL(number) ((number) >= HK_THREAD_STATS)
+#define HK_STAT(scope, name, unit, meaning)                                                                            \
+    _Static_assert(FITS_##scope(HK_STAT_##name), "the rows of threads come first");
+#include "count/stats.def"
 
 const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS] = {
-#define HK_STAT(scope, name, unit, meaning) {#name, #unit, meaning, INDEX_##scope(name)},
+#define HK_STAT(scope, name, unit, meaning) {#name, #unit, meaning},
 #include "count/stats.def"
 };
 

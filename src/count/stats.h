@@ -7,28 +7,19 @@
 
 #include "base/base.h"
 
-#define HK_STAT_IF_THREAD_THREAD(x) x,
-#define HK_STAT_IF_THREAD_GLOBAL(x)
-#define HK_STAT_IF_GLOBAL_THREAD(x)
-#define HK_STAT_IF_GLOBAL_GLOBAL(x) x,
-
-enum hk_thread_stat {
-#define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_THREAD_##scope(HK_THREAD_##name)
+/* A statistic has its row's number. The numbers of the threads' counters begin at 0, because their rows come first. */
+enum hk_stat {
+#define HK_STAT(scope, name, unit, meaning) HK_STAT_##name, HK_##scope##_##name = HK_STAT_##name,
 #include "count/stats.def"
-    HK_THREAD_STATS
-};
-
-enum hk_global_stat {
-#define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_GLOBAL_##scope(HK_GLOBAL_##name)
-#include "count/stats.def"
-    HK_GLOBAL_STATS
+    HK_STAT_ROWS,
+    HK_THREAD_STATS = HK_GLOBAL_hit_window
 };
 
 struct hk_thread_counts {
     _Atomic uint64_t xvalue[HK_THREAD_STATS];
 };
 
-extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
+extern _Atomic uint64_t hk_global_counts[HK_STAT_ROWS];
 
 /* Adds n to one of the calling thread's counters. The addition is not atomic, because no other thread writes the counter. */
 #define HK_COUNT_THREAD(counts, name, n)                                                                               \
@@ -38,14 +29,6 @@ extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 /* The texts are arrays, because the relocation of pointers at each start would take time and make a page of memory private. */
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
-    bool per_thread;
-    unsigned index; /* the counter's index among the thread counts or the global counts */
-};
-
-enum hk_stat_number {
-#define HK_STAT(scope, name, unit, meaning) HK_STAT_##name,
-#include "count/stats.def"
-    HK_STAT_ROWS
 };
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 

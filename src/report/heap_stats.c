@@ -177,11 +177,9 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
         count_cache(heap_stats, hk_tcache_by_id(id));
     sum_up(heap_stats);
     hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        const struct hk_stat_row *row = &hk_stat_rows[i];
-        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
-                                                : hk_load(hk_global_counts[row->index]);
-    }
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        heap_stats->counts[i] =
+            i < HK_THREAD_STATS ? hk_tcaches_counted((enum hk_stat)i) : hk_load(hk_global_counts[i]);
     count_large_and_slices(heap_stats);
     struct hk_slot_totals guarded_blocks = hk_slots_total();
     size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped;

@@ -317,7 +317,7 @@ uint64_t hk_tcaches_served(unsigned class)
 {
     return sum_of(&kept.xserved[class], offsetof(struct hk_tcache, hot.bins[class].served));
 }
-uint64_t hk_tcaches_counted(enum hk_thread_stat stat)
+uint64_t hk_tcaches_counted(enum hk_stat stat)
 {
     return sum_of(&kept.counts.xvalue[stat], offsetof(struct hk_tcache, owner.counts.xvalue[stat]));
 }

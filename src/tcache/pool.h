@@ -49,6 +49,6 @@ struct hk_misses hk_tcaches_misses(unsigned class);
  * over all threads, including ended threads. */
 uint64_t hk_tcaches_served(unsigned class);
 uint64_t hk_tcaches_missed(void);
-uint64_t hk_tcaches_counted(enum hk_thread_stat stat);
+uint64_t hk_tcaches_counted(enum hk_stat stat);
 
 #endif

@@ -14,7 +14,7 @@ enum { BLOCKS = 100 };
 
 static void *blocks[BLOCKS];
 
-static uint64_t counted(enum hk_global_stat stat) { return hk_load(hk_global_counts[stat]); }
+static uint64_t counted(enum hk_stat stat) { return hk_load(hk_global_counts[stat]); }
 
 static void allocate_and_free_half(void)
 {

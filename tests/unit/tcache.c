@@ -44,7 +44,7 @@ static void free_many(size_t count)
         hak_free(blocks[i]);
 }
 
-static uint64_t counted(const struct hk_tcache *cache, enum hk_thread_stat stat)
+static uint64_t counted(const struct hk_tcache *cache, enum hk_stat stat)
 {
     return hk_load(cache->owner.counts.xvalue[stat]);
 }
