@@ -34,22 +34,24 @@ static const char *next_word(const char *text)
 }
 
 /* Reads a file of the control group. Returns false if the file does not exist. */
-static bool read_group_file(const char *group, size_t group_bytes, const char *file, char text[NUMBERS_BYTES])
+static bool read_group_file(const char *controller, const char *group, size_t bytes, const char *file,
+                            char text[NUMBERS_BYTES])
 {
     char path[512] = GROUPS;
-    size_t at = sizeof GROUPS - 1;
-    if (at + group_bytes + 1 + strlen(file) >= sizeof path)
+    size_t at = sizeof GROUPS - 1 + strlen(controller);
+    if (at + bytes + 1 + strlen(file) >= sizeof path)
         return false;
-    memcpy(path + at, group, group_bytes);
-    path[at + group_bytes] = '/';
-    strcpy(path + at + group_bytes + 1, file);
+    strcpy(path + sizeof GROUPS - 1, controller);
+    memcpy(path + at, group, bytes);
+    path[at + bytes] = '/';
+    strcpy(path + at + bytes + 1, file);
     return hk_os.read_file(path, text, NUMBERS_BYTES) > 0;
 }
 
-static uint64_t limit_in(const char *group, size_t group_bytes, const char *file)
+static uint64_t limit_in(const char *controller, const char *group, size_t bytes, const char *file)
 {
     char text[NUMBERS_BYTES];
-    return read_group_file(group, group_bytes, file, text) ? hk_number_in(text) : UINT64_MAX;
+    return read_group_file(controller, group, bytes, file, text) ? hk_number_in(text) : UINT64_MAX;
 }
 
 static uint64_t rounded_up(uint64_t quota, uint64_t period)
@@ -64,10 +66,10 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
     for (;; bytes--) {
         if (bytes > 0 && group[bytes] != '/' && group[bytes] != '\n')
             continue;
-        *limit = hk_min(*limit, limit_in(group, bytes, "memory.max"));
-        *limit = hk_min(*limit, limit_in(group, bytes, "memory.high"));
+        *limit = hk_min(*limit, limit_in("", group, bytes, "memory.max"));
+        *limit = hk_min(*limit, limit_in("", group, bytes, "memory.high"));
         char text[NUMBERS_BYTES];
-        if (read_group_file(group, bytes, "cpu.max", text))
+        if (read_group_file("", group, bytes, "cpu.max", text))
             *cpus = hk_min(*cpus, rounded_up(hk_number_in(text), hk_number_in(next_word(text))));
         if (bytes == 0 || !all)
             return;
@@ -83,19 +85,12 @@ static size_t path_bytes(const char *line)
 
 static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
-    static const char controller[] = "/memory";
-    char path[512];
-    size_t prefix = sizeof controller - 1;
-    if (prefix + bytes > sizeof path)
-        return;
-    memcpy(path, controller, prefix);
-    memcpy(path + prefix, group, bytes);
-    *limit = limit_in(path, prefix + bytes, "memory.limit_in_bytes");
+    *limit = limit_in("/memory", group, bytes, "memory.limit_in_bytes");
     if (all)
-        *limit = hk_min(*limit, limit_in(path, prefix, "memory.limit_in_bytes"));
-    uint64_t quota = limit_in("/cpu", 4, "cpu.cfs_quota_us");
+        *limit = hk_min(*limit, limit_in("/memory", group, 0, "memory.limit_in_bytes"));
+    uint64_t quota = limit_in("/cpu", "", 0, "cpu.cfs_quota_us");
     if (quota != UINT64_MAX)
-        *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", 4, "cpu.cfs_period_us")));
+        *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", "", 0, "cpu.cfs_period_us")));
 }
 
 /* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted beside it without the memory controller.
