@@ -64,7 +64,6 @@
 #include "tcache/tcache.c"
 #include "learn/goal.c"
 #include "learn/learner.c"
-#include "learn/explain.c"
 #include "prof/unwind.c"
 #include "prof/stack.c"
 #include "prof/sample.c"
