@@ -28,41 +28,33 @@ void *hk_quarantine_swap(struct hk_tcache *cache, void *block)
     if (HK_UNLIKELY(quarantine == NULL))
         return block;
     quarantine->random = hk_random_next(quarantine->random);
-    block = swap(&quarantine->mixed[quarantine->random >> 60], block);
+    block = swap(&quarantine->blocks[quarantine->random >> 60], block);
     unsigned at = quarantine->at;
     quarantine->at = (at + 1) % HK_QUARANTINE_WAITING;
-    return swap(&quarantine->waiting[at], block);
+    return swap(&quarantine->blocks[HK_QUARANTINE_MIXED + at], block);
 }
 _Static_assert(HK_QUARANTINE_MIXED == 1 << 4, "the upper 4 bits of the random number choose the slot");
-
-static unsigned collect(void **into, void *const *blocks, unsigned n)
-{
-    unsigned found = 0;
-    for (unsigned i = 0; i < n; i++)
-        if (blocks[i] != NULL)
-            into[found++] = blocks[i];
-    return found;
-}
 
 void hk_quarantine_empty(struct hk_tcache *cache)
 {
     struct hk_quarantine *quarantine = cache->quarantine;
-    void *blocks[HK_QUARANTINE_MIXED + HK_QUARANTINE_WAITING];
+    unsigned n = 0;
     if (HK_LIKELY(quarantine == NULL))
         return;
     cache->quarantine = NULL;
-    unsigned n = collect(blocks, quarantine->mixed, HK_QUARANTINE_MIXED);
-    n += collect(blocks + n, quarantine->waiting, HK_QUARANTINE_WAITING);
-    hk_meta_free(quarantine, sizeof *quarantine);
+    for (unsigned i = 0; i < HK_QUARANTINE_HELD; i++)
+        if (quarantine->blocks[i] != NULL)
+            quarantine->blocks[n++] = quarantine->blocks[i];
     if (n > 0)
-        hk_flush(cache, blocks, n);
+        hk_flush(cache, quarantine->blocks, n);
+    hk_meta_free(quarantine, sizeof *quarantine);
 }
 
 size_t hk_quarantine_forget(struct hk_tcache *cache)
 {
     size_t lost = 0;
-    for (unsigned i = 0; cache->quarantine != NULL && i < HK_QUARANTINE_MIXED; i++)
-        lost += (cache->quarantine->mixed[i] != NULL) + (size_t)(cache->quarantine->waiting[i] != NULL);
+    for (unsigned i = 0; cache->quarantine != NULL && i < HK_QUARANTINE_HELD; i++)
+        lost += cache->quarantine->blocks[i] != NULL;
     cache->quarantine = NULL;
     return lost;
 }

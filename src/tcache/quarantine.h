@@ -9,13 +9,12 @@
 
 #include "tcache/layout.h"
 
-enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16 };
+enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16, HK_QUARANTINE_HELD = 32 };
 
 struct hk_quarantine {
     uint64_t random;
-    unsigned at; /* index of the block that has waited longest */
-    void *mixed[HK_QUARANTINE_MIXED];
-    void *waiting[HK_QUARANTINE_WAITING];
+    unsigned at;                      /* index of the block that has waited longest */
+    void *blocks[HK_QUARANTINE_HELD]; /* `mixed`, then `waiting` */
 };
 
 extern uint64_t hk_quarantine_seed; /* the seed of the random numbers, set at the start */
