@@ -32,20 +32,14 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Returns the limit of granted bytes for a bin of this class. The limit of tiny classes is the cache's budget and half as much again, because a few
- * bins of medium blocks may use up the whole budget. */
-static size_t budget_of(const struct hk_tcache *cache, unsigned class)
-{
-    return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
-}
-
 /* Returns true if the bin is filled from the commons. The commons are slabs that new threads share if there are many threads. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin. A bin begins small and grows fourfold. A bin of medium blocks begins with one block, even over the budget. */
+/* Returns the next capacity of a bin. A bin begins small and grows fourfold. A bin of medium blocks begins with one block, even over the budget. Tiny
+ * classes may exceed the cache's budget by half, because a few bins of medium blocks may use up the whole budget. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -54,28 +48,25 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
-    while (target > now && target > 1 && cache->granted + (target - now) * size > budget_of(cache, class))
+    size_t budget = cache->budget + (hk_classes[class].tier == HK_TIER_TINY ? cache->budget / 2 : 0);
+    while (target > now && target > 1 && cache->granted + (target - now) * size > budget)
         target /= 2;
     return target;
 }
 
-static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t was)
+static void note_capacity(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
+    if (HK_LIKELY(hk_options.explain == NULL))
+        return;
     uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_epoch[class];
     hk_decision_note(&(struct hk_decision){.ms = cache->ticker.now,
                                            .kind = kind,
-                                           .before = was,
+                                           .before = before,
                                            .after = hk_bin_capacity(bin),
                                            .seen = {(uint32_t)bin->served - since, cache->granted, cache->budget},
                                            .thread = cache->owner.id,
                                            .size = hk_classes[class].size});
-}
-
-static void note_capacity(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
-{
-    if (HK_UNLIKELY(hk_options.explain != NULL))
-        note_decision(cache, class, kind, before);
 }
 
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
@@ -103,16 +94,17 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
     return true;
 }
 
-void hk_bin_drop(struct hk_tcache *cache, unsigned class)
+/* Frees the array of an empty bin. */
+static void drop_bin_array(struct hk_tcache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t capacity = hk_bin_capacity(bin);
-    if (capacity > 0)
-        hk_meta_free(bin->base, array_bytes(capacity));
+    if (capacity == 0)
+        return;
+    hk_meta_free(bin->base, array_bytes(capacity));
     cache->granted -= capacity * hk_classes[class].size;
     hk_bin_reset(bin);
-    if (capacity > 0)
-        note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
+    note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
 static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
@@ -202,7 +194,7 @@ void hk_bins_empty(struct hk_tcache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         hk_bin_empty(cache, class);
-        hk_bin_drop(cache, class);
+        drop_bin_array(cache, class);
     }
     hk_depot_empty(cache);
 }
@@ -221,7 +213,7 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
         if (items > 0)
             hk_bin_empty(cache, class);
         else
-            hk_bin_drop(cache, class);
+            drop_bin_array(cache, class);
     }
 }
 

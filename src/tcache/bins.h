@@ -13,8 +13,6 @@ extern uint64_t hk_bins_random; /* the seed of random fills, set at the start; 0
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Enlarges the array if the bin has served at most four times its capacity since the last call. Called when the bin runs empty or full. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
-/* Frees the array of an empty bin. */
-void hk_bin_drop(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin from the depot or, if the depot has no blocks of the class, from the commons or the owner's slabs. Returns the number of blocks,
  * or 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
