@@ -12,6 +12,7 @@
 enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */
     REAP_PER_EPOCH = 64,
+    KEEP_REMOTE_FROM = 1024,
     LARGEST_PICKED = 8192, /* bytes; a larger block does not fit a slot of sampled_slots.h */
 };
 
@@ -123,8 +124,6 @@ void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
     return HK_LIKELY(block != NULL) ? block : hk_tcache_refill(cache, class, size);
 }
 
-enum { KEEP_REMOTE_FROM = 1024 };
-
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
 /* Returns true if the freeing thread keeps another owner's block in its bin. The thread keeps a block of 1 KiB or more if it also allocates blocks of
@@ -178,15 +177,6 @@ static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
         send_to_abandoned(cache, block, entry);
 }
 
-/* Frees a block of the commons. A new thread reuses the block. An older thread returns the block, because blocks of its own slabs are faster. */
-static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
-{
-    if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
-        cache->new_for--;
-    else
-        send_to_abandoned(cache, block, entry);
-}
-
 HK_COLD const char *hk_tcache_foreign_fault(const void *p)
 {
     return hk_large_holds(p) ? HK_TEXT_inside : HK_TEXT_foreign;
@@ -202,8 +192,7 @@ HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 
 HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
 {
-    if (hk_foreign_readable(block) == 0)
-        hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
+    (void)hk_tcache_foreign_extent(call, block);
     HK_COUNT(foreign_frees, 1);
 }
 
@@ -213,18 +202,6 @@ void hk_tcache_free_large(struct hk_tcache *cache, void *block)
     hk_decay_notify();
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
-}
-
-/* Frees a block of a slab that has joined blocks. */
-static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_t entry)
-{
-    uint32_t owner = hk_entry_owner(entry);
-    if (owner == cache->owner.id)
-        hk_tcache_keep(cache, hk_joined_class(block), block);
-    else if (owner == HK_ABANDONED)
-        send_to_abandoned(cache, block, entry);
-    else
-        send_home(cache, block);
 }
 
 /* Frees a block of a user heap, a large block, or a block of a slab with joined blocks. If `cache` is NULL, frees a block of any kind. */
@@ -237,8 +214,12 @@ static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint3
         hk_tcache_free_large(cache, block);
     else if (cache == NULL)
         hk_remote_free(block, entry);
+    else if (hk_entry_owner(entry) == cache->owner.id)
+        hk_tcache_keep(cache, hk_joined_class(block), block);
+    else if (hk_entry_owner(entry) == HK_ABANDONED)
+        send_to_abandoned(cache, block, entry);
     else
-        free_mixed(cache, block, entry);
+        send_home(cache, block);
 }
 
 static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
@@ -248,10 +229,11 @@ static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint3
         return;
     }
     unsigned class = hk_entry_class(entry), list = hk_abandoned_list(block);
-    if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
+    /* A new thread reuses a block of the commons. An older thread returns it, because blocks of its own slabs are faster. */
+    if (list == HK_COMMONS && cache->new_for > 0 && hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
+        cache->new_for--;
+    else if (list == HK_COMMONS || HK_UNLIKELY(list >= HK_FIRST_GROUP))
         send_to_abandoned(cache, block, entry);
-    else if (list == HK_COMMONS)
-        free_common(cache, block, entry);
     else if (of_use_here(cache, class))
         hk_tcache_keep(cache, class, block);
     else
