@@ -5,10 +5,6 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* True once hk_thread_ended is initialized. The first thread that ends initializes the record, because in most processes no thread ends. */
-static _Atomic bool ended_is_shut;
-static void shut_ended(void) { hk_cacheless_shut(&hk_thread_ended); }
-
 /* Ends a cache. Drains the inboxes for the last time after the slabs are abandoned, so that no block waits for a thread that has ended. */
 static void end(struct hk_tcache *cache)
 {
@@ -33,7 +29,7 @@ static void end(struct hk_tcache *cache)
 void hk_tcache_end(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    hk_pool_once(&ended_is_shut, shut_ended);
+    hk_pool_shut_ended();
     hk_self = &hk_thread_ended.hot;
     if (cache != NULL)
         end(cache);
@@ -48,12 +44,6 @@ bool hk_tcaches_reap(unsigned most)
     return reaped;
 }
 
-void hk_tcaches_all_ended(void)
-{
-    if (hk_decay_left_is_due(hk_pool_resident()))
-        hk_decay_left(hk_pool_purge());
-}
-
 /* Counts and leaks the blocks in the cache of a thread that does not exist in the fork child. These blocks cannot be reused. At the fork, the thread
  * may have been handing one of them to the program, or may have written an array only in part. */
 static void forget_cache(struct hk_tcache *cache)
@@ -64,7 +54,7 @@ static void forget_cache(struct hk_tcache *cache)
     HK_COUNT(fork_stranded, blocks);
     cache->shelf = (struct hk_heap_shelf){NULL, 0, 0, 0, 0};
     hk_liveness_forget(&cache->liveness);
-    hk_pool_put_locked(cache);
+    hk_pool_put(cache);
 }
 
 void hk_tcaches_fork_child(void)

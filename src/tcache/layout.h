@@ -89,18 +89,14 @@ struct hk_tcache {
     uint32_t system_thread;           /* the system's number of the thread, for reports; 0: not stored */
     bool alive;
     struct hk_liveness liveness; /* tells whether the cache's thread still exists */
-    bool has_pages;              /* the cache shares its pages with no other data, so the pool can purge them */
     struct hk_miss_counts {      /* written by the cache's thread; a purge moves the counts to the pool's sums */
         _Atomic uint64_t xcalls, xrequested;
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
 };
-_Static_assert(offsetof(struct hk_tcache, outbox) - offsetof(struct hk_tcache, hot) ==
-                   offsetof(struct hk_cacheless, outbox),
-               "hk_outbox_beside() finds the outbox of both");
-_Static_assert(offsetof(struct hk_tcache, shelf) - offsetof(struct hk_tcache, hot) ==
-                   offsetof(struct hk_cacheless, shelf),
-               "hk_shelf_beside() finds the shelf of both");
+#define HK_BESIDE(part) (offsetof(struct hk_tcache, part) - offsetof(struct hk_tcache, hot))
+_Static_assert(HK_BESIDE(outbox) == offsetof(struct hk_cacheless, outbox), "hk_outbox_beside() finds that of both");
+_Static_assert(HK_BESIDE(shelf) == offsetof(struct hk_cacheless, shelf), "hk_shelf_beside() finds that of both");
 
 /* Returns the calling thread's cache. Returns NULL before hk_tcache_begin() and after hk_tcache_end(). */
 HK_INLINE struct hk_tcache *hk_tcache_self(void)
@@ -145,8 +141,6 @@ void hk_tcache_steal_all(struct hk_tcache *cache);
 void hk_tcache_end(void);
 /* Checks up to `most` caches. Ends each cache whose thread is gone without having ended the cache. Returns true if a cache was ended. */
 bool hk_tcaches_reap(unsigned most);
-/* Purges the memory of ended threads if it is large. Called by an ending thread if only one other remains, which may make no more calls. */
-void hk_tcaches_all_ended(void);
 /* Moves to the pool the caches of threads that do not exist in the fork child. The caller must then abandon their slabs. */
 void hk_tcaches_fork_child(void);
 /* Clears the marks of the medium blocks in the cache of a fork child's only thread. hk_marks_assume() has marked them as live, but they are free. */

@@ -24,7 +24,6 @@ static struct {
     uint32_t next_checked;        /* the owner at which hk_pool_next_dead() continues */
     _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
     unsigned first_word;          /* the words before this one have no waiting cache */
-    unsigned end_word;            /* the words from this one on have no waiting cache */
     struct hk_tcache *numberless; /* a new cache that got no number; NULL: none */
     uint64_t epoch;
     bool purging;
@@ -49,7 +48,6 @@ static void wait_locked(unsigned word, uint64_t bits)
     state->aged &= ~bits;
     hk_add(pool.xwaiting, hk_popcount64(bits));
     pool.first_word = (unsigned)hk_min(pool.first_word, word);
-    pool.end_word = (unsigned)hk_max(pool.end_word, word + 1);
 }
 
 bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
@@ -68,18 +66,18 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* Returns memory for a new cache, or NULL. The first cache shares its pages with other metadata, because most programs have no second cache. */
+/* Returns true if the cache shares its pages with no other data, so that it can be purged. The first cache shares its pages with other metadata,
+ * because most programs have no second cache. */
+static bool has_pages(uint32_t id) { return HK_THREAD_STATE_ALIGN > HK_CACHE_LINE || id != HK_FIRST_OWNER; }
+
+/* Returns memory for a new cache, or NULL. */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
     pool.numberless = NULL;
     if (cache != NULL)
         return cache;
-    bool first = HK_THREAD_STATE_ALIGN <= HK_CACHE_LINE && hk_owner_end() == HK_FIRST_OWNER;
-    cache = first ? hk_meta_alloc(sizeof *cache) : hk_meta_pages(cache_bytes());
-    if (cache != NULL)
-        cache->has_pages = !first;
-    return cache;
+    return has_pages(hk_owner_end()) ? hk_meta_pages(cache_bytes()) : hk_meta_alloc(sizeof *cache);
 }
 
 void hk_tcache_open_ring(struct hk_ring *ring)
@@ -117,7 +115,6 @@ struct hk_tcache *hk_pool_take(void)
     hk_unlock(&pool.lock);
     if (was_purged) {
         hk_owner_wake(&cache->owner, id);
-        cache->has_pages = true;
         hk_meta_wake(cache_bytes());
     }
     if (cache != NULL) {
@@ -127,31 +124,27 @@ struct hk_tcache *hk_pool_take(void)
     return cache;
 }
 
-void hk_pool_once(_Atomic bool *done, void (*what)(void))
+void hk_pool_shut_ended(void)
 {
-    if (HK_LIKELY(hk_load_acquire(*done)))
+    static _Atomic bool xdone;
+    if (HK_LIKELY(hk_load_acquire(xdone)))
         return;
     hk_lock(&pool.lock);
-    if (!hk_load(*done))
-        what();
-    hk_store_release(*done, true);
+    if (!hk_load(xdone))
+        hk_cacheless_shut(&hk_thread_ended);
+    hk_store_release(xdone, true);
     hk_unlock(&pool.lock);
-}
-
-void hk_pool_put_locked(struct hk_tcache *cache)
-{
-    uint32_t id = cache->owner.id;
-    cache->alive = false;
-    hk_add(pool.xresident, 1);
-    wait_locked(id / POOL_WORD, (uint64_t)1 << id % POOL_WORD);
 }
 
 void hk_pool_put(struct hk_tcache *cache)
 {
+    uint32_t id = cache->owner.id;
     hk_lock(&pool.lock);
     hk_sub(pool.xalive, 1);
     hk_abandoned_crowd(hk_pool_crowded());
-    hk_pool_put_locked(cache);
+    cache->alive = false;
+    hk_add(pool.xresident, 1);
+    wait_locked(id / POOL_WORD, (uint64_t)1 << id % POOL_WORD);
     hk_unlock(&pool.lock);
 }
 
@@ -201,7 +194,7 @@ static uint64_t idle_locked(unsigned word, bool all)
     uint64_t idle = 0;
     for (uint64_t left = bits_at(word)->waiting; left != 0; left &= left - 1) {
         const struct hk_tcache *cache = cache_at(word, left);
-        if (cache->has_pages && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL)
+        if (has_pages(cache->owner.id) && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL)
             idle |= left & -left;
     }
     uint64_t now = all ? idle : idle & bits_at(word)->aged;
@@ -259,8 +252,8 @@ static size_t purge_waiting_locked(bool all)
     if (pool.purging)
         return 0;
     pool.purging = true;
-    for (unsigned word = 0; word < pool.end_word && hk_load(pool.xresident) > 0 && (all || caches < MAX_PER_EPOCH);
-         word++) {
+    unsigned words = (hk_owner_end() + POOL_WORD - 1) / POOL_WORD;
+    for (unsigned word = 0; word < words && hk_load(pool.xresident) > 0 && (all || caches < MAX_PER_EPOCH); word++) {
         uint64_t bits = idle_locked(word, all);
         if (bits != 0)
             caches += purge_word_locked(word, bits);
@@ -269,10 +262,10 @@ static size_t purge_waiting_locked(bool all)
     return caches * cache_bytes();
 }
 
-size_t hk_pool_resident(void) { return hk_load(pool.xresident) * cache_bytes(); }
-
-HK_COLD static void epoch_by(uint64_t epoch)
+void hk_pool_epoch(uint64_t epoch)
 {
+    if (HK_LIKELY(hk_load(pool.xresident) == 0))
+        return;
     hk_lock(&pool.lock);
     if (pool.epoch != epoch) {
         pool.epoch = epoch;
@@ -281,18 +274,18 @@ HK_COLD static void epoch_by(uint64_t epoch)
     hk_unlock(&pool.lock);
 }
 
-void hk_pool_epoch(uint64_t epoch)
-{
-    if (HK_UNLIKELY(hk_load(pool.xresident) > 0))
-        epoch_by(epoch);
-}
-
 size_t hk_pool_purge(void)
 {
     hk_lock(&pool.lock);
     size_t bytes = purge_waiting_locked(true);
     hk_unlock(&pool.lock);
     return bytes;
+}
+
+void hk_tcaches_all_ended(void)
+{
+    if (hk_decay_left_is_due(hk_load(pool.xresident) * cache_bytes()))
+        hk_decay_left(hk_pool_purge());
 }
 
 /* Returns the sum of the counts at `offset` in all caches, plus *purged. *purged is the sum of these counts of the purged caches. */

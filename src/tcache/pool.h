@@ -16,22 +16,20 @@
 struct hk_tcache *hk_pool_take(void);
 /* Puts a cache into the pool. Precondition: its thread has ended, it holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
-/* Puts a cache into the pool without the lock. Called in a fork child, which has no other thread. */
-void hk_pool_put_locked(struct hk_tcache *cache);
 /* Returns true if a cache waits in the pool. Does not take the lock. */
 bool hk_pool_waits(void);
 /* Returns the next cache whose thread is gone without having ended the cache. Counts *most down at each check. Returns NULL when *most is 0. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
-/* Calls `begin` if *done is false, and then sets *done. If another thread is calling `begin`, waits until that call has returned. */
-void hk_pool_once(_Atomic bool *done, void (*begin)(void));
+/* Initializes hk_thread_ended if no earlier call has done so. Called when a thread ends, because in most processes no thread ends. */
+void hk_pool_shut_ended(void);
 /* Returns true if there are so many threads that a new thread takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
 /* Purges the caches that have waited in the pool since an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
-/* Returns the bytes of the waiting caches that are not purged. */
-size_t hk_pool_resident(void);
 /* Purges all waiting caches. Returns the purged bytes. */
 size_t hk_pool_purge(void);
+/* Purges the memory of ended threads if it is large. Called by an ending thread if only one other remains, which may make no more calls. */
+void hk_tcaches_all_ended(void);
 /* Registers the lock of the pool at the start, because fork must take this lock. */
 void hk_pool_init(void);
 /* Repairs the pool in a fork child that has `threads` threads. */
