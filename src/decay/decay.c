@@ -278,8 +278,7 @@ struct hk_round hk_decay_in_background(void)
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     epoch_if_due(now);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_background_is_leaving();
-         id = hk_owner_next(id + 1))
+    for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end() && !hk_background_is_leaving(); id++)
         for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round) && !hk_background_is_leaving(); holds++)
             if (holds % HOLDS_PER_PAUSE == 0)
                 hk_os_pause();
@@ -293,8 +292,7 @@ struct hk_round hk_decay_in_background(void)
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_slab_lists_shared && id < hk_owner_end();
-         id = hk_owner_next(id + 1)) {
+    for (uint32_t id = HK_FIRST_OWNER; hk_slab_lists_shared && (id = hk_owner_next(id)) < hk_owner_end(); id++) {
         struct hk_trim trim = hk_trim_begin();
         for (bool more = true; more;) {
             hk_lock(&sweep_lock);

@@ -122,8 +122,8 @@ static void steal(struct hk_tcache *cache, unsigned class)
 void hk_tcache_steal_all(struct hk_tcache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0;
-             id = hk_owner_next(id + 1)) {
+        for (uint32_t id = HK_FIRST_OWNER;
+             (id = hk_owner_next(id)) < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0; id++) {
             struct hk_bin *bin = &cache->hot.bins[class];
             if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) &&
                 hk_bin_items(bin) == 0)
