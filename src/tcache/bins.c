@@ -5,7 +5,6 @@
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "tcache/layout.h"
 #include "tcache/pool.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* Defines the records to which hk_self points in a thread without a cache. Opens and shuts the gates of the hit path. */
 #include "tcache/layout.h"
-#include "span/page_heap.h"
 
 struct hk_gate hk_gate HK_EACH_PROCESS_DATA;
 

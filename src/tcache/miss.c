@@ -6,7 +6,6 @@
 #include "span/bootstrap.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
-#include "tcache/layout.h"
 #include "tcache/pool.h"
 
 enum {

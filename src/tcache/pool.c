@@ -2,7 +2,6 @@
 #include "tcache/pool.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
-#include "span/page_heap.h"
 
 enum {
     POOL_WORD = 64,

@@ -1,7 +1,6 @@
 /* Puts a freed block into a random slot, and moves the block that was in this slot to a queue. */
 #include "tcache/quarantine.h"
 #include "span/meta.h"
-#include "tcache/layout.h"
 
 uint64_t hk_quarantine_seed;
 
