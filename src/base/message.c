@@ -47,10 +47,13 @@ static void put_char(struct hk_text *text, char c)
     text->bytes[text->used++] = c;
 }
 
-static void put_string(struct hk_text *text, const char *s)
+/* Adds a string, and spaces up to the width. */
+static void put_string(struct hk_text *text, const char *s, size_t width)
 {
-    for (s = s != NULL ? s : "(null)"; *s != 0; s++)
+    for (s = s != NULL ? s : "(null)"; *s != 0; s++, width -= width > 0)
         put_char(text, *s);
+    for (; width > 0; width--)
+        put_char(text, ' ');
 }
 
 size_t hk_utf8_bytes(const char *s)
@@ -77,7 +80,7 @@ static bool is_printable(const char *s, size_t bytes)
 
 static void put_byte(struct hk_text *text, unsigned char byte)
 {
-    put_string(text, "\\x");
+    put_string(text, "\\x", 0);
     put_char(text, "0123456789abcdef"[byte >> 4]);
     put_char(text, "0123456789abcdef"[byte & 15]);
 }
@@ -87,7 +90,7 @@ static void put_foreign(struct hk_text *text, const char *s, size_t length, size
 {
     for (size_t used = 0; used < length && s[used] != 0;) {
         if (used >= most) {
-            put_string(text, "...");
+            put_string(text, "...", 0);
             return;
         }
         size_t bytes = hk_utf8_bytes(s + used);
@@ -100,14 +103,16 @@ static void put_foreign(struct hk_text *text, const char *s, size_t length, size
     }
 }
 
-static void put_number(struct hk_text *text, uint64_t value, unsigned base)
+static void put_number(struct hk_text *text, uint64_t value, unsigned base, size_t width)
 {
-    char digits[24];
+    char digits[24]; /* the most digits of a number, and the largest width */
     size_t n = 0;
     do {
         digits[n++] = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
+    while (n < width && n < sizeof digits)
+        digits[n++] = ' ';
     while (n > 0)
         put_char(text, digits[--n]);
 }
@@ -116,33 +121,40 @@ static void put_signed(struct hk_text *text, int64_t value)
 {
     if (value < 0)
         put_char(text, '-');
-    put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
+    put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10, 0);
 }
 
 /* Adds the next argument in the form that `letter` says. `wide` is true after the length modifier z or l. */
-static void put_conversion(struct hk_text *text, char letter, bool wide, va_list *args)
+static void put_conversion(struct hk_text *text, char letter, bool wide, size_t width, va_list *args)
 {
     switch (letter) {
-    case 's': put_string(text, va_arg(*args, const char *)); break;
+    case 's': put_string(text, va_arg(*args, const char *), width); break;
     case 'c': put_char(text, (char)va_arg(*args, int)); break;
     case 'd': put_signed(text, wide ? va_arg(*args, long) : va_arg(*args, int)); break;
-    case 'u': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 10); break;
-    case 'x': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 16); break;
+    case 'u': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 10, width); break;
+    case 'x': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 16, width); break;
     default: put_char(text, letter); break;
     }
+}
+
+/* Returns the width or the precision at *f in the format, which is the next argument in place of `*`, and moves *f behind it. */
+static size_t take_number(const char **f, va_list *args)
+{
+    size_t number = 0;
+    if (**f == '*') {
+        ++*f;
+        return (size_t)va_arg(*args, int);
+    }
+    for (; **f >= '0' && **f <= '9'; ++*f)
+        number = number * 10 + (size_t)(**f - '0');
+    return number;
 }
 
 /* Adds the string of %.300s or %.*s. Returns the place of the letter s in the format. */
 static const char *put_with_precision(struct hk_text *text, const char *f, va_list *args)
 {
-    size_t length = SIZE_MAX, most = 0;
-    if (*++f == '*') {
-        length = (size_t)va_arg(*args, int);
-        most = FOREIGN_MOST;
-        f++;
-    }
-    for (; *f >= '0' && *f <= '9'; f++)
-        most = most * 10 + (size_t)(*f - '0');
+    bool counted = *++f == '*';
+    size_t number = take_number(&f, args), length = counted ? number : SIZE_MAX, most = counted ? FOREIGN_MOST : number;
     put_foreign(text, va_arg(*args, const char *), length, most);
     return f;
 }
@@ -157,14 +169,16 @@ static void add_all(struct hk_text *text, const char *format, va_list args)
             continue;
         }
         bool wide = false;
-        for (f++; *f == 'z' || *f == 'l'; f++)
+        f += f[1] == '-' ? 2 : 1;
+        size_t width = take_number(&f, &copy);
+        for (; *f == 'z' || *f == 'l'; f++)
             wide = true;
         if (*f == 0)
             break;
         if (*f == '.')
             f = put_with_precision(text, f, &copy);
         else
-            put_conversion(text, *f, wide, &copy);
+            put_conversion(text, *f, wide, width, &copy);
     }
     va_end(copy);
 }
@@ -188,7 +202,7 @@ static void put_message(const char *format, va_list args)
 {
     struct hk_text text;
     hk_text_init(&text, HK_STDERR);
-    put_string(&text, "hakmem: ");
+    put_string(&text, "hakmem: ", 0);
     add_all(&text, format, args);
     put_char(&text, '\n');
     hk_text_flush(&text);

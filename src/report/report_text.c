@@ -3,51 +3,20 @@
 
 #include "tcache/tcache.h"
 
-/* The width of the column with the names of options, knobs and counters. The longest name is shorter, so that a space follows it. */
-enum { NAME_WIDTH = 20 };
-
-static void pad(struct hk_text *text, size_t used, size_t width)
-{
-    for (; used < width; used++)
-        hk_text_add(text, " ");
-}
-
-/* Adds spaces so that the number, with the `behind` characters that follow it, ends at the width. */
-static void pad_number(struct hk_text *text, uint64_t number, size_t behind, size_t width)
-{
-    size_t digits = 1;
-    for (; number >= 10; number /= 10)
-        digits++;
-    pad(text, digits + behind, width);
-}
-
 /* Adds a right-aligned number with one decimal, in a suitable unit, such as "12.3 MiB". */
-static void add_bytes(struct hk_text *text, uint64_t bytes, size_t width)
+static void add_bytes(struct hk_text *text, uint64_t bytes, int width)
 {
-    static const char *const units[] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
+    static const char units[][4] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
     unsigned unit = 0;
     uint64_t tenths = bytes * 10;
     for (; tenths >= 10240 && unit < 4; unit++)
         tenths /= 1024;
-    pad_number(text, tenths / 10, 2 + 4, width);
-    hk_text_add(text, "%lu.%lu %s", tenths / 10, tenths % 10, units[unit]);
-}
-
-static void add_count(struct hk_text *text, uint64_t value, size_t width)
-{
-    pad_number(text, value, 0, width);
-    hk_text_add(text, "%lu", value);
-}
-
-static void add_name(struct hk_text *text, const char *name, size_t width)
-{
-    hk_text_add(text, "  %s", name);
-    pad(text, strlen(name), width);
+    hk_text_add(text, "%*lu.%lu %s", width - 6 /* the length of ".3 MiB" */, tenths / 10, tenths % 10, units[unit]);
 }
 
 static void text_part(struct hk_text *text, const char *name, size_t bytes, size_t resident, const char *meaning)
 {
-    add_name(text, name, 16);
+    hk_text_add(text, "  %-16s", name);
     add_bytes(text, bytes, 12);
     add_bytes(text, resident, 13);
     hk_text_add(text, "  %s\n", meaning);
@@ -65,7 +34,7 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
                       hk_part_rows[part].meaning);
     }
     text_part(text, "= mapped", report->heap_stats.mapped, resident, "writable memory that HAKMEM has mapped");
-    add_name(text, "rest_of_process", 28);
+    hk_text_add(text, "  rest_of_process             ");
     add_bytes(text, rss_stats->rest_of_process, 13);
     hk_text_add(text, "  code, stacks, other mappings\n");
 }
@@ -73,42 +42,29 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
 static void text_row(struct hk_text *text, const struct hk_class_stats *row)
 {
     unsigned rate = hk_hit_rate(row);
-    add_count(text, row->served, 13);
-    pad_number(text, rate / 100, 5, 10);
-    hk_text_add(text, "%u.%u%u %%", rate / 100, rate / 10 % 10, rate % 10);
+    hk_text_add(text, "%13lu%5u.%u%u %%", row->served, rate / 100, rate / 10 % 10, rate % 10);
     add_bytes(text, row->live, 13);
     add_bytes(text, row->rounding, 13);
     add_bytes(text, row->in_bins, 13);
     add_bytes(text, row->free_in_slabs, 13);
-    add_count(text, row->slabs, 9);
-    hk_text_add(text, "\n");
-}
-
-static const char heading[] =
-    "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n";
-
-static void text_tiers(struct hk_text *text, const struct hk_heap_stats *heap_stats)
-{
-    hk_text_add(text, heading, "tier            ");
-    for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        hk_text_add(text, "%s", hk_tier_name(tier));
-        pad(text, strlen(hk_tier_name(tier)), 16);
-        text_row(text, &heap_stats->tiers[tier]);
-    }
+    hk_text_add(text, "%9lu\n", row->slabs);
 }
 
 static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    hk_text_add(text, heading, "class   tier    ");
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        if (!hk_class_shows(heap_stats, class))
-            continue;
-        const char *tier = hk_tier_name(hk_classes[class].tier);
-        add_count(text, hk_classes[class].size, 7);
-        hk_text_add(text, " %s", tier);
-        pad(text, strlen(tier), 8);
-        text_row(text, &heap_stats->classes[class]);
+    static const char heading[] =
+        "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n";
+    hk_text_add(text, heading, "tier            ");
+    for (unsigned tier = 0; tier < HK_TIERS; tier++) {
+        hk_text_add(text, "%-16s", hk_tier_name(tier));
+        text_row(text, &heap_stats->tiers[tier]);
     }
+    hk_text_add(text, heading, "class   tier    ");
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        if (hk_class_shows(heap_stats, class)) {
+            hk_text_add(text, "%7u %-8s", hk_classes[class].size, hk_tier_name(hk_classes[class].tier));
+            text_row(text, &heap_stats->classes[class]);
+        }
 }
 
 static void text_sites(struct hk_text *text, const struct hk_report *report)
@@ -122,8 +78,7 @@ static void text_sites(struct hk_text *text, const struct hk_report *report)
         add_bytes(text, line->block, 14);
         add_bytes(text, line->live, 14);
         add_bytes(text, line->bytes, 14);
-        add_count(text, line->lifetime_ms, 13);
-        add_name(text, hk_site_rule_names[line->rule], 13);
+        hk_text_add(text, "%13lu  %-13s", line->lifetime_ms, hk_site_rule_names[line->rule]);
         add_bytes(text, line->saved, 13);
         add_bytes(text, line->wasted, 13);
         hk_text_add(text, "\n");
@@ -139,8 +94,10 @@ static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
             continue;
         if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
             hk_text_add(text, "         none");
+        else if (strcmp(row->unit, "bytes") == 0)
+            add_bytes(text, hk_heap_figure(line, i), row->width);
         else
-            (strcmp(row->unit, "bytes") == 0 ? add_bytes : add_count)(text, hk_heap_figure(line, i), row->width);
+            hk_text_add(text, "%*lu", row->width, hk_heap_figure(line, i));
     }
     hk_text_add(text, "  %.300s\n", line->name);
 }
@@ -158,11 +115,10 @@ static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_st
 
 static void text_option(void *context, const char *name, const char *string, uint64_t number)
 {
-    add_name(context, name, NAME_WIDTH);
     if (string != NULL)
-        hk_text_add(context, "%.4096s\n", string);
+        hk_text_add(context, "  %-20s%.4096s\n", name, string);
     else
-        hk_text_add(context, "%lu\n", number);
+        hk_text_add(context, "  %-20s%lu\n", name, number);
 }
 
 void hk_report_text(int fd, const struct hk_report *report)
@@ -178,21 +134,16 @@ void hk_report_text(int fd, const struct hk_report *report)
     add_bytes(&text, report->rss_stats.total, 12);
     hk_text_add(&text, "  the whole process, by the kernel's count\n");
     text_parts(&text, report);
-    text_tiers(&text, &report->heap_stats);
     text_classes(&text, &report->heap_stats);
     hk_text_add(&text, "\ncounters\n");
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        add_name(&text, hk_stat_rows[i].name, NAME_WIDTH);
-        add_count(&text, report->heap_stats.counts[i], 14);
-        hk_text_add(&text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
-    }
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        hk_text_add(&text, "  %-20s%14lu %s: %s\n", hk_stat_rows[i].name, report->heap_stats.counts[i],
+                    hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
     text_heaps(&text, &report->heap_stats);
     text_sites(&text, report);
     hk_text_add(&text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
-    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
-        add_name(&text, hk_knob_rows[knob].name, NAME_WIDTH);
-        hk_text_add(&text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
-    }
+    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++)
+        hk_text_add(&text, "  %-20s%lu %s\n", hk_knob_rows[knob].name, hk_policy_value(knob), hk_knob_rows[knob].unit);
     hk_text_add(&text, "\noptions\n");
     hk_options_visit(text_option, &text);
     hk_text_flush(&text);

@@ -38,6 +38,9 @@ UNIT_TEST(formats)
     hk_text_init(&cut, -1);
     hk_text_add(&cut, half, 0);
     assert_text(&cut, "50");
+    SAME_AS_PRINTF("%9lu|%2u|%*zu|%8x", UINT64_C(12345), 678u, 5, (size_t)9, 0xabcu);
+    SAME_AS_PRINTF("%-5s|%-2s|%-3s|", "abc", "abc", "");
+    SAME_AS_PRINTF("%24lu", UINT64_MAX);
     SAME_AS_PRINTF("%x %zx %x", 0xdeadbeefu, (size_t)0xfedcba9876543210, 0u);
     struct hk_text text;
     hk_text_init(&text, -1);
