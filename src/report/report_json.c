@@ -15,29 +15,18 @@ static void json_string(struct json *json, const char *s)
 {
     ADD("\"");
     for (; *s != 0; s++) {
-        size_t bytes = (unsigned char)*s >= 0x80 ? hk_utf8_bytes(s) : 1;
+        size_t bytes = hk_utf8_bytes(s);
         if (bytes == 0)
             ADD("\\ufffd");
         else if (*s == '"' || *s == '\\')
             ADD("\\%c", *s);
-        else if (bytes == 1 && (unsigned char)*s < 0x20)
+        else if ((unsigned char)*s < 0x20)
             ADD("\\u00%c%c", '0' + (*s >> 4), "0123456789abcdef"[*s & 15]);
         else
             for (size_t left = bytes; left > 0; left--)
                 ADD("%c", left > 1 ? *s++ : *s);
     }
     ADD("\"");
-}
-
-static void json_process(struct json *json)
-{
-    const struct hk_process *process = &json->report->process;
-    const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
-    ADD("\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
-        process->parent);
-    json_string(json, process->command);
-    ADD(", \"time_ms\": %lu, \"threads\": %zu,\n ", process->running_ms, heap_stats->threads);
-    ADD("\"served\": {\"malloc\": %lu, \"free\": %lu}", heap_stats->mallocs, heap_stats->frees);
 }
 
 static void json_parts(struct json *json, const size_t parts[HK_PARTS])
@@ -55,10 +44,58 @@ static void json_limit(struct json *json, const char *name, size_t limit)
         ADD("\"%s\": %zu", name, limit);
 }
 
+static void json_row(struct json *json)
+{
+    ADD("%s", json->separator);
+    json->separator = ",\n  ";
+}
+
+/* Writes an array of objects. `write` writes the members of object number i. If `shows` is not NULL, only the objects for which it returns true are
+ * written. */
+static void json_array(struct json *json, const char *name, unsigned count,
+                       bool (*shows)(const struct hk_heap_stats *heap_stats, unsigned i),
+                       void (*write)(struct json *json, unsigned i))
+{
+    ADD(",\n \"%s\": [", name);
+    json->separator = "\n  ";
+    for (unsigned i = 0; i < count; i++) {
+        if (shows != NULL && !shows(&json->report->heap_stats, i))
+            continue;
+        json_row(json);
+        ADD("{");
+        write(json, i);
+        ADD("}");
+    }
+    ADD("]");
+}
+
+static void json_resident_class(struct json *json, unsigned class)
+{
+    const struct hk_class_stats *row = &json->report->rss_stats.classes[class];
+    ADD("\"size\": %u, \"live\": %lu, \"rounding\": %lu, \"in_bins\": %lu, ", hk_classes[class].size, row->live,
+        row->rounding, row->in_bins);
+    ADD("\"remote\": %lu, \"free_in_slabs\": %lu, \"pinned\": %zu, \"tails\": %lu", row->remote, row->free_in_slabs,
+        json->report->rss_stats.all.pinned[class], row->tails);
+}
+
+static void json_resident(struct json *json)
+{
+    const struct hk_rss_stats *rss_stats = &json->report->rss_stats;
+    const struct hk_resident_sums *all = &rss_stats->all;
+    ADD(",\n \"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total, json->report->process.resident_bytes);
+    ADD(" \"resident_parts\": {");
+    json_parts(json, all->parts);
+    ADD(", \"rest_of_process\": %zu}", rss_stats->rest_of_process);
+    json_array(json, "resident_classes", HK_CLASSES, hk_class_shows, json_resident_class);
+    ADD(",\n \"resident_idle\": {\"ageing\": %zu, \"of_huge_pages\": %zu}", all->parts[HK_PART_idle] - all->idle_huge,
+        all->idle_huge);
+    ADD(",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", all->rest_files, all->rest);
+}
+
 static void json_mapped(struct json *json)
 {
     const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
-    ADD("\"virtual\": %zu, \"limits\": {", json->report->process.virtual_bytes);
+    ADD(",\n \"virtual\": %zu, \"limits\": {", json->report->process.virtual_bytes);
     json_limit(json, "address", json->report->process.address_limit);
     ADD(", ");
     json_limit(json, "data", json->report->process.data_limit);
@@ -67,110 +104,41 @@ static void json_mapped(struct json *json)
     ADD("}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", heap_stats->idle_dirty, heap_stats->idle_clean);
 }
 
-/* Writes an array. `write` must begin each row with json_row(). */
-static void json_array(struct json *json, const char *name, unsigned count,
-                       void (*write)(struct json *json, unsigned i))
-{
-    ADD("\"%s\": [", name);
-    json->separator = "\n  ";
-    for (unsigned i = 0; i < count; i++)
-        write(json, i);
-    ADD("]");
-}
-
-static void json_row(struct json *json)
-{
-    ADD("%s", json->separator);
-    json->separator = ",\n  ";
-}
-
-static void json_resident_class(struct json *json, unsigned class)
-{
-    const struct hk_class_stats *row = &json->report->rss_stats.classes[class];
-    if (!hk_class_shows(&json->report->heap_stats, class))
-        return;
-    json_row(json);
-    ADD("{\"size\": %u, \"live\": %lu, \"rounding\": %lu, \"in_bins\": %lu, ", hk_classes[class].size, row->live,
-        row->rounding, row->in_bins);
-    ADD("\"remote\": %lu, \"free_in_slabs\": %lu, \"pinned\": %zu, \"tails\": %lu}", row->remote, row->free_in_slabs,
-        json->report->rss_stats.all.pinned[class], row->tails);
-}
-
-static void json_resident(struct json *json)
-{
-    const struct hk_rss_stats *rss_stats = &json->report->rss_stats;
-    const struct hk_resident_sums *all = &rss_stats->all;
-    ADD("\"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total, json->report->process.resident_bytes);
-    ADD(" \"resident_parts\": {");
-    json_parts(json, all->parts);
-    ADD(", \"rest_of_process\": %zu},\n ", rss_stats->rest_of_process);
-    json_array(json, "resident_classes", HK_CLASSES, json_resident_class);
-    ADD(",\n \"resident_idle\": {\"ageing\": %zu, \"of_huge_pages\": %zu}", all->parts[HK_PART_idle] - all->idle_huge,
-        all->idle_huge);
-    ADD(",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", all->rest_files,
-        rss_stats->rest_of_process - all->rest_files);
-}
-
 static void json_class_stats(struct json *json, const struct hk_class_stats *class_stats)
 {
     unsigned rate = hk_hit_rate(class_stats);
     for (unsigned row = 0; row < HK_CLASS_STATS; row++)
         ADD(", \"%s\": %lu", hk_class_stat_rows[row].name, hk_class_stat(class_stats, row));
-    ADD(", \"hit_rate\": %u.%u%u%u%u}", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10, rate % 10);
+    ADD(", \"hit_rate\": %u.%u%u%u%u", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10, rate % 10);
 }
 
 static void json_tier(struct json *json, unsigned tier)
 {
-    json_row(json);
-    ADD("{\"tier\": \"%s\"", hk_tier_name(tier));
+    ADD("\"tier\": \"%s\"", hk_tier_name(tier));
     json_class_stats(json, &json->report->heap_stats.tiers[tier]);
 }
 
 static void json_class(struct json *json, unsigned class)
 {
-    if (!hk_class_shows(&json->report->heap_stats, class))
-        return;
-    json_row(json);
-    ADD("{\"size\": %u, \"tier\": \"%s\"", hk_classes[class].size, hk_tier_name(hk_classes[class].tier));
+    ADD("\"size\": %u, \"tier\": \"%s\"", hk_classes[class].size, hk_tier_name(hk_classes[class].tier));
     json_class_stats(json, &json->report->heap_stats.classes[class]);
 }
 
 static void json_thread_line(struct json *json, unsigned i)
 {
     const struct hk_thread_line *line = &json->report->heap_stats.thread_lines[i];
-    json_row(json);
-    ADD("{\"thread\": %d, \"allocations\": %lu, \"bins\": %zu, \"depots\": %zu}", line->thread, line->served,
+    ADD("\"thread\": %d, \"allocations\": %lu, \"bins\": %zu, \"depots\": %zu", line->thread, line->served,
         line->in_bins, line->in_depots);
-}
-
-static void json_classes(struct json *json)
-{
-    json_array(json, "tiers", HK_TIERS, json_tier);
-    ADD(",\n ");
-    json_array(json, "classes", HK_CLASSES, json_class);
-    ADD(",\n ");
-    json_array(json, "thread_lines", json->report->heap_stats.thread_lines_shown, json_thread_line);
-}
-
-static void json_counters(struct json *json)
-{
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        ADD("%s\"%s\": %lu", i > 0 ? ", " : "\"counters\": {", hk_stat_rows[i].name,
-            json->report->heap_stats.counts[i]);
-    ADD("}");
 }
 
 static void json_site(struct json *json, unsigned i)
 {
     const struct hk_site_line *line = &json->report->sites[i];
-    json_row(json);
-    ADD("{\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->caller, line->block,
-        line->live, line->bytes);
+    ADD("\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->caller, line->block, line->live,
+        line->bytes);
     ADD("\"lifetime_ms\": %lu, \"rule\": \"%s\", ", line->lifetime_ms, hk_site_rule_names[line->rule]);
-    ADD("\"saved\": %lu, \"wasted\": %lu}", line->saved, line->wasted);
+    ADD("\"saved\": %lu, \"wasted\": %lu", line->saved, line->wasted);
 }
-
-static void json_sites(struct json *json) { json_array(json, "sites", json->report->sites_shown, json_site); }
 
 static void json_live_samples(struct json *json, const struct hk_live_samples_sums *sums)
 {
@@ -180,13 +148,11 @@ static void json_live_samples(struct json *json, const struct hk_live_samples_su
 static void json_stack(struct json *json, unsigned n)
 {
     const struct hk_live_samples_line *line = &json->report->live_samples.stacks[n];
-    json_row(json);
-    ADD("{");
     json_live_samples(json, &line->sums);
     ADD(", \"frames\": [");
     for (unsigned i = 0; i < line->site->depth; i++)
         ADD("%s%zu", i > 0 ? ", " : "", (size_t)line->site->stack[i]);
-    ADD("]}");
+    ADD("]");
 }
 
 /* Writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
@@ -209,22 +175,13 @@ static void json_modules(struct json *json)
 static void json_sampled(struct json *json)
 {
     const struct hk_live_samples *live_samples = &json->report->live_samples;
-    ADD("\"sampled\": {\"mean\": %lu, ", live_samples->mean);
+    ADD(",\n \"sampled\": {\"mean\": %lu, ", live_samples->mean);
     json_live_samples(json, &live_samples->all);
-    ADD(", ");
-    json_array(json, "stacks", live_samples->shown, json_stack);
+    json_array(json, "stacks", live_samples->shown, NULL, json_stack);
     ADD(",\n \"modules\": [");
     if (live_samples->shown > 0)
         json_modules(json);
     ADD("]}");
-}
-
-static void json_policy(struct json *json)
-{
-    ADD("\"policy\": {\"state\": \"%s\"", hk_phase_names[hk_policy_phase()]);
-    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++)
-        ADD(", \"%s\": %lu", hk_knob_rows[knob].name, hk_policy_value(knob));
-    ADD("}");
 }
 
 static void json_option(void *context, const char *name, const char *string, uint64_t number)
@@ -238,40 +195,44 @@ static void json_option(void *context, const char *name, const char *string, uin
         ADD("%lu", number);
 }
 
-static void json_options(struct json *json)
-{
-    json->separator = "\"options\": {";
-    hk_options_visit(json_option, json);
-    ADD("}");
-}
-
 static void json_heap(struct json *json, unsigned n)
 {
     const struct hk_heap_figures *line = &json->report->heap_stats.heap_lines[n];
-    json_row(json);
-    ADD("{\"heap\": %u, \"name\": ", line->number);
+    ADD("\"heap\": %u, \"name\": ", line->number);
     json_string(json, line->name);
     for (unsigned i = 0; i < HK_HEAP_FIGURES; i++)
         ADD(", \"%s\": %lu", hk_heap_figure_rows[i].name, hk_heap_figure(line, i));
-    ADD("}");
 }
 
 void hk_report_json(int fd, const struct hk_report *report)
 {
-    static void (*const sections[])(struct json * json) = {json_process, json_resident, json_mapped,
-                                                           json_classes, json_counters, json_sites,
-                                                           json_sampled, json_policy,   json_options};
+    const struct hk_heap_stats *heap_stats = &report->heap_stats;
+    const struct hk_process *process = &report->process;
     struct json of_report = {.report = report}, *json = &of_report;
-    unsigned heaps = report->heap_stats.heap_lines_shown;
     hk_text_init(&json->text, fd);
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        ADD(i == 0 ? "{" : ",\n ");
-        sections[i](json);
-    }
-    if (heaps != 0) {
-        ADD(",\n ");
-        json_array(json, "heaps", heaps, json_heap);
-    }
+    ADD("{\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
+        process->parent);
+    json_string(json, process->command);
+    ADD(", \"time_ms\": %lu, \"threads\": %zu,\n ", process->running_ms, heap_stats->threads);
+    ADD("\"served\": {\"malloc\": %lu, \"free\": %lu}", heap_stats->mallocs, heap_stats->frees);
+    json_resident(json);
+    json_mapped(json);
+    json_array(json, "tiers", HK_TIERS, NULL, json_tier);
+    json_array(json, "classes", HK_CLASSES, hk_class_shows, json_class);
+    json_array(json, "thread_lines", heap_stats->thread_lines_shown, NULL, json_thread_line);
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        ADD("%s\"%s\": %lu", i > 0 ? ", " : ",\n \"counters\": {", hk_stat_rows[i].name, heap_stats->counts[i]);
+    ADD("}");
+    json_array(json, "sites", report->sites_shown, NULL, json_site);
+    json_sampled(json);
+    ADD(",\n \"policy\": {\"state\": \"%s\"", hk_phase_names[hk_policy_phase()]);
+    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++)
+        ADD(", \"%s\": %lu", hk_knob_rows[knob].name, hk_policy_value(knob));
+    json->separator = "},\n \"options\": {";
+    hk_options_visit(json_option, json);
+    ADD("}");
+    if (heap_stats->heap_lines_shown != 0)
+        json_array(json, "heaps", heap_stats->heap_lines_shown, NULL, json_heap);
     ADD("}\n");
     hk_text_flush(&json->text);
 }
