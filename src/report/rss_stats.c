@@ -20,19 +20,18 @@ struct glance {
 enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 struct walk {
-    struct hk_resident_sums *here, *all; /* sums of the current mapping, and of all mappings so far */
-    size_t total;                        /* resident bytes of all mappings so far, as the kernel counts them */
+    struct hk_rss_stats *rss_stats;
+    struct hk_resident_sums *here;      /* sums of the current mapping */
     const struct hk_large_block *large; /* the last large block found; kept because only its first slice has an entry */
     uintptr_t large_end;
     struct glance chunks, entries;
 };
 
-/* A range of memory. All its pages count for `sum`, except that the pages of a slab or a large block are divided among several sums. */
+/* A range of memory. All its pages count for `sum`, except that the pages of a slab are divided among several sums. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
     const struct hk_slab *slab;
-    const struct hk_large_block *large;
 };
 
 /* Says how many bytes of a slab's page are taken, free, and in the slab's tail. */
@@ -86,12 +85,7 @@ static void divide(struct walk *walk, const struct stretch *stretch)
                 continue;
             if (stretch->slab != NULL)
                 page_of_slab(walk->here, stretch->slab, at + place);
-            else if (stretch->large != NULL) {
-                /* The pages after the end of the program's part of the mapping are slack. */
-                const struct hk_large_block *large = stretch->large;
-                bool live = !hk_link_linked(&large->link) && at + place - large->d.start < hk_large_held(large);
-                walk->here->parts[live ? HK_PART_large_live : HK_PART_large_cached] += HK_PAGE;
-            } else
+            else
                 *stretch->sum += HK_PAGE;
         }
     }
@@ -117,11 +111,16 @@ static bool holds_page(struct glance *glance, const volatile void *word)
     return glance->resident;
 }
 
+/* Finds a stretch of the large block that was found last. The pages after the end of the program's part of the mapping are slack. */
 static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (at >= walk->large_end || at < walk->large->d.start)
         return false;
-    *found = (struct stretch){.start = at, .end = walk->large_end, .large = walk->large};
+    size_t held = hk_link_linked(&walk->large->link) ? 0 : hk_in_system_pages(hk_large_held(walk->large));
+    uintptr_t slack = hk_min(walk->large->d.start + held, walk->large_end);
+    bool live = at < slack;
+    *found = (struct stretch){.start = at, .end = live ? slack : walk->large_end};
+    found->sum = &walk->here->parts[live ? HK_PART_large_live : HK_PART_large_cached];
     return true;
 }
 
@@ -198,7 +197,7 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
     uintptr_t at = mapping->start;
     if (mapping->resident == 0)
         return;
-    walk->total += mapping->resident;
+    walk->rss_stats->total += mapping->resident;
     memset(walk->here, 0, sizeof *walk->here);
     for (struct stretch own; next_own(walk, at, mapping->end, &own); at = own.end) {
         enter_rest(walk, at, own.start);
@@ -211,7 +210,7 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
     /* The kernel's figure may be less than the sum of the resident pages, because the figure does not contain pages that were read but never written.
      * In this case the figure is divided in proportion to the sums, and the largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
-    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
+    size_t *all = (size_t *)&walk->rss_stats->all, present = 0, divided = 0;
     unsigned largest = 0;
     for (unsigned i = 0; i < SUMS; i++) {
         present += here[i];
@@ -246,12 +245,11 @@ static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const s
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
     struct hk_resident_sums *all = &rss_stats->all;
-    struct walk walk = {.all = all, .here = &rss_stats->here};
+    struct walk walk = {.rss_stats = rss_stats, .here = &rss_stats->here};
     memset(rss_stats, 0, sizeof *rss_stats);
     hk_smaps_visit(divide_mapping, &walk);
     all->parts[HK_PART_idle] += all->idle_huge;
     rss_stats->rest_of_process = all->rest_files + all->rest;
-    rss_stats->total = walk.total;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         divide_class(rss_stats, class, &heap_stats->classes[class]);
     size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
@@ -260,27 +258,25 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
-/* Returns the block's share of the free bytes of a page, which all taken blocks of the page pin together. */
-static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
-{
-    struct slab_page cut;
-    if (!is_resident(page) || !divide_page(slab, page, &cut) || cut.taken == 0)
-        return 0;
-    size_t overlap = hk_min(block + size, page + HK_PAGE) - hk_max(block, page);
-    return cut.free * hk_min(overlap, cut.taken) / cut.taken;
-}
-
-/* Returns how many free bytes a block pins. Only the first and the last page of the block count, because the pages between hold no other block. */
+/* Returns how many free bytes a block pins, which is the block's share of the free bytes of its first and its last page. All taken blocks of a page
+ * pin its free bytes together. The pages between hold no other block. */
 static uint64_t pinned_by(uintptr_t block)
 {
     uint32_t entry = hk_page_map_lookup(block);
     const struct hk_slab *slab = entry != 0 && hk_entry_class(entry) < HK_CLASSES ? hk_slab_at(block) : NULL;
     if (slab == NULL || block - slab->d.start >= slab->d.bytes)
         return 0;
-    size_t size = slab->d.block_size;
-    uintptr_t first = hk_align_down(block, HK_PAGE), last = hk_align_down(block + size - 1, HK_PAGE);
-    uint64_t pinned = pinned_in(slab, first, block, size);
-    return first == last ? pinned : pinned + pinned_in(slab, last, block, size);
+    uint64_t pinned = 0;
+    uintptr_t end = block + slab->d.block_size;
+    uintptr_t pages[] = {hk_align_down(block, HK_PAGE), hk_align_down(end - 1, HK_PAGE)};
+    for (unsigned i = pages[0] == pages[1]; i < 2; i++) {
+        struct slab_page cut;
+        if (!is_resident(pages[i]) || !divide_page(slab, pages[i], &cut) || cut.taken == 0)
+            continue;
+        size_t overlap = hk_min(end, pages[i] + HK_PAGE) - hk_max(block, pages[i]);
+        pinned += cut.free * hk_min(overlap, cut.taken) / cut.taken;
+    }
+    return pinned;
 }
 
 static void add_sample(void *context, const struct hk_live_sample *sample)
