@@ -28,9 +28,9 @@ static void *alloc_unwatched(struct hk_request *request)
     request->zeroed = false;
     if (block != NULL)
         return block;
-    if (hk_mode_has(HK_MODE_SAMPLING) && hk_sampled_alloc(request, &block) == HK_SAMPLE_SERVED)
-        return block;
-    return hk_plain_serve(request);
+    if (hk_mode_has(HK_MODE_SAMPLING))
+        block = hk_sampled_alloc(request);
+    return block != NULL ? block : hk_plain_serve(request);
 }
 
 void *hk_record_alloc(struct hk_request *request)

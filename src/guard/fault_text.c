@@ -16,15 +16,15 @@ static struct {
     struct hk_module_place place;
 } told HK_COLD_DATA;
 
-bool hk_fault_text_begin(void)
+struct hk_text *hk_fault_text_begin(void)
 {
     if (!atomic_flag_test_and_set(&told.begun)) {
         hk_text_init(&told.text, HK_STDERR);
-        return true;
+        return &told.text;
     }
     for (int i = 0; i < WAITS && !hk_load(told.xdone); i++)
         hk_os.rest(WAIT_MS);
-    return false;
+    return NULL;
 }
 
 void hk_fault_text_end(void)
@@ -34,7 +34,6 @@ void hk_fault_text_end(void)
     hk_store(told.xdone, true);
 }
 
-struct hk_text *hk_fault_text(void) { return &told.text; }
 struct hk_stack *hk_fault_text_stack(void) { return &told.stack; }
 
 void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place)

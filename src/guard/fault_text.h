@@ -27,12 +27,11 @@ struct hk_module_place {
 /* Fills in `place` for a code address. Returns false if no file is mapped at this address. */
 bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 
-/* Returns true if the caller must write the report. If a report was begun before, waits for the end of that report, and returns false. */
-bool hk_fault_text_begin(void);
+/* Returns the text of the report, to which the caller may add. If a report was begun before, waits for the end of that report, and returns NULL. */
+struct hk_text *hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* hk_fault_text() returns the text of the report, to which the caller may add. hk_fault_text_stack() returns static memory for one stack. */
-struct hk_text *hk_fault_text(void);
+/* Returns static memory for one stack. */
 struct hk_stack *hk_fault_text_stack(void);
 
 /* These functions add a line for one frame, or for each frame of the stack from number `from` on. `code` is 1 less than a return address. */

@@ -6,16 +6,15 @@
 #include "guard/fault_text.h"
 #include "tcache/tcache.h"
 
-static bool tell_begin(void)
+static struct hk_text *tell_begin(void)
 {
     HK_COUNT(guard_faults, 1);
     return hk_fault_text_begin();
 }
 
-static void tell_block(const struct hk_slot *slot, uintptr_t address)
+static void tell_block(struct hk_text *text, const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
-    struct hk_text *text = hk_fault_text();
     const char *which = hk_load(slot->xstate) == HK_SLOT_FREED ? "freed " : "";
     if (address < block)
         hk_text_add(text, "%zu bytes before the start of the", block - address);
@@ -33,12 +32,12 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
     static const char *const accesses[] = {"access", "read", "write"};
     bool freed = hk_load(slot->xstate) == HK_SLOT_FREED, before = address < hk_load(slot->xblock);
     const char *kind = freed ? HK_TEXT_after_free : before ? HK_TEXT_access_before : HK_TEXT_access_behind;
-    struct hk_text *text = hk_fault_text();
+    struct hk_text *text = tell_begin();
     struct hk_stack *stack = hk_fault_text_stack();
-    if (!tell_begin())
+    if (text == NULL)
         return;
     hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
-    tell_block(slot, address);
+    tell_block(text, slot, address);
     /* The unwinder may crash on a broken stack. So the stack is written last, and its first frame is written before the unwinder runs. */
     hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
@@ -52,10 +51,11 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
                           const struct hk_packed_stack *by)
 {
-    if (!tell_begin())
+    struct hk_text *text = tell_begin();
+    if (text == NULL)
         return;
-    hk_text_add(hk_fault_text(), "hakmem: %s 0x%zx, ", what, address);
-    tell_block(slot, address);
+    hk_text_add(text, "hakmem: %s 0x%zx, ", what, address);
+    tell_block(text, slot, address);
     hk_fault_text_packed("called", by);
     hk_fault_text_end();
 }
@@ -93,23 +93,22 @@ static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
 
 static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
 {
-    if (!hk_slots_open())
-        return NULL;
     static _Atomic bool xwatched;
+    struct hk_slot *slot = hk_slot_take(size, align);
+    if (slot == NULL)
+        return NULL;
     if (!atomic_exchange(&xwatched, true))
         hk_store(xwatched, hk_os_catch_faults(on_fault));
-    struct hk_slot *slot = hk_slot_take(size, align);
-    if (slot != NULL)
-        stack_here(&slot->allocated, caller);
+    stack_here(&slot->allocated, caller);
     return slot;
 }
 
-enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
+void *hk_sampled_alloc(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_self();
     bool fits = cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
     if (HK_LIKELY(!fits || !hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align))))
-        return HK_SAMPLE_NOT_PICKED;
+        return NULL;
     int saved_errno = errno;
     cache->sampling = true;
     struct hk_slot *slot = take(request->size, request->align, request->caller);
@@ -117,33 +116,31 @@ enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
     errno = saved_errno;
     if (slot == NULL) {
         HK_COUNT(guard_missed, 1);
-        return HK_SAMPLE_NO_ROOM;
+        return NULL;
     }
     HK_COUNT(guard_samples, 1);
     request->zeroed = true;
-    *block = (void *)hk_load(slot->xblock);
-    return HK_SAMPLE_SERVED;
+    return (void *)hk_load(slot->xblock);
 }
 
 static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *block, enum hk_slot_find found,
-                                             const struct hk_packed_stack *by)
+                                             void *caller)
 {
+    struct hk_packed_stack by;
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     bool known = hk_load(slot->xstate) != HK_SLOT_UNUSED, inside = hk_slot_opens(slot, (uintptr_t)block);
     bool again = found == HK_SLOT_FREE_ALREADY;
+    stack_here(&by, caller);
     if (known)
-        hk_sampled_tell_call(slot, again ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside, (uintptr_t)block, by);
+        hk_sampled_tell_call(slot, again ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside, (uintptr_t)block, &by);
     hk_invalid_pointer(call, again ? HK_TEXT_already_free : known && inside ? HK_TEXT_inside : HK_TEXT_foreign, block);
 }
 
 size_t hk_sampled_size(enum hk_call call, const void *block)
 {
     enum hk_slot_find found = hk_slot_find(block);
-    if (HK_UNLIKELY(found != HK_SLOT_BLOCK)) {
-        struct hk_packed_stack by;
-        stack_here(&by, __builtin_return_address(0));
-        refuse_pointer(call, block, found, &by);
-    }
+    if (HK_UNLIKELY(found != HK_SLOT_BLOCK))
+        refuse_pointer(call, block, found, __builtin_return_address(0));
     return hk_load(hk_slot_near((uintptr_t)block)->xsize);
 }
 
@@ -161,5 +158,5 @@ HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
     if (found == HK_SLOT_BLOCK)
         found = hk_slot_put(block, &by);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK))
-        refuse_pointer(call, block, found, &by);
+        refuse_pointer(call, block, found, caller);
 }

@@ -18,11 +18,9 @@
 /* Registers the locks and turns sampling on if the options ask for it. Runs at the start. */
 void hk_sampled_begin(void);
 
-/* NOT_PICKED says that the allocation is not at a tick, or that the countdown has not run out. NO_ROOM says that the allocation was picked, but no
- * slot is free or the system refuses memory. SERVED says that the allocation got a zeroed block against a guard page. */
-enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVED };
-/* Decides whether to sample an allocation whose bin was empty. Sets *block if the result is HK_SAMPLE_SERVED. */
-enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
+/* Returns a zeroed block against a guard page for an allocation whose bin was empty. Returns NULL if the allocation is not at a tick, the countdown
+ * has not run out, no slot is free, or the system refuses memory. */
+void *hk_sampled_alloc(struct hk_request *request);
 
 /* Returns the bytes that the program may use. Ends the program if `block` is not a live block. Precondition: hk_slots_hold(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);

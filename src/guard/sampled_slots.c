@@ -50,14 +50,6 @@ static bool map_slots(void)
     return start != NULL;
 }
 
-bool hk_slots_open(void)
-{
-    hk_lock(&guarded.lock);
-    bool open = map_slots() && guarded.live < guarded.most_live;
-    hk_unlock(&guarded.lock);
-    return open;
-}
-
 /* Returns the start of the pages that contain the block, and sets *bytes to their size. The slot's other pages stay inaccessible. */
 static uintptr_t pages_of(uintptr_t block, size_t size, size_t *bytes)
 {
@@ -125,7 +117,7 @@ static struct hk_slot *take_slot(size_t size, size_t align)
 struct hk_slot *hk_slot_take(size_t size, size_t align)
 {
     hk_lock(&guarded.lock);
-    struct hk_slot *slot = take_slot(size, align);
+    struct hk_slot *slot = map_slots() ? take_slot(size, align) : NULL;
     hk_unlock(&guarded.lock);
     return slot;
 }

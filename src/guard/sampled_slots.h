@@ -9,7 +9,7 @@
  * Owns       This file owns the slots, their queue, and the record of the block in each slot.
  * Invariant  Only the pages of live blocks are accessible, unless the system refuses. At most 48 slots (384 KiB) are live. A block lies at the
  *            left or the right end of its slot, as near as its alignment allows. Up to 64 bytes on each side of the block hold a pattern.
- * Threads    Any thread may open, take and put slots. These functions hold one lock during a system call. Any thread or signal handler may call the
+ * Threads    Any thread may take and put slots. These functions hold one lock during a system call. Any thread or signal handler may call the
  *            other functions, which take no lock. If another thread is changing a record, the other functions may find wrong values in it. */
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
@@ -43,11 +43,9 @@ HK_INLINE bool hk_slots_hold(const void *p)
 
 /* Registers the lock of the slots for fork. Runs at the start. */
 void hk_slots_init(void);
-/* Maps the slots if they are not mapped. Returns false if the system refuses, or if too many slots are live. A later call may succeed. */
-bool hk_slots_open(void);
 
-/* Returns a slot with an accessible, zeroed block of `size` bytes. Returns NULL if the block does not fit, too many slots are live, or the system
- * refuses. `align` is a power of two. The caller must write the call stack directly to the slot's `allocated`, because a copy would take 184 bytes of
+/* Returns a slot with an accessible, zeroed block of `size` bytes. The first call maps the slots. Returns NULL if the block does not fit, too many
+ * slots are live, or the system refuses. A later call may succeed. `align` is a power of two. The caller must write the call stack directly to the slot's `allocated`, because a copy would take 184 bytes of
  * the thread's stack, which may be small. */
 struct hk_slot *hk_slot_take(size_t size, size_t align);
 

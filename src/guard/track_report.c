@@ -41,8 +41,9 @@ static const char *explain(struct hk_text *text, const char *fault, uint64_t wor
         struct hk_stack stack;
         hk_stack_unpack(&stack, known);
         packed.thread = (int)(word >> THREAD_SHIFT);
-        if (stack.depth > 1 && hk_fault_text_begin()) {
-            hk_text_add(hk_fault_text(), "hakmem: remote free:\n");
+        struct hk_text *report = stack.depth > 1 ? hk_fault_text_begin() : NULL;
+        if (report != NULL) {
+            hk_text_add(report, "hakmem: remote free:\n");
             hk_fault_text_packed("freed", &packed);
             hk_fault_text_end();
         }
