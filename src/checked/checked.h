@@ -52,11 +52,6 @@ void hk_examine(const char *call, enum hk_copying access, const void *at, size_t
 /* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
 size_t hk_examine_room(const char *call, const void *at);
 
-HK_INLINE bool hk_may_copy(const void *to, const void *from, size_t bytes)
-{
-    return bytes <= hk_bounds_room((uintptr_t)to) && bytes <= hk_bounds_room((uintptr_t)from);
-}
-
 /* Writes a line and ends the program. Called if a copy is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
 HK_COLD _Noreturn void hk_refuse_fortified(void);
 /* Returns `bytes`, the size of a copy into an object of `most` bytes. Ends the program if the copy is larger than the object. */

@@ -20,7 +20,7 @@ static HK_NOINLINE void *copy_examined(void *to, const void *from, size_t bytes,
 
 HK_INLINE void *copy(void *to, const void *from, size_t bytes, const char *call)
 {
-    if (HK_UNLIKELY(!hk_may_copy(to, from, bytes)))
+    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to) || bytes > hk_bounds_room((uintptr_t)from)))
         return copy_examined(to, from, bytes, call);
     return hk_plain_mover()(to, from, bytes);
 }

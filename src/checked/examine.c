@@ -3,19 +3,18 @@
 
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
 
-static HK_COLD _Noreturn void refuse_end(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
-                                         const struct hk_bounds *block)
-{
-    hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, at - block->start, block->size);
-}
-
-static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
-                                          const struct hk_bounds *block)
+/* Ends the program if the block is free, or if the range leaves the block. Precondition: the range begins in the block or its slack. */
+static void examine_block(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
+                          const struct hk_bounds *block)
 {
     const char *direction = access == HK_WRITES ? "to" : "from";
-    if (block->size == 0)
+    size_t into = at - block->start;
+    if (HK_UNLIKELY(block->kind == HK_BOUNDS_FREE && block->size == 0))
         hk_fatal(HK_TEXT_free_memory, call, verb(access), direction, (uint64_t)at, bytes);
-    hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
+    if (HK_UNLIKELY(block->kind == HK_BOUNDS_FREE))
+        hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, into, block->size);
+    if (HK_UNLIKELY(into > block->size || bytes > block->size - into))
+        hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, into, block->size);
 }
 
 /* Ends the program if the range ends in a block. Precondition: the range begins in `gap`, which is memory that is not HAKMEM's. */
@@ -35,15 +34,10 @@ void hk_examine(const char *call, enum hk_copying access, const void *p, size_t 
     if (bytes <= hk_bounds_room(at) || bytes <= hk_bounds_remembered(at))
         return;
     struct hk_bounds block = hk_block_bounds(at);
-    if (block.kind == HK_BOUNDS_UNKNOWN) {
+    if (block.kind == HK_BOUNDS_UNKNOWN)
         examine_last(call, access, at, bytes, &block);
-        return;
-    }
-    if (HK_UNLIKELY(block.kind == HK_BOUNDS_FREE))
-        refuse_free(call, access, at, bytes, &block);
-    size_t into = at - block.start;
-    if (HK_UNLIKELY(into > block.size || bytes > block.size - into))
-        refuse_end(call, access, at, bytes, &block);
+    else
+        examine_block(call, access, at, bytes, &block);
 }
 
 size_t hk_examine_room(const char *call, const void *p)
@@ -52,9 +46,6 @@ size_t hk_examine_room(const char *call, const void *p)
     struct hk_bounds block = hk_block_bounds(at);
     if (HK_LIKELY(block.kind == HK_BOUNDS_UNKNOWN))
         return SIZE_MAX;
-    if (HK_UNLIKELY(block.kind == HK_BOUNDS_FREE))
-        refuse_free(call, HK_READS, at, 1, &block);
-    if (HK_UNLIKELY(at - block.start >= block.size))
-        refuse_end(call, HK_READS, at, 1, &block);
+    examine_block(call, HK_READS, at, 1, &block);
     return block.size - (at - block.start);
 }

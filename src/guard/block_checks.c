@@ -25,10 +25,7 @@ HK_INLINE size_t bytes_of(const void *block, uint32_t entry)
 
 size_t hk_guard_bytes(const void *block) { return bytes_of(block, hk_page_map_lookup((uintptr_t)block)); }
 
-static bool is_large_block(const void *block)
-{
-    return hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_LARGE;
-}
+static bool is_large_block(const void *block) { return hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)); }
 
 static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
 {
@@ -170,14 +167,14 @@ size_t hk_guard_requested(enum hk_call call, const void *block)
     return hk_guard.contents ? requested_of(call, &area) : area.bytes;
 }
 
-size_t hk_guard_requested_quietly(const void *block)
+size_t hk_guard_requested_quietly(const void *block, size_t size)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
     if (state == NULL || (hk_load_acquire(*state) & HK_STATE_LIVE) == 0 || !HK_GUARDS(canary))
-        return HK_SIZE_UNKNOWN;
+        return size;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    size_t slack = hk_canary_slack(area.end, (size_t)(area.end - area.start));
-    return slack != HK_CANARY_BROKEN ? (size_t)(area.end - area.start) - slack : HK_SIZE_UNKNOWN;
+    size_t bytes = (size_t)(area.end - area.start), slack = hk_canary_slack(area.end, bytes);
+    return slack != HK_CANARY_BROKEN ? bytes - slack : size;
 }
 
 enum hk_kind hk_guard_kind(const void *block)
@@ -265,8 +262,7 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
         hk_store(*state, HK_STATE_FREE);
         return true;
     }
-    bool live = (before & HK_STATE_LIVE) != 0;
-    if (live && atomic_compare_exchange_strong(state, &before, HK_STATE_FREE))
+    if ((before & HK_STATE_LIVE) != 0 && atomic_compare_exchange_strong(state, &before, HK_STATE_FREE))
         return true;
     refuse_free(call, block);
     return false;

@@ -54,8 +54,8 @@ bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block)
 void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block);
 /* Resizes a live block of `before` bytes in place. Returns false if the block has to move. Precondition: hk_guard.contents is true. */
 bool hk_guard_resize(void *block, size_t before, size_t size);
-/* Returns the requested size of a block without reporting a fault. Returns HK_SIZE_UNKNOWN if the block is not live, or has no whole canary. */
-size_t hk_guard_requested_quietly(const void *block);
+/* Returns the requested size of a block without reporting a fault, or `size` if the block is not live or has no whole canary. */
+size_t hk_guard_requested_quietly(const void *block, size_t size);
 /* Returns the kind of function that allocated a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 

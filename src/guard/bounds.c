@@ -2,7 +2,6 @@
 #include "guard/bounds.h"
 
 #include "large/large.h"
-#include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
 /* The extent of a large block, or of the gap between two large blocks. An address finds its memo by its chunk of 2 MiB. Readers take no lock, because
@@ -75,16 +74,15 @@ static struct hk_bounds outside_slabs(uintptr_t address)
     struct hk_large_extent extent;
     if (is_free_slice(address))
         return (struct hk_bounds){HK_BOUNDS_FREE, address, 0};
-    bool known = false;
-    if (address < hk_load(hk_large.xhighest) && address >= hk_load(hk_large.xlowest) &&
-        !(known = read_memo(memo_of(address), address, &extent))) {
-        known = hk_large_find(address, &extent);
-        if (known && extent.use != HK_LARGE_FREED)
+    if (address >= hk_load(hk_large.xhighest) || address < hk_load(hk_large.xlowest))
+        return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
+    if (!read_memo(memo_of(address), address, &extent)) {
+        if (!hk_large_find(address, &extent))
+            return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
+        if (extent.use != HK_LARGE_FREED)
             write_memo(memo_of(address), &extent);
     }
-    if (known)
-        return (struct hk_bounds){kinds[extent.use], extent.start, extent.size};
-    return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
+    return (struct hk_bounds){kinds[extent.use], extent.start, extent.size};
 }
 
 static struct hk_bounds in_slab(const struct hk_slab *slab, uintptr_t address)
@@ -115,11 +113,4 @@ bool hk_bounds_is_withheld(uintptr_t block)
 {
     const hk_state_byte *state = hk_state_at(block);
     return state != NULL && (hk_load_acquire(*state) & ~HK_STATE_FREE) == 0;
-}
-
-/* Returns the bytes of a block before its canary. If the canary was overwritten, returns `size`, because the block's free will report the damage. */
-size_t hk_bounds_usable_guarded(uintptr_t block, size_t size)
-{
-    size_t requested = hk_guard_requested_quietly((const void *)block);
-    return requested != HK_SIZE_UNKNOWN ? requested : size;
 }

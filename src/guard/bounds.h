@@ -12,7 +12,7 @@
 #define HK_BOUNDS_H
 
 #include "large/large_state.h"
-#include "guard/guard.h"
+#include "guard/block_checks.h"
 #include "slab/slab.h"
 
 /* UNKNOWN says that the memory is not HAKMEM's, or that another holder has the lock of the large blocks. A size other than 0 is that of the gap
@@ -30,14 +30,13 @@ struct hk_bounds hk_block_bounds(uintptr_t address);
  * address lies in the window of the page map. */
 size_t hk_bounds_remembered(uintptr_t address);
 
-/* Precondition of both functions: the guard is on. hk_bounds_is_withheld() returns true if the program does not have the block.
- * hk_bounds_usable_guarded() returns the number of bytes before the canary. */
+/* Returns true if the program does not have the block. Precondition: the guard is on. */
 bool hk_bounds_is_withheld(uintptr_t block);
-size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
-/* Returns how many bytes of the block the program may use. `size` is that of the class, the joined cells, or the large block. */
+/* Returns how many bytes of the block the program may use. `size` is that of the class, the joined cells, or the large block. The program may
+ * use a block with a broken canary wholly, because the block's free will report the damage. */
 HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
 {
-    return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_bounds_usable_guarded(block, size) : size;
+    return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_guard_requested_quietly((const void *)block, size) : size;
 }
 
 HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)

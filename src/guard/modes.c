@@ -16,14 +16,10 @@ static const char words[HK_PROTECTIONS][12] = {
 #define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
 #define ALL (((uint32_t)1 << HK_PROTECTIONS) - 1)
 
-static HK_COLD void complain(const char *text, size_t length)
-{
+static const char known_words[] = "1 for all"
 #define HK_PROTECTION(word, meaning) ", " #word
-    static const char known[] = "1 for all"
 #include "guard/protections.def"
-        ;
-    hk_message(HK_TEXT_hardened_word, (int)length, text, known);
-}
+    ;
 
 static uint32_t hardened_words(const char *text)
 {
@@ -36,7 +32,7 @@ static uint32_t hardened_words(const char *text)
             if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
                 named = (uint32_t)1 << n;
         if (named == 0 && (length != 1 || *text != '0'))
-            complain(text, length);
+            hk_message(HK_TEXT_hardened_word, (int)length, text, known_words);
         found |= named;
     }
     return found != 0 ? found | BIT(check) : 0;
