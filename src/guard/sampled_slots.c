@@ -13,13 +13,13 @@ struct hk_slot_range hk_slot_range;
 
 /* The records of the slots. They lie in .bss.cold, so that none of their pages is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
-static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* a ring of the numbers of freed slots */
+static uint8_t queue[HK_SLOTS] HK_COLD_DATA; /* a ring of the numbers of the slots that are not live */
 
 static struct {
     struct hk_lock lock;
     size_t page, slot_bytes, stride;
-    unsigned most_live, live, used; /* the slots from number `used` on have never been taken */
-    unsigned first, queued;
+    unsigned most_live, first; /* the place in the queue of the slot that the next block gets */
+    _Atomic unsigned xlive;
     uint64_t random;
 } guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};
 
@@ -45,6 +45,8 @@ static bool map_slots(void)
         hk_os.unmap(start, bytes);
         return false;
     }
+    for (unsigned i = 0; i < HK_SLOTS; i++)
+        queue[i] = (uint8_t)i;
     hk_store(hk_slot_range.xstart, (uintptr_t)start);
     hk_store_release(hk_slot_range.xbytes, start != NULL ? bytes : 0);
     return start != NULL;
@@ -87,11 +89,10 @@ uintptr_t hk_slot_damage(const struct hk_slot *slot) { return walk_sides(slot, f
 
 static struct hk_slot *take_slot(size_t size, size_t align)
 {
-    bool unused = guarded.used < HK_SLOTS;
-    if (size > guarded.slot_bytes || align > guarded.page || guarded.live >= guarded.most_live ||
-        (!unused && guarded.queued == 0))
+    unsigned live = hk_load(guarded.xlive);
+    if (size > guarded.slot_bytes || align > guarded.page || live >= guarded.most_live)
         return NULL;
-    struct hk_slot *slot = &slots[unused ? guarded.used : freed_queue[guarded.first]];
+    struct hk_slot *slot = &slots[queue[guarded.first]];
     uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
     if (slot->dirty && !hk_os.bar((void *)left, guarded.slot_bytes))
         return NULL;
@@ -102,10 +103,8 @@ static struct hk_slot *take_slot(size_t size, size_t align)
     uintptr_t block = guarded.random >> 63 != 0 ? left : fitting, from = pages_of(block, size, &bytes);
     if (!hk_os.unbar((void *)from, bytes))
         return NULL;
-    guarded.used += unused;
-    guarded.first = (guarded.first + !unused) % HK_SLOTS;
-    guarded.queued -= !unused;
-    guarded.live++;
+    guarded.first = (guarded.first + 1) % HK_SLOTS;
+    hk_store(guarded.xlive, live + 1);
     slot->allocated.thread = slot->freed.thread = 0;
     hk_store(slot->xblock, block);
     hk_store(slot->xsize, size);
@@ -141,9 +140,9 @@ enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *b
         slot->freed = *by;
         hk_store_release(slot->xstate, HK_SLOT_FREED);
         slot->dirty = !hk_os.bar((void *)from, bytes);
-        freed_queue[(guarded.first + guarded.queued) % HK_SLOTS] = (uint8_t)(slot - slots);
-        guarded.queued++;
-        guarded.live--;
+        unsigned live = hk_load(guarded.xlive);
+        queue[(guarded.first + HK_SLOTS - live) % HK_SLOTS] = (uint8_t)(slot - slots);
+        hk_store(guarded.xlive, live - 1);
     }
     hk_unlock(&guarded.lock);
     return found;
@@ -171,12 +170,5 @@ struct hk_slot *hk_slot_near(uintptr_t address)
 
 struct hk_slot_totals hk_slots_total(void)
 {
-    struct hk_slot_totals total = {.mapped = hk_load_acquire(hk_slot_range.xbytes)};
-    for (unsigned i = 0; i < HK_SLOTS && total.mapped != 0; i++) {
-        if (hk_load_acquire(slots[i].xstate) != HK_SLOT_LIVE)
-            continue;
-        total.blocks++;
-        total.bytes += hk_load(slots[i].xsize);
-    }
-    return total;
+    return (struct hk_slot_totals){hk_load(guarded.xlive), hk_load_acquire(hk_slot_range.xbytes)};
 }

@@ -4,7 +4,7 @@
  *
  *   never used --take--> live: accessible --put--> freed: inaccessible, at the end of the queue
  *                         ^                                                  |
- *                         +------ take: the first of the queue if no slot is unused, after at least 80 later frees
+ *                         +------ take: the first of the queue, which unused slots begin, after at least 80 later frees
  *
  * Owns       This file owns the slots, their queue, and the record of the block in each slot.
  * Invariant  Only the pages of live blocks are accessible, unless the system refuses. At most 48 slots (384 KiB) are live. A block lies at the
@@ -64,9 +64,9 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
 /* Returns the address of the first byte beside the block without the pattern, or 0. Precondition: the slot is live, and its block is the caller's. */
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
-/* The number and the bytes of live blocks, and the bytes mapped for all slots. */
+/* The number of live blocks, and the bytes mapped for all slots. */
 struct hk_slot_totals {
-    size_t blocks, bytes, mapped;
+    size_t blocks, mapped;
 };
 struct hk_slot_totals hk_slots_total(void);
 
