@@ -164,7 +164,7 @@ size_t hk_guard_requested(enum hk_call call, const void *block)
     if (HK_UNLIKELY(state == NULL))
         return HK_SIZE_UNKNOWN;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    return hk_guard.contents ? requested_of(call, &area) : area.bytes;
+    return requested_of(call, &area);
 }
 
 size_t hk_guard_requested_quietly(const void *block, size_t size)

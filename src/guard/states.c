@@ -78,10 +78,10 @@ static struct {
 
 bool hk_empties_begin(void)
 {
-    empties.used = hk_os.map(hk_in_system_pages(EMPTIES / 8));
-    void *start = empties.used != NULL ? hk_os.map(EMPTIES * STEP) : NULL;
+    char *start = hk_os.map(EMPTIES * STEP + hk_in_system_pages(EMPTIES / 8));
     if (start == NULL || !hk_os.bar(start, EMPTIES * STEP))
         return false;
+    empties.used = (void *)(start + EMPTIES * STEP);
     empties.start = (uintptr_t)start;
     return true;
 }

@@ -85,23 +85,6 @@ static void text_sites(struct hk_text *text, const struct hk_report *report)
     }
 }
 
-static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
-{
-    hk_text_add(text, "  ");
-    for (unsigned i = 0; i < HK_HEAP_FIGURES; i++) {
-        const struct hk_row *row = &hk_heap_figure_rows[i];
-        if (row->width == 0)
-            continue;
-        if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
-            hk_text_add(text, "         none");
-        else if (strcmp(row->unit, "bytes") == 0)
-            add_bytes(text, hk_heap_figure(line, i), row->width);
-        else
-            hk_text_add(text, "%*lu", row->width, hk_heap_figure(line, i));
-    }
-    hk_text_add(text, "  %.300s\n", line->name);
-}
-
 static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     if (heap_stats->heap_lines_shown == 0)
@@ -109,8 +92,20 @@ static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_st
     hk_text_add(text, "\n%zu heaps of the program's own\n", heap_stats->heaps);
     hk_text_add(text, "      physical        limit         peak         live       cached       blocks       served  "
                       "refused  resets  name\n");
-    for (unsigned i = 0; i < heap_stats->heap_lines_shown; i++)
-        text_heap(text, &heap_stats->heap_lines[i]);
+    for (unsigned heap = 0; heap < heap_stats->heap_lines_shown; heap++) {
+        const struct hk_heap_figures *line = &heap_stats->heap_lines[heap];
+        hk_text_add(text, "  ");
+        for (unsigned i = 0; i < HK_HEAP_FIGURES; i++) {
+            const struct hk_row *row = &hk_heap_figure_rows[i];
+            if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
+                hk_text_add(text, "         none");
+            else if (row->width != 0 && strcmp(row->unit, "bytes") == 0)
+                add_bytes(text, hk_heap_figure(line, i), row->width);
+            else if (row->width != 0)
+                hk_text_add(text, "%*lu", row->width, hk_heap_figure(line, i));
+        }
+        hk_text_add(text, "  %.300s\n", line->name);
+    }
 }
 
 static void text_option(void *context, const char *name, const char *string, uint64_t number)
