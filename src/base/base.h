@@ -52,11 +52,14 @@
 #else
 #define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
 #endif
-/* HK_STANDS_BEFORE exports a function that HAKMEM forwards to the C library. The export is weak, because a program may define its own function. */
+/* HK_STANDS_BEFORE begins the definition of a function that HAKMEM forwards to the C library. The export is weak, because a program may define its
+ * own function. */
 #if HK_OVERRIDE
-#define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
+#define HK_STANDS_BEFORE(type, name, parameters)                                                                       \
+    HK_EXPORT type hk_before_##name parameters __asm__(#name) __attribute__((weak));                                   \
+    type hk_before_##name parameters
 #else
-#define HK_STANDS_BEFORE(type, name, parameters, own)
+#define HK_STANDS_BEFORE(type, name, parameters) static __attribute__((unused)) type hk_before_##name parameters
 #endif
 
 /* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which contains src/checked. The calls of memcpy, memmove and memset within HAKMEM are not

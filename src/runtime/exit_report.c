@@ -239,18 +239,12 @@ void hk_term_begin(void)
         hk_os_catch_signal(SIGTERM, on_term);
 }
 
-static __attribute__((used)) int set_action(int number, const struct sigaction *action, struct sigaction *former)
+HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *former))
 {
     return hk_caught_sigaction(number, action, former);
 }
 
-static __attribute__((used)) sighandler_t set_handler(int number, sighandler_t handler)
-{
-    return hk_caught_signal(number, handler);
-}
-
-HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *former), set_action)
-HK_STANDS_BEFORE(sighandler_t, signal, (int number, sighandler_t handler), set_handler)
+HK_STANDS_BEFORE(sighandler_t, signal, (int number, sighandler_t handler)) { return hk_caught_signal(number, handler); }
 
 enum { CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
 

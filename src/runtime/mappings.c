@@ -8,45 +8,48 @@
 
 static void note(const void *p, size_t size) { hk_large_note_modified((uintptr_t)p, size); }
 
-static __attribute__((used)) int take_advice(void *p, size_t size, int advice)
+HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice))
 {
     if (hk_advice_lasts(advice))
         note(p, size);
     return hk_forward_madvise(p, size, advice);
 }
 
-static __attribute__((used)) int keep_in_memory(const void *p, size_t size)
+HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size))
 {
     note(p, size);
     return hk_forward_mlock(p, size, 0);
 }
 
-static __attribute__((used)) int keep_in_memory_as(const void *p, size_t size, unsigned flags)
+HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags))
 {
     note(p, size);
     return hk_forward_mlock(p, size, flags);
 }
 
-static __attribute__((used)) int protect_by_key(void *p, size_t size, int protection, int key)
+static int protect(void *p, size_t size, int protection, int key)
 {
     if (!hk_protection_is_ordinary(protection, key))
         note(p, size);
     return hk_forward_mprotect(p, size, protection, key);
 }
 
-static __attribute__((used)) int protect(void *p, size_t size, int protection)
+HK_STANDS_BEFORE(int, mprotect, (void *p, size_t size, int protection)) { return protect(p, size, protection, -1); }
+
+HK_STANDS_BEFORE(int, pkey_mprotect, (void *p, size_t size, int protection, int key))
 {
-    return protect_by_key(p, size, protection, -1);
+    return protect(p, size, protection, key);
 }
 
-static __attribute__((used)) long bind_to_nodes(void *p, unsigned long size, int mode, const unsigned long *nodes,
-                                                unsigned long most, unsigned flags)
+HK_STANDS_BEFORE(long, mbind,
+                 (void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
+                  unsigned flags))
 {
     note(p, size);
     return hk_forward_mbind(p, size, mode, nodes, most, flags);
 }
 
-static __attribute__((used)) int control(int fd, unsigned long request, ...)
+HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...))
 {
     va_list arguments;
     va_start(arguments, request);
@@ -59,22 +62,14 @@ static __attribute__((used)) int control(int fd, unsigned long request, ...)
     return result;
 }
 
-HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice), take_advice)
-HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size), keep_in_memory)
-HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags), keep_in_memory_as)
-HK_STANDS_BEFORE(int, mprotect, (void *p, size_t size, int protection), protect)
-HK_STANDS_BEFORE(int, pkey_mprotect, (void *p, size_t size, int protection, int key), protect_by_key)
-HK_STANDS_BEFORE(long, mbind,
-                 (void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
-                  unsigned flags),
-                 bind_to_nodes)
-HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...), control)
-
-static __attribute__((used, noreturn)) void end_at_once(int status)
+HK_STANDS_BEFORE(void, _exit, (int status))
 {
     hk_end_at_once();
     hk_forward_exit(status);
 }
 
-HK_STANDS_BEFORE(void, _exit, (int status), end_at_once)
-HK_STANDS_BEFORE(void, _Exit, (int status), end_at_once)
+HK_STANDS_BEFORE(void, _Exit, (int status))
+{
+    hk_end_at_once();
+    hk_forward_exit(status);
+}

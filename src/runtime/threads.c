@@ -128,7 +128,7 @@ static void shut_in(void)
     hk_background_shut_in();
 }
 
-static __attribute__((used)) int change_process(int option, ...)
+HK_STANDS_BEFORE(int, prctl, (int option, ...))
 {
     unsigned long arguments[4];
     va_list list;
@@ -144,11 +144,8 @@ static __attribute__((used)) int change_process(int option, ...)
 }
 
 /* Shuts the process in, because the background thread would share the files and the root directory of the unshared thread that creates it. */
-static __attribute__((used)) int unshare_thread(int flags)
+HK_STANDS_BEFORE(int, unshare, (int flags))
 {
     shut_in();
     return hk_forward_unshare(flags);
 }
-
-HK_STANDS_BEFORE(int, prctl, (int option, ...), change_process)
-HK_STANDS_BEFORE(int, unshare, (int flags), unshare_thread)
