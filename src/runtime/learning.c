@@ -21,7 +21,7 @@ static struct {
     uint64_t next_ms; /* clock in ms at the next regular tick */
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
-    bool begun, log_full;
+    bool begun;
     bool sought, found;              /* a goal was sought; a goal was found, and no tick has used it yet */
     bool log_refused, trace_refused; /* the last attempt to write the log or the trace failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
@@ -58,29 +58,18 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
     learning.stalled_us = seen.stalled_us;
 }
 
-static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
-{
-    int fd = hk_option_file(option, path, ".log", hk_os_append, refused);
-    if (fd < 0)
-        return;
-    line->fd = fd;
-    hk_text_flush(line);
-    hk_named_file_close(fd);
-}
-
 static uint64_t since_begin(uint64_t ms) { return ms - hk_min(ms, learning.began_ms); }
 
 static void write_to_log(uint64_t ms, struct hk_text *line)
 {
-    if (learning.log_full)
+    if (learning.log_bytes > hk_options.explain_most)
         return;
-    learning.log_full = learning.log_bytes + line->used > hk_options.explain_most;
-    if (learning.log_full) {
+    learning.log_bytes += line->used;
+    if (learning.log_bytes > hk_options.explain_most) {
         line->used = 0;
         hk_explain_log(line, ms, 0, "the log has reached explain_most bytes and ends here");
     }
-    learning.log_bytes += line->used;
-    write_line("explain", hk_options.explain, &learning.log_refused, line);
+    hk_option_file_append("explain", hk_options.explain, line, &learning.log_refused);
 }
 
 static void write_decisions(uint64_t now)
@@ -126,7 +115,7 @@ static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
     hk_explain_signals(&line, since_begin(now), saw);
     learning.trace_bytes += line.used;
     if (learning.trace_bytes <= hk_options.explain_most)
-        write_line("learn_trace", hk_options.learn_trace, &learning.trace_refused, &line);
+        hk_option_file_append("learn_trace", hk_options.learn_trace, &line, &learning.trace_refused);
 }
 
 static void learn(uint64_t now)
@@ -178,7 +167,7 @@ static void schedule(uint64_t next)
 static HK_NOINLINE void begin_log(void)
 {
     struct hk_text nothing = {.fd = HK_NOWHERE};
-    write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+    hk_option_file_append("explain", hk_options.explain, &nothing, &learning.log_refused);
 }
 
 /* Begins to learn. If there is a memory goal, runs a tick immediately, because only a tick sets the ceiling of the heap. */
@@ -225,6 +214,17 @@ HK_COLD void hk_learning_tick(void)
     hk_unlock(&learning.lock);
 }
 
+/* The profile gets the option's ceiling, because the learned ceiling follows from the goal of this run. */
+static int write_profile(int fd, const char *path)
+{
+    (void)path;
+    begin_learner();
+    struct hk_knobs learned = learning.learner.target;
+    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
+    hk_profile_write(fd, &learned);
+    return 0;
+}
+
 void hk_learning_end(void)
 {
     const char *name = hk_options.profile_save;
@@ -234,14 +234,7 @@ void hk_learning_end(void)
         if (++waits == EXIT_WAITS)
             return;
     write_decisions(hk_reuse_now());
-    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
-    if (fd >= 0) {
-        begin_learner();
-        struct hk_knobs learned = learning.learner.target;
-        /* The profile gets the option's ceiling, because the learned ceiling follows from the goal of this run. */
-        learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
-        hk_profile_write(fd, &learned);
-        hk_named_file_close(fd);
-    }
+    if (name != NULL)
+        hk_option_file_write("profile_save", name, ".profile", write_profile, &(bool){false});
     hk_unlock(&learning.lock);
 }

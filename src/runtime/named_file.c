@@ -9,25 +9,12 @@
 
 static bool is_child;
 
-/* A search for an entry in a text that is read in pieces. The entries of the text end with NUL. */
-struct entry_search {
-    const char *wanted;
-    size_t at; /* number of leading bytes of the current entry that are equal to `wanted` */
-    bool differs, found;
-};
-
-static void search_on(struct entry_search *search, char next)
-{
-    bool fits = !search->differs && search->wanted[search->at] == next;
-    search->found |= fits && next == 0;
-    search->differs = next != 0 && !fits;
-    search->at = next != 0 && fits ? search->at + 1 : 0;
-}
-
-static bool parent_has(const char *entry, const char *other)
+/* Returns true if the parent's environment has the entry. The entries of an environment end with NUL. */
+static bool parent_has(const char *entry)
 {
     struct hk_text piece;
-    struct entry_search first = {entry, 0, false, false}, second = {other, 0, false, false};
+    size_t at = 0; /* number of leading bytes of the current entry that are equal to `entry` */
+    bool fits = true, found = false;
     hk_text_init(&piece, HK_NOWHERE);
     hk_text_add(&piece, "/proc/%d/environ", hk_os_parent_id());
     int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;
@@ -35,11 +22,14 @@ static bool parent_has(const char *entry, const char *other)
         return false;
     for (size_t got; (got = hk_os.read(fd, piece.bytes, sizeof piece.bytes)) > 0;)
         for (size_t i = 0; i < got; i++) {
-            search_on(&first, piece.bytes[i]);
-            search_on(&second, piece.bytes[i]);
+            char next = piece.bytes[i];
+            fits = fits && entry[at] == next;
+            found |= fits && next == 0;
+            at = fits && next != 0 ? at + 1 : 0;
+            fits |= next == 0;
         }
     hk_os_close(fd);
-    return first.found && second.found;
+    return found;
 }
 
 HK_EACH_PROCESS bool hk_named_files_wanted(void)
@@ -53,14 +43,12 @@ void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
                                         "HAKMEM_LEARN_TRACE"};
-    is_child = false;
     if (!hk_named_files_wanted())
         return;
     const char *preload = hk_option_entry("LD_PRELOAD"), *option = NULL;
     for (size_t i = 0; preload != NULL && option == NULL && i < sizeof names / sizeof names[0]; i++)
         option = hk_option_entry(names[i]);
-    if (option != NULL)
-        is_child = parent_has(preload, option);
+    is_child = option != NULL && parent_has(preload) && parent_has(option);
 }
 
 void hk_named_files_fork_child(void) { is_child = true; }
@@ -130,30 +118,29 @@ int hk_named_file_write(const char *name, const char *ending, int standard_error
 }
 
 /* Prints a message if the file of an option cannot be written. Prints none if the last attempt failed too. A negative `result` is an error number. */
-static int option_file_done(const char *option, const char *name, int result, bool *refused)
+static void option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)
         hk_message(HK_TEXT_option_file, option, name, hk_os_error(result));
     *refused = result < 0;
-    return result;
-}
-
-int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
-                   bool *refused)
-{
-    struct hk_text path;
-    int fd = strcmp(name, "-") == 0 ? HK_STDERR : hk_named_path(&path, name, ending) ? open(path.bytes) : -ENAMETOOLONG;
-    return option_file_done(option, name, fd, refused);
 }
 
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused)
 {
-    (void)option_file_done(option, name, hk_named_file_write(name, ending, HK_STDERR, write), refused);
+    option_file_done(option, name, hk_named_file_write(name, ending, HK_STDERR, write), refused);
 }
 
-void hk_named_file_close(int fd)
+void hk_option_file_append(const char *option, const char *name, struct hk_text *text, bool *refused)
 {
-    if (fd > HK_STDERR)
-        hk_os_close(fd);
+    struct hk_text path;
+    if (strcmp(name, "-") == 0)
+        text->fd = HK_STDERR;
+    else
+        text->fd = hk_named_path(&path, name, ".log") ? hk_os_append(path.bytes) : -ENAMETOOLONG;
+    option_file_done(option, name, text->fd, refused);
+    if (text->fd >= 0)
+        hk_text_flush(text);
+    if (text->fd > HK_STDERR)
+        hk_os_close(text->fd);
 }

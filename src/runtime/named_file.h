@@ -31,12 +31,7 @@ int hk_named_file_write(const char *name, const char *ending, int standard_error
 /* Writes the file that an option names. Prints a message if this fails, but none if the last attempt failed too. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
-
-/* Opens the file that an option names, by calling `open`. Returns the descriptor, HK_STDERR for "-", or a negative error number. Prints a message if
- * opening fails, but none if the last attempt failed too. */
-int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
-                   bool *refused);
-/* Closes the file unless it is standard error. */
-void hk_named_file_close(int fd);
+/* Appends the text to the log that an option names. Prints a message if opening the file fails, but none if the last attempt failed too. */
+void hk_option_file_append(const char *option, const char *name, struct hk_text *text, bool *refused);
 
 #endif
