@@ -17,30 +17,25 @@ static void show(enum hk_attached now)
     hk_store_release(hk_attach_state.xstate, now);
 }
 
-/* Opens the gate (policy/gate.h), which `hakmem` has shut so that the next malloc misses and runs a tick. With hooks, the gate must stay shut. */
-static void reopen(void)
+/* If no samples are taken, opens the gate (policy/gate.h), which `hakmem` has shut so that the next malloc misses and runs a tick. With hooks, the
+ * gate must stay shut. Clears this request, but not a newer one that `hakmem` has written. */
+static HK_COLD void answer(uint64_t wanted)
 {
-    if (HK_LOAD_SETTLED(hk_window.hits) != 0)
+    bool ends = wanted == HK_ATTACH_END, every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
+    bool begun = !ends && (every_call || hk_hooks_watch(wanted));
+    if (ends && hk_hooks.watches)
+        hk_attach_sampling_end();
+    else if (!begun && HK_LOAD_SETTLED(hk_window.hits) != 0)
         hk_gate_set(true, true);
+    show(ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
+    atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
 }
 
 void hk_attach_look(void)
 {
     uint64_t wanted = hk_load(hk_attach_state.xwanted);
-    if (HK_UNLIKELY(wanted == HK_ATTACH_END)) {
-        if (hk_hooks.watches)
-            hk_attach_sampling_end();
-        else
-            reopen();
-        show(HK_ATTACHED_ENDED);
-    } else if (HK_UNLIKELY(wanted != 0)) {
-        bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(wanted);
-        if (!begun)
-            reopen();
-        show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
-    }
-    if (HK_UNLIKELY(wanted != 0)) /* clears this request, but not a newer one that `hakmem` has written */
-        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
+    if (HK_UNLIKELY(wanted != 0))
+        answer(wanted);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();
 }
