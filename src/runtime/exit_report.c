@@ -63,18 +63,16 @@ static void dump_wanted(void)
     hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
 }
 
-static uint64_t dump_if_due(uint64_t now_ms)
+/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms. Reduces *until_due to the ms until this is so again. */
+static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, uint64_t *until_due)
 {
-    if (!dumps_wanted())
-        return UINT64_MAX;
-    uint64_t every = hk_options.heap_profile_every, passed = now_ms - dumps.last_ms;
-    bool due = every != 0 && passed >= every;
-    if (has_come() || due)
-        dump_wanted();
-    if (due)
-        dumps.last_ms = now_ms;
-    uint64_t until_due = every == 0 ? UINT64_MAX : due ? every : every - passed;
-    return hk_max(1, hk_min(until_due, dumps.at != 0 ? LOOK_MS : UINT64_MAX));
+    if (every == 0)
+        return false;
+    bool ends = now_ms - *last_ms >= every;
+    if (ends)
+        *last_ms = now_ms;
+    *until_due = hk_min(*until_due, *last_ms + every - now_ms);
+    return ends;
 }
 
 int hk_heap_profile_write_to(const char *path, int standard_error)
@@ -92,31 +90,29 @@ static struct {
     _Atomic bool xbusy;      /* the background thread is writing, or the exit has forbidden it to write */
 } reports;
 
-void hk_reports_begin(void)
-{
-    uint64_t now = hk_os.clock_ms();
-    if (reports.started_ms == 0)
-        reports.started_ms = now;
-    reports.last_ms = now;
-    hk_store(reports.xrequested, false);
-    hk_store(reports.xbusy, false);
-    hk_report_fork_child();
-    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
-        dumps_begin(now);
-}
-
 HK_INLINE void check_not_alone(bool is_set, const char *option, const char *file, const char *file_option)
 {
     if (HK_UNLIKELY(is_set) && file == NULL)
         hk_message(HK_TEXT_option_alone, option, file_option);
 }
 
-void hk_reports_check(void)
+void hk_reports_begin(void)
 {
-    check_not_alone(hk_options.report_every != 0, "report_every", hk_options.report, "REPORT");
-    check_not_alone(hk_options.report_signal != 0, "report_signal", hk_options.report, "REPORT");
-    check_not_alone(hk_options.heap_profile_every != 0, "heap_profile_every", hk_options.heap_profile, "HEAP_PROFILE");
-    check_not_alone(hk_options.heap_profile_at != NULL, "heap_profile_at", hk_options.heap_profile, "HEAP_PROFILE");
+    uint64_t now = hk_os.clock_ms();
+    const char *report = hk_options.report, *profile = hk_options.heap_profile;
+    if (reports.started_ms == 0) {
+        check_not_alone(hk_options.report_every != 0, "report_every", report, "REPORT");
+        check_not_alone(hk_options.report_signal != 0, "report_signal", report, "REPORT");
+        check_not_alone(hk_options.heap_profile_every != 0, "heap_profile_every", profile, "HEAP_PROFILE");
+        check_not_alone(hk_options.heap_profile_at != NULL, "heap_profile_at", profile, "HEAP_PROFILE");
+        reports.started_ms = now;
+    }
+    reports.last_ms = now;
+    hk_store(reports.xrequested, false);
+    hk_store(reports.xbusy, false);
+    hk_report_fork_child();
+    if (HK_UNLIKELY(profile != NULL))
+        dumps_begin(now);
 }
 
 static int write_report(int fd, const char *path)
@@ -167,37 +163,37 @@ uint64_t hk_report_if_due(uint64_t now_ms)
 {
     if (atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire))
         return UINT64_MAX;
-    uint64_t until_due = dump_if_due(now_ms);
+    uint64_t until_due = UINT64_MAX;
+    if (dumps_wanted()) {
+        bool due = interval_ends(hk_options.heap_profile_every, &dumps.last_ms, now_ms, &until_due);
+        if (has_come() || due)
+            dump_wanted();
+        until_due = hk_min(until_due, dumps.at != 0 ? LOOK_MS : UINT64_MAX);
+    }
     if (reports_while_running()) {
-        uint64_t every = hk_options.report_every, until = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
-        bool due = every != 0 && now_ms - reports.last_ms >= every;
-        if (atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed) || due) {
-            write_wanted();
+        bool requested = atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed);
+        if (requested)
             reports.last_ms = now_ms;
-        }
-        if (every != 0)
-            until = hk_min(until, reports.last_ms + every - hk_min(reports.last_ms + every, now_ms));
-        until_due = hk_max(1, hk_min(until_due, until));
+        if (interval_ends(hk_options.report_every, &reports.last_ms, now_ms, &until_due) || requested)
+            write_wanted();
+        until_due = hk_min(until_due, hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX);
     }
     hk_store_release(reports.xbusy, false);
     return until_due;
 }
 
 /* Waits until the background thread has written its file. Waits at most a second, because a disk that hangs must not delay the program's end. */
-void hk_exit_profile(void)
+void hk_exit_report(bool takes_locks)
 {
+    if (takes_locks)
+        hk_learning_end();
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
                              atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
          waits++)
         hk_os_pause();
     if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
         dump_wanted();
-}
-
-void hk_exit_report(void)
-{
-    hk_exit_profile();
-    if (hk_options.report != NULL)
+    if (takes_locks && hk_options.report != NULL)
         write_wanted();
 }
 
@@ -216,27 +212,14 @@ bool hk_report_may_take_locks(void)
     return free && hk_locks_come_free();
 }
 
-/* Writes the report and the heap profile. If the interrupted thread may hold a lock, writes only the profile, which needs no lock. A report would
- * wait for the lock forever, because the handler does not return to the thread. */
+/* Takes no lock if the interrupted thread may hold one. The handler would wait for this lock forever, because it does not return to the thread. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     (void)context;
-    if (!atomic_flag_test_and_set(&begun)) {
-        if (hk_report_may_take_locks()) {
-            hk_learning_end();
-            hk_exit_report();
-        } else
-            hk_exit_profile();
-    }
+    if (!atomic_flag_test_and_set(&begun))
+        hk_exit_report(hk_report_may_take_locks());
     hk_os_default_signal(number, info);
-}
-
-void hk_term_begin(void)
-{
-    if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
-        hk_options.profile_save != NULL)
-        hk_os_catch_signal(SIGTERM, on_term);
 }
 
 HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *former))
@@ -275,9 +258,12 @@ static void on_crash(int number, siginfo_t *info, void *context)
     hk_os_default_signal(number, info);
 }
 
-void hk_crash_begin(void)
+void hk_signals_begin(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
+        hk_options.profile_save != NULL)
+        hk_os_catch_signal(SIGTERM, on_term);
     if (hk_options.trace_ring == 0)
         return;
     hk_last_words = show_once;

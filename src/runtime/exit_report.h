@@ -7,9 +7,8 @@
 
 #include "base/base.h"
 
-/* Prints a message for each set option that has no effect without another option. Called once, after the options have been read. */
-void hk_reports_check(void);
-/* Resets the state of reports and profiles. Called at the start after the options have been read, and in a fork child. */
+/* Resets the state of reports and profiles. Called in a fork child, and at the start after the options have been read. At the start, prints a message
+ * for each set option that has no effect without another option. */
 void hk_reports_begin(void);
 
 /* Returns true if the options ask for reports or heap profiles while the program runs (at intervals, on a signal, or at a peak). */
@@ -24,27 +23,25 @@ uint64_t hk_report_if_due(uint64_t now_ms);
  * Precondition: HAKMEM has started. */
 int hk_report_write(const char *path, int standard_error);
 int hk_heap_profile_write_to(const char *path, int standard_error);
-/* Writes the report and the heap profile at exit if the options ask for them. Afterwards the background thread writes no more files. */
-void hk_exit_report(void);
-/* Writes only the heap profile, and takes no lock. */
-void hk_exit_profile(void);
+/* Writes the files that the options ask for at exit. Afterwards the background thread writes no more files. Without `takes_locks`, writes only the
+ * heap profile, which needs no lock. */
+void hk_exit_report(bool takes_locks);
 
 /* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */
 bool hk_report_may_take_locks(void);
 
-/* Installs a handler that writes the report and the heap profile if SIGTERM ends the program. Called by the first thread.
+/* Installs handlers of signals that end the program. Called by the first thread.
  *
  *   SIGTERM -> handler: writes the profile, and the report if the thread holds no lock -> the default action, so that the exit status is the same
  *
- * The handler is installed only if an option asks for a file at exit and the program has no handler when HAKMEM is loaded. A handler that the program
- * installs later replaces HAKMEM's. The interposed sigaction() and signal() report HAKMEM's handler as SIG_DFL. If the program sets SIG_DFL, they
- * install HAKMEM's handler again (os/linux_signals.c). */
-void hk_term_begin(void);
-
-/* Installs handlers that print the debug rings on SIGUSR2 and on fatal signals. HAKMEM also prints them before it aborts the process. Called by the
- * first thread. The handlers are installed only if the option trace_ring is set and the program has no handler. After a fatal signal, the handler
- * takes the signal's default action with the same siginfo, so that the exit status and the core dump do not change. */
-void hk_crash_begin(void);
+ * A handler is installed only if an option asks for it and the program has no handler when HAKMEM is loaded. A handler that the program installs
+ * later replaces HAKMEM's. The interposed sigaction() and signal() report HAKMEM's handler as SIG_DFL. If the program sets SIG_DFL, they install
+ * HAKMEM's handler again (os/linux_signals.c).
+ *
+ * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
+ * process. After a fatal signal, the handler takes the signal's default action with the same siginfo, so that the exit status and the core dump do
+ * not change. */
+void hk_signals_begin(void);
 
 /* Prints one line about the first allocation that is refused, if the option oom_report is on. Later refusals are silent. */
 void hk_first_refusal_report(size_t requested);

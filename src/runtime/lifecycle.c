@@ -34,7 +34,6 @@ bool hk_is_bootstrapping(void)
 static bool step_options(void)
 {
     hk_options_read();
-    hk_reports_check();
     hk_named_files_begin();
     if (hk_reports_wanted())
         hk_options.background = HK_BACKGROUND_ON;
@@ -278,8 +277,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         return;
     }
     (void)hk_tcache_get();
-    hk_crash_begin();
-    hk_term_begin();
+    hk_signals_begin();
     if (hk_options.guard_sample != 0)
         (void)hk_os_catch_faults(NULL);
 }
@@ -297,10 +295,8 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
             hk_drain_all(cache);
         }
     }
-    if (hk_named_files_wanted()) {
-        hk_learning_end();
-        hk_exit_report();
-    }
+    if (hk_named_files_wanted())
+        hk_exit_report(true);
     life.ended_as = hk_background_home();
 }
 

@@ -224,7 +224,7 @@ UNIT_TEST(json_at_exit)
     snprintf(real_name, sizeof real_name, "%s.%d.json", path, (int)getpid());
     make_some_work();
     hk_options.report = report;
-    hk_exit_report();
+    hk_exit_report(true);
     assert_python_reads(real_name);
     unlink(real_name);
 }
@@ -270,7 +270,7 @@ UNIT_TEST(again_and_again)
     assert_true(reported(&wait_ms));
     assert_int_equal(wait_ms, 1000);
     assert_false(reported(&wait_ms));
-    hk_exit_report();
+    hk_exit_report(true);
     assert_non_null(strstr(fake_os.captured, "after 1000 ms"));
     fake_os_pass_ms(5000);
     assert_false(reported(&wait_ms)); /* After the report at exit, no other is written. */
@@ -308,10 +308,10 @@ UNIT_TEST(nowhere_to_write)
 {
     make_some_work();
     fake_os_capture();
-    hk_exit_report();
+    hk_exit_report(true);
     assert_string_equal(fake_os.captured, "");
     hk_options.report = "/no/such/folder/report.json";
-    hk_exit_report();
+    hk_exit_report(true);
     assert_string_equal(
         fake_os.captured,
         "hakmem: option report: \"/no/such/folder/report.json\" cannot be written: no such file or folder\n");
