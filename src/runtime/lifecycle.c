@@ -18,8 +18,8 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-/* Number of completed steps. Each process reads and then writes it, so it does not lie in a page of zeros, which would cost two page faults. */
-static unsigned steps_done HK_EACH_PROCESS_DATA;
+/* Each process reads and then writes this flag, so it does not lie in a page of zeros, which would cost two page faults. */
+static bool options_are_read HK_EACH_PROCESS_DATA;
 _Atomic bool hk_start_done;
 
 /* Holds its own address after the loader has relocated the library. Until then, holds the value that the file contains. */
@@ -31,7 +31,7 @@ bool hk_is_bootstrapping(void)
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
 }
 
-static bool step_options(void)
+static void step_options(void)
 {
     hk_options_read();
     hk_named_files_begin();
@@ -40,10 +40,10 @@ static bool step_options(void)
     if (hk_options.background == HK_BACKGROUND_ON)
         hk_slab_lists_share();
     hk_policy_begin();
-    return true;
+    options_are_read = true;
 }
 
-static bool step_lists(void)
+static void step_lists(void)
 {
     hk_track_report_begin();
     hk_guard_begin();
@@ -68,21 +68,20 @@ static bool step_lists(void)
         hk_guard_take_hooks();
         hk_hooks_open();
     }
-    return true;
+    hk_store_release(hk_start_done, true);
 }
 
 HK_COLD bool hk_start(void)
 {
-    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
     if (hk_is_bootstrapping())
         return false;
     hk_lock(&hk_start_lock);
-    while (steps_done < sizeof steps / sizeof steps[0] && steps[steps_done]())
-        steps_done++;
-    bool started = steps_done == sizeof steps / sizeof steps[0];
-    hk_store_release(hk_start_done, started);
+    if (!options_are_read)
+        step_options();
+    if (!hk_load(hk_start_done) && hk_page_map_init())
+        step_lists();
     hk_unlock(&hk_start_lock);
-    return started;
+    return hk_load(hk_start_done);
 }
 
 #pragma weak dlsym

@@ -3,7 +3,7 @@
  *
  *   bootstrapping (the loader relocates) --first call--> options and profile -> page map -> lists and locks, gate --> started
  *
- * Owns     This file owns the steps of the start, the number of completed steps, and the thread key.
+ * Owns     This file owns the steps of the start, and the thread key.
  * Threads  Any thread may call the functions. */
 #ifndef HK_LIFECYCLE_H
 #define HK_LIFECYCLE_H
