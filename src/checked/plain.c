@@ -1,8 +1,6 @@
 /* Looks up the C library's copying functions in a constructor, and copies byte by byte until the constructor has run. */
 #include "checked/checked.h"
-#include <dlfcn.h>
-
-#pragma weak dlsym
+#include "os/forward.h"
 
 struct hk_plain hk_plain;
 
@@ -51,13 +49,12 @@ void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
-static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 /* Looks the functions up at the start, because a copy must not call dlsym, which takes the loader's lock and may allocate. */
 __attribute__((constructor)) static void find_plain(void)
 {
-    hk_store_release(hk_plain.xmove, (hk_move_call *)next_named("memmove"));
-    hk_store_release(hk_plain.xset, (hk_set_call *)next_named("memset"));
-    hk_store_release(hk_plain.xlength, (hk_length_call *)next_named("strlen"));
-    hk_store_release(hk_plain.xlength_to, (hk_length_to_call *)next_named("strnlen"));
+    hk_store_release(hk_plain.xmove, (hk_move_call *)hk_forward_next("memmove"));
+    hk_store_release(hk_plain.xset, (hk_set_call *)hk_forward_next("memset"));
+    hk_store_release(hk_plain.xlength, (hk_length_call *)hk_forward_next("strlen"));
+    hk_store_release(hk_plain.xlength_to, (hk_length_to_call *)hk_forward_next("strnlen"));
 }

@@ -35,6 +35,9 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 /* dlsym is weak, because a static program does not have it. */
 #pragma weak dlsym
 
+void *hk_forward_symbol(const char *name) { return dlsym != NULL ? dlsym(RTLD_DEFAULT, name) : NULL; }
+void *hk_forward_next(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
+
 /* NEXT_OF returns the definition of `name` that follows HAKMEM's, or NULL in a static program. Each use of the macro caches the definition. */
 #define NEXT_OF(type, name)                                                                                            \
     (__extension__({                                                                                                   \
@@ -46,8 +49,8 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 static void *next_of(const char *name, _Atomic(void *) *found)
 {
     void *next = atomic_load_explicit(found, memory_order_relaxed);
-    if (next == NULL && dlsym != NULL) {
-        next = dlsym(RTLD_NEXT, name);
+    if (next == NULL) {
+        next = hk_forward_next(name);
         atomic_store_explicit(found, next, memory_order_relaxed);
     }
     return next;

@@ -27,6 +27,11 @@ _Noreturn void hk_forward_exit(int status);
 int hk_forward_prctl(int option, const unsigned long arguments[4]);
 int hk_forward_unshare(int flags);
 
+/* Returns the process's definition of a name, or NULL if there is none or the program is static. hk_forward_next() returns the definition that
+ * follows HAKMEM's. The functions take the loader's lock. */
+void *hk_forward_symbol(const char *name);
+void *hk_forward_next(const char *name);
+
 /* Returns true if the effect of the advice counts as lasting. */
 bool hk_advice_lasts(int advice);
 /* Returns true if the memory is readable and writable, and has no protection key. */

@@ -12,15 +12,11 @@
 
 #include "hakmem.h"
 #include "os/elf_file.h"
+#include "os/forward.h"
 #include "runtime/named_file.h"
 #include "runtime/lifecycle.h"
 
-#pragma weak dlsym
-
 enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
-
-/* Returns the next definition of the name after HAKMEM's. This definition belongs to the C library or to another library that interposes dlopen. */
-static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 static const char *const entries[] = {
     "malloc",         "calloc", "realloc", "free",         "memalign",           "aligned_alloc",
@@ -33,7 +29,7 @@ static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char
 {
     Elf64_Sym there;
     uint64_t place;
-    uintptr_t ours = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+    uintptr_t ours = (uintptr_t)hk_forward_symbol(name);
     if (ours == 0 || !hk_elf_find(file, name, &there, &place))
         return;
     Elf64_Sym *symbol = (Elf64_Sym *)(base + place);
@@ -45,7 +41,7 @@ static bool lead_libc_here(void)
 {
     struct hk_elf_file file;
     struct hk_elf_loaded libc;
-    const void *code = next_named("gnu_get_libc_version");
+    const void *code = hk_forward_next("gnu_get_libc_version");
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
     /* The pages of the symbol table are made writable only if they contain no code. They are made read-only again after the change. */
@@ -156,7 +152,8 @@ static bool brings_its_own(const char *path)
 
 static HK_NOINLINE int without_deepbind(const char *path, int mode)
 {
-    bool drops = hk_started() && hk_options.deepbind == HK_DEEPBIND_DROP && hk_process_is_served();
+    bool drops =
+        (mode & HK_DEEPBIND) != 0 && hk_started() && hk_options.deepbind == HK_DEEPBIND_DROP && hk_process_is_served();
     if (!drops || (brings_its_own(path) && libc_leads_here()))
         return mode;
     HK_COUNT(deepbind_dropped, 1);
@@ -165,9 +162,8 @@ static HK_NOINLINE int without_deepbind(const char *path, int mode)
 
 HK_EXPORT void *hak_dlopen(const char *file, int mode)
 {
-    void *(*next)(const char *, int) = (void *(*)(const char *, int))next_named("dlopen");
-    if ((mode & HK_DEEPBIND) != 0)
-        mode = without_deepbind(file, mode);
+    void *(*next)(const char *, int) = (void *(*)(const char *, int))hk_forward_next("dlopen");
+    mode = without_deepbind(file, mode);
     if (HK_UNLIKELY(next == NULL))
         return NULL;
     HK_BY_JUMP return next(file, mode);
@@ -175,8 +171,8 @@ HK_EXPORT void *hak_dlopen(const char *file, int mode)
 
 HK_EXPORT void *hak_dlmopen(long space, const char *file, int mode)
 {
-    void *(*next)(long, const char *, int) = (void *(*)(long, const char *, int))next_named("dlmopen");
-    if ((mode & HK_DEEPBIND) != 0 && space == THIS_NAMESPACE)
+    void *(*next)(long, const char *, int) = (void *(*)(long, const char *, int))hk_forward_next("dlmopen");
+    if (space == THIS_NAMESPACE)
         mode = without_deepbind(file, mode);
     if (HK_UNLIKELY(next == NULL))
         return NULL;

@@ -9,6 +9,7 @@
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "runtime/named_file.h"
+#include "os/forward.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "guard/sampled.h"
@@ -84,8 +85,6 @@ HK_COLD bool hk_start(void)
     return hk_load(hk_start_done);
 }
 
-#pragma weak dlsym
-
 HK_PROCESS(void *, malloc_of_process, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void, free_of_process, (void *block), free, hak_free)
 
@@ -95,12 +94,11 @@ int hk_answer_who_serves(void) { return hk_load(xasking) ? 0 : HK_MALLOPT_HAKMEM
 
 HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
 {
-    int (*mallopt_of_process)(int, int) = NULL;
     void *(*known)(size_t) = malloc_of_process;
     HK_FORGET(known);
-    if (known == hak_malloc || dlsym == NULL)
+    if (known == hak_malloc)
         return false;
-    *(void **)&mallopt_of_process = dlsym(RTLD_DEFAULT, "mallopt");
+    int (*mallopt_of_process)(int, int) = (int (*)(int, int))hk_forward_symbol("mallopt");
     hk_store(xasking, true);
     bool answered = mallopt_of_process != NULL && mallopt_of_process(HK_MALLOPT_WHO_SERVES, 0) == HK_MALLOPT_HAKMEM;
     hk_store(xasking, false);
