@@ -36,8 +36,6 @@ static struct {
 static _Atomic uint32_t xthreads = 1;
 
 bool hk_thread_count_many(void) { return atomic_load_explicit(&xthreads, memory_order_seq_cst) > 1; }
-void hk_thread_count_more(void) { atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst); }
-bool hk_thread_count_less(void) { return atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2; }
 
 static bool move_on(uint32_t from, uint32_t to)
 {
@@ -174,24 +172,22 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     atomic_thread_fence(memory_order_seq_cst);
-    enum stage next = NONE;
-    bool refused = false;
-    if (still_wanted(in_malloc)) {
+    bool tries = still_wanted(in_malloc), made = false;
+    if (tries) {
         hk_add(background.xtries, 1);
         hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
         hk_reports_listen();
         hk_background_state_begin();
-        if (make_thread_without_signals(make)) {
+        made = make_thread_without_signals(make);
+        if (made) {
             wait_until_made();
-            next = THERE;
         } else {
             hk_background_state_end();
             back_off();
-            refused = true;
         }
     }
-    (void)move_on(BEING_MADE, next);
-    if (refused && hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
+    (void)move_on(BEING_MADE, made ? THERE : NONE);
+    if (tries && !made && hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
         hk_message(HK_TEXT_background);
     pthread_setcancelstate(cancel, NULL);
     errno = saved_errno;
@@ -210,6 +206,7 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *
 
 void hk_background_begin_with_thread(hk_thread_maker *make)
 {
+    atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst);
     if (hk_load(background.xstage) == NONE && hk_background_is_worth(hk_decay_footprint()) && !too_soon())
         begin_if_wanted(false, make);
 }
@@ -237,7 +234,7 @@ bool hk_background_end(void)
 
 bool hk_background_thread_ended(void)
 {
-    bool alone = hk_thread_count_less();
+    bool alone = atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2;
     if (alone)
         (void)hk_background_end();
     return alone;

@@ -33,18 +33,15 @@ hk_thread_maker hk_thread_make; /* in threads.c */
 
 /* Returns true if the program has more than one counted thread (threads.c). Returns false if threads are not counted. */
 bool hk_thread_count_many(void);
-void hk_thread_count_more(void);
-/* Reduces the count of threads by one. Returns true if one thread remains. */
-bool hk_thread_count_less(void);
 
 /* Creates the background thread at the end of a slow malloc, if it is wanted. `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);
-/* Creates the background thread before the program creates a thread, if the heap is large enough. */
+/* Counts a thread that the program is about to create. Creates the background thread before it, if the heap is large enough. */
 void hk_background_begin_with_thread(hk_thread_maker *make);
 
 /* Ends the background thread and waits for its end. Returns false if the process had no background thread. */
 bool hk_background_end(void);
-/* Called when a counted thread ends or its creation has failed. If only one thread remains, ends the background thread and returns true. */
+/* Counts a thread less, which ends or could not be created. If only one thread remains, ends the background thread and returns true. */
 bool hk_background_thread_ended(void);
 /* Called when the system has refused the program a thread. Ends the background thread, and creates no new one for a minute. Returns false if the
  * process had no background thread. */

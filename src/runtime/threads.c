@@ -16,8 +16,6 @@
 #include "runtime/lifecycle.h"
 #include "span/chunks.h"
 
-#pragma weak dlsym
-
 typedef int create_call(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
 /* A ticket keeps the function and the argument of a new thread until the thread begins. */
@@ -39,17 +37,14 @@ static _Atomic uint32_t xcounts;
  * option asks for it. */
 static bool counting(void)
 {
-    uint32_t counts = hk_load(xcounts);
-    if (counts == NOT_DECIDED && hk_started()) {
-        counts = COUNTS_NOTHING;
-        if (hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served() &&
-            hk_tcache_get() != NULL && hk_mark_thread()) {
+    if (hk_load(xcounts) == NOT_DECIDED && hk_started()) {
+        bool counts = hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served() &&
+                      hk_tcache_get() != NULL && hk_mark_thread();
+        if (counts)
             hk_slab_lists_share();
-            counts = COUNTS;
-        }
-        hk_store(xcounts, counts);
+        hk_store(xcounts, counts ? COUNTS : COUNTS_NOTHING);
     }
-    return counts == COUNTS;
+    return hk_load(xcounts) == COUNTS;
 }
 
 static struct ticket *take_ticket(void *(*start)(void *), void *argument)
@@ -63,14 +58,12 @@ static struct ticket *take_ticket(void *(*start)(void *), void *argument)
     return NULL;
 }
 
-static void free_ticket(struct ticket *ticket) { hk_store_release(ticket->xtaken, false); }
-
 static void *begin_counted(void *given)
 {
     struct ticket *ticket = given;
     void *(*start)(void *) = ticket->start;
     void *argument = ticket->argument;
-    free_ticket(ticket);
+    hk_store_release(ticket->xtaken, false);
     if (!hk_mark_thread())
         (void)hk_background_thread_ended();
     HK_BY_JUMP return start(argument);
@@ -82,11 +75,10 @@ static create_call *next_create(void)
     static _Atomic(create_call *) xnext;
     create_call *next = hk_load(xnext), *known = pthread_create;
     HK_FORGET(known);
-    if (next != NULL || known != hak_pthread_create)
-        return next != NULL ? next : known;
-    if (dlsym != NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
-    hk_store(xnext, next);
+    if (next == NULL) {
+        next = known != hak_pthread_create ? known : (create_call *)hk_forward_next("pthread_create");
+        hk_store(xnext, next);
+    }
     return next;
 }
 
@@ -106,13 +98,12 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
     if (ticket == NULL)
         return next(thread, attributes, start, argument);
-    hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
     if (error == EAGAIN && hk_background_give_way()) /* tries again, because one more thread may be allowed now */
         error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
-        free_ticket(ticket);
+        hk_store_release(ticket->xtaken, false);
         (void)hk_background_thread_ended();
     }
     return error;

@@ -64,13 +64,13 @@ UNIT_TEST(refused)
 UNIT_TEST(refused_unasked)
 {
     void *block = start(HK_BACKGROUND_AUTO);
-    hk_background_begin_with_thread(refuses);
+    hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
     assert_int_equal(asked, 0);
-    hk_thread_count_more();
     hk_background_begin_with_thread(refuses);
     assert_int_equal(asked, 1);
     assert_int_equal(times_said(), 0);
-    assert_false(hk_thread_count_less() && hk_background_end());
+    assert_true(hk_background_thread_ended());
+    assert_false(hk_background_end());
     hak_free(block);
 }
 
