@@ -5,7 +5,7 @@
  *   install a filter
  *
  * Code     `begin_if_wanted()`, `still_wanted()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()`,
- *          `hk_background_thread_ended()` in `runtime/background.c`; `change_process()` in `runtime/threads.c`
+ *          `hk_background_thread_ended()` in `runtime/background.c`; `shut_in()` in `runtime/threads.c`
  * Shows    no thread is created or named behind a filter, except by the program; when all other threads have ended, the
  *          background thread has ended too and been joined; no thread waits forever
  * Not      threads that the program creates meanwhile; refusals; its sleep (waking.pml); an end on its own
