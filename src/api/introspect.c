@@ -130,11 +130,11 @@ int hk_malloc_info(int options, FILE *file)
     return 0;
 }
 
-HK_EXPORT int hak_report(const char *path) { return hk_report_write(path, HK_STDERR_ASKED_FOR) < 0 ? -1 : 0; }
+HK_EXPORT int hak_report(const char *path) { return hk_report_write(path) < 0 ? -1 : 0; }
 
 HK_EXPORT int hak_heap_profile(const char *path)
 {
-    return hk_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) == 0 ? 0 : -1;
+    return hk_started() && hk_heap_profile_write_to(path) == 0 ? 0 : -1;
 }
 
 void hk_malloc_stats(void) { (void)hak_report("-"); }

@@ -159,9 +159,8 @@ static void back_off(void)
  * thread that ends the background thread or shuts the process in waits until this stage ends. */
 static bool still_wanted(bool in_malloc)
 {
-    if (hk_options.background == HK_BACKGROUND_ON)
-        return true;
-    return hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in));
+    return hk_options.background == HK_BACKGROUND_ON ||
+           (hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in)));
 }
 
 static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
@@ -242,10 +241,10 @@ bool hk_background_thread_ended(void)
 
 bool hk_background_give_way(void)
 {
-    if (!hk_background_end())
-        return false;
-    back_off();
-    return true;
+    bool ended = hk_background_end();
+    if (ended)
+        back_off();
+    return ended;
 }
 
 void hk_background_shut_in(void)

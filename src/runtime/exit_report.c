@@ -75,9 +75,9 @@ static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, ui
     return ends;
 }
 
-int hk_heap_profile_write_to(const char *path, int standard_error)
+int hk_heap_profile_write_to(const char *path)
 {
-    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, standard_error, dump) : -ENODATA;
+    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, dump) : -ENODATA;
 }
 
 enum { SIGNAL_SEEN_MS = 200 };
@@ -127,10 +127,7 @@ static int write_report(int fd, const char *path)
     return 0;
 }
 
-int hk_report_write(const char *path, int standard_error)
-{
-    return hk_named_file_write(path, NULL, standard_error, write_report);
-}
+int hk_report_write(const char *path) { return hk_named_file_write(path, NULL, write_report); }
 
 static void write_wanted(void)
 {

@@ -18,11 +18,10 @@ void hk_reports_listen(void);
 /* Writes a report or a heap profile if it is due or requested. Returns the ms until the next call. Only the background thread calls the function. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* These two functions write a report or a heap profile now. The path "-" stands for `standard_error`, which is HK_STDERR or HK_STDERR_ASKED_FOR
- * (message.h). The functions return 0 or a negative error number. If sampling is off, there is no heap profile, and the error is -ENODATA.
- * Precondition: HAKMEM has started. */
-int hk_report_write(const char *path, int standard_error);
-int hk_heap_profile_write_to(const char *path, int standard_error);
+/* These two functions write a report or a heap profile now. The path "-" stands for HK_STDERR_ASKED_FOR (message.h). The functions return 0 or a
+ * negative error number. If sampling is off, there is no heap profile, and the error is -ENODATA. Precondition: HAKMEM has started. */
+int hk_report_write(const char *path);
+int hk_heap_profile_write_to(const char *path);
 /* Writes the files that the options ask for at exit. Afterwards the background thread writes no more files. Without `takes_locks`, writes only the
  * heap profile, which needs no lock. */
 void hk_exit_report(bool takes_locks);

@@ -261,8 +261,7 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
  * code of the program. It sets xhooked before, because the C library may allocate during the registration. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
-    (void)argc;
-    (void)argv;
+    (void)argc, (void)argv;
     hk_stderr_begin();
     hk_os_environment_begins(variables);
     if (HK_UNLIKELY(hk_process_is_served_by_another()))

@@ -103,11 +103,11 @@ static int write_to(const char *path, const char *name, hk_file_writer *write)
 }
 
 /* Writes the file in place if no temporary file can be created in its folder. */
-int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write)
+int hk_named_file_write(const char *name, const char *ending, hk_file_writer *write)
 {
     struct hk_text path, beside;
     if (strcmp(name, "-") == 0)
-        return write(standard_error, name);
+        return write(ending != NULL ? HK_STDERR : HK_STDERR_ASKED_FOR, name);
     if (!hk_named_path(&path, name, ending))
         return -ENAMETOOLONG;
     hk_text_init(&beside, HK_NOWHERE);
@@ -128,7 +128,7 @@ static void option_file_done(const char *option, const char *name, int result, b
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused)
 {
-    option_file_done(option, name, hk_named_file_write(name, ending, HK_STDERR, write), refused);
+    option_file_done(option, name, hk_named_file_write(name, ending, write), refused);
 }
 
 void hk_option_file_append(const char *option, const char *name, struct hk_text *text, bool *refused)

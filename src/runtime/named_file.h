@@ -26,8 +26,8 @@ bool hk_path_end(struct hk_text *path);
 /* The type of a function that writes a file. It returns 0, or a negative error number. */
 typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" stands
- * for standard error. Returns 0, or a negative error number. */
-int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
+ * for HK_STDERR, or for HK_STDERR_ASKED_FOR if `ending` is NULL. Returns 0, or a negative error number. */
+int hk_named_file_write(const char *name, const char *ending, hk_file_writer *write);
 /* Writes the file that an option names. Prints a message if this fails, but none if the last attempt failed too. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
