@@ -84,16 +84,16 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
 }
 
 /* Reads the header of the section that holds the strings of a table. */
-static void read_names(const struct hk_elf_file *file, const Elf64_Ehdr *header, const Elf64_Shdr *table,
-                       Elf64_Shdr *names)
+static void read_names(const struct hk_elf_file *file, const Elf64_Shdr *table, Elf64_Shdr *names)
 {
     if (table->sh_type == SHT_NULL ||
-        !read_whole(file, header->e_shoff + table->sh_link * sizeof *names, names, sizeof *names))
+        !read_whole(file, file->header.e_shoff + table->sh_link * sizeof *names, names, sizeof *names))
         *names = (Elf64_Shdr){.sh_type = SHT_NULL};
 }
 
-static void read_sections(struct hk_elf_file *file, const Elf64_Ehdr *header)
+static void read_sections(struct hk_elf_file *file)
 {
+    const Elf64_Ehdr *header = &file->header;
     struct table_walk walk = {
         .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
     file->code = UINT64_MAX;
@@ -109,8 +109,8 @@ static void read_sections(struct hk_elf_file *file, const Elf64_Ehdr *header)
         if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
             file->code = section->sh_addr;
     }
-    read_names(file, header, &file->symbols, &file->names);
-    read_names(file, header, &file->all, &file->all_names);
+    read_names(file, &file->symbols, &file->names);
+    read_names(file, &file->all, &file->all_names);
 }
 
 bool hk_elf_open(struct hk_elf_file *file, const char *path)
@@ -121,7 +121,7 @@ bool hk_elf_open(struct hk_elf_file *file, const char *path)
     const Elf64_Ehdr *header = &file->header;
     if (read_whole(file, 0, &file->header, sizeof *header) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
         header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_shentsize == sizeof(Elf64_Shdr)) {
-        read_sections(file, header);
+        read_sections(file);
         return true;
     }
     hk_elf_close(file);

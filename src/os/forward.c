@@ -69,12 +69,10 @@ extern int __sigaction(int number, const struct sigaction *action, struct sigact
 #ifndef __GLIBC__
 /* Holds a signal action in the kernel's form. In a static program without musl's sigaction, HAKMEM calls the kernel itself, because musl's sigaction
  * is linked only if other code calls it. On x86-64, the caller of the kernel provides the instructions that return from a handler. If the kernel's
- * headers have SA_RESTORER, the kernel expects the field `restorer`, even if it does not use the field (aarch64). */
+ * headers have SA_RESTORER, the kernel expects the field `restorer`, even if it does not use the field (aarch64). With SA_SIGINFO, `handler` takes
+ * three parameters. struct sigaction holds both kinds of handlers in one place. */
 struct kernel_action {
-    union {
-        void (*handler)(int number);
-        void (*informed)(int number, siginfo_t *info, void *context);
-    } call;
+    void (*handler)(int number);
     unsigned long flags;
 #ifdef SA_RESTORER
     void (*restorer)(void);
@@ -92,11 +90,7 @@ enum { KERNEL_RESTORER = 0x04000000 };
 
 static struct kernel_action to_kernel(const struct sigaction *action)
 {
-    struct kernel_action ours = {.flags = (unsigned long)(unsigned)action->sa_flags};
-    if ((action->sa_flags & SA_SIGINFO) != 0)
-        ours.call.informed = action->sa_sigaction;
-    else
-        ours.call.handler = action->sa_handler;
+    struct kernel_action ours = {.handler = action->sa_handler, .flags = (unsigned long)(unsigned)action->sa_flags};
     memcpy(&ours.mask, &action->sa_mask, sizeof ours.mask);
 #if defined(__x86_64__)
     ours.flags |= KERNEL_RESTORER;
@@ -107,11 +101,7 @@ static struct kernel_action to_kernel(const struct sigaction *action)
 
 static struct sigaction from_kernel(const struct kernel_action *former)
 {
-    struct sigaction theirs = {.sa_flags = (int)former->flags};
-    if ((former->flags & SA_SIGINFO) != 0)
-        theirs.sa_sigaction = former->call.informed;
-    else
-        theirs.sa_handler = former->call.handler;
+    struct sigaction theirs = {.sa_handler = former->handler, .sa_flags = (int)former->flags};
     memcpy(&theirs.sa_mask, &former->mask, sizeof former->mask);
     return theirs;
 }

@@ -1,8 +1,6 @@
 /* Opens, reads, writes and renames files by plain system calls, which neither allocate nor are cancellation points. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,8 +48,6 @@ const char *hk_os_error(int result)
     return errors[row].text;
 }
 
-static ssize_t read_some(int fd, void *bytes, size_t size) { return syscall(SYS_read, fd, bytes, size); }
-
 void hk_linux_write(int fd, const void *bytes, size_t size)
 {
     int saved_errno = errno;
@@ -80,22 +76,6 @@ HK_EACH_PROCESS bool hk_os_identify(int fd, struct hk_file_id *id)
     return r == 0;
 }
 
-size_t hk_linux_read_file(const char *path, char *bytes, size_t size)
-{
-    int saved_errno = errno;
-    size_t used = 0;
-    int fd = open_file(path, O_RDONLY);
-    if (fd >= 0) {
-        ssize_t n;
-        while (used < size - 1 && (n = read_some(fd, bytes + used, size - 1 - used)) > 0)
-            used += (size_t)n;
-        (void)syscall(SYS_close, fd);
-    }
-    bytes[used] = 0;
-    errno = saved_errno;
-    return used;
-}
-
 int hk_linux_open(const char *path) { return KEEPING_ERRNO(open_file(path, O_RDONLY)); }
 
 size_t hk_linux_read(int fd, char *bytes, size_t size)
@@ -103,10 +83,23 @@ size_t hk_linux_read(int fd, char *bytes, size_t size)
     int saved_errno = errno;
     ssize_t n;
     do
-        n = read_some(fd, bytes, size);
+        n = syscall(SYS_read, fd, bytes, size);
     while (n < 0 && errno == EINTR);
     errno = saved_errno;
     return n > 0 ? (size_t)n : 0;
+}
+
+size_t hk_linux_read_file(const char *path, char *bytes, size_t size)
+{
+    int fd = hk_linux_open(path);
+    size_t used = 0;
+    if (fd >= 0) {
+        for (size_t n; used < size - 1 && (n = hk_linux_read(fd, bytes + used, size - 1 - used)) > 0;)
+            used += n;
+        hk_os_close(fd);
+    }
+    bytes[used] = 0;
+    return used;
 }
 
 size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size)
@@ -118,11 +111,9 @@ size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size)
 bool hk_os_is_replaceable(const char *path)
 {
     struct stat what;
-    int saved_errno = errno;
-    bool replaceable = syscall(SYS_newfstatat, AT_FDCWD, path, &what, AT_SYMLINK_NOFOLLOW) == 0 ? S_ISREG(what.st_mode)
-                                                                                                : errno == ENOENT;
-    errno = saved_errno;
-    return replaceable;
+    return KEEPING_ERRNO(syscall(SYS_newfstatat, AT_FDCWD, path, &what, AT_SYMLINK_NOFOLLOW) == 0
+                             ? S_ISREG(what.st_mode)
+                             : errno == ENOENT);
 }
 
 bool hk_os_rename(const char *from, const char *to)

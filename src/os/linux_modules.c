@@ -27,10 +27,8 @@ struct image {
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
-    int saved_errno = errno;
-    bool readable = syscall(SYS_rt_sigprocmask, NO_SUCH_WAY, address, NULL, SIGNALS_BYTES) != 0 && errno != EFAULT;
-    errno = saved_errno;
-    return readable;
+    return KEEPING_ERRNO(syscall(SYS_rt_sigprocmask, NO_SUCH_WAY, address, NULL, SIGNALS_BYTES) != 0 &&
+                         errno != EFAULT);
 }
 
 static bool all_readable(uintptr_t from, size_t size)

@@ -184,23 +184,16 @@ bool hk_linux_purge(void *p, size_t size)
  * because the kernel refuses a marker in locked memory. */
 bool hk_linux_bar(void *p, size_t size)
 {
-    int saved_errno = errno;
-    bool barred = advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0;
-    if (!barred) {
-        atomic_store(&xprotects, true);
-        barred = hk_forward_mprotect(p, size, PROT_NONE, -1) == 0 && hk_linux_purge(p, size);
-    }
-    errno = saved_errno;
-    return barred;
+    if (KEEPING_ERRNO(advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0))
+        return true;
+    atomic_store(&xprotects, true);
+    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_NONE, -1)) == 0 && hk_linux_purge(p, size);
 }
 
 bool hk_linux_unbar(void *p, size_t size)
 {
-    int saved_errno = errno;
-    (void)hk_forward_madvise(p, size, GUARD_REMOVE);
-    bool open = !atomic_load(&xprotects) || hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1) == 0;
-    errno = saved_errno;
-    return open;
+    (void)KEEPING_ERRNO(hk_forward_madvise(p, size, GUARD_REMOVE));
+    return !atomic_load(&xprotects) || KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
 #if defined(__aarch64__)

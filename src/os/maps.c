@@ -71,12 +71,10 @@ bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
 /* Parses a line such as "Rss:      12 kB". */
 static bool parse_resident(const char *line, struct hk_mapping *mapping)
 {
-    static const char name[] = "Rss:";
     uintptr_t kib;
-    if (strncmp(line, name, sizeof name - 1) != 0)
+    if (strncmp(line, "Rss:", 4) != 0)
         return false;
-    line += sizeof name - 1;
-    read_number(line + strspn(line, " "), 10, &kib);
+    read_number(word_behind(line), 10, &kib);
     mapping->resident = kib * 1024;
     mapping->path = "";
     return true;

@@ -2,9 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -16,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "os/linux.h"
-#include "os/os.h"
 #include "os/forward.h"
 
 #if defined(__x86_64__)
