@@ -77,12 +77,10 @@ HK_COLD void hk_lock_wake(struct hk_lock *lock) { hk_os.futex_wake(&lock->xstate
 
 void hk_unlock_in_turn(struct hk_lock *lock)
 {
-    if (HK_DEBUG)
-        hk_lock_note_dropped(lock->rank);
-    if (atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) != 2)
-        return;
-    hk_lock_wake(lock);
-    hk_os_pause();
+    bool waited_for = hk_load(lock->xstate) == 2;
+    hk_unlock(lock);
+    if (waited_for)
+        hk_os_pause();
 }
 
 /* Returns the n-th lock of a rank, or NULL if the rank has fewer locks. */
@@ -106,9 +104,6 @@ static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
     }
 }
 
-static void take_lock(struct hk_lock *lock) { hk_lock(lock); }
-static void drop_lock(struct hk_lock *lock) { hk_unlock(lock); }
-
 static void reset_lock(struct hk_lock *lock)
 {
     if (HK_DEBUG)
@@ -119,7 +114,7 @@ static void reset_lock(struct hk_lock *lock)
 void hk_locks_take_all(void)
 {
     for (unsigned rank = HK_RANK_NONE + 1; rank < HK_RANKS; rank++)
-        for_rank(rank, take_lock);
+        for_rank(rank, hk_lock);
 }
 
 static void for_all_from_bottom(void (*act)(struct hk_lock *lock))
@@ -127,7 +122,7 @@ static void for_all_from_bottom(void (*act)(struct hk_lock *lock))
     for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
         for_rank(rank, act);
 }
-void hk_locks_drop_all(void) { for_all_from_bottom(drop_lock); }
+void hk_locks_drop_all(void) { for_all_from_bottom(hk_unlock); }
 void hk_locks_reset_all(void) { for_all_from_bottom(reset_lock); }
 
 bool hk_lock_comes_free(const struct hk_lock *lock)

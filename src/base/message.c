@@ -230,8 +230,3 @@ HK_COLD void hk_fatal(const char *format, ...)
         hk_last_words();
     abort();
 }
-
-HK_COLD void hk_assert_failed(const char *expression, const char *file, int line)
-{
-    hk_fatal(HK_TEXT_assertion, expression, file, line);
-}

@@ -55,13 +55,12 @@ extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps wi
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
 
 /* Aborts if x is false. Only debug builds check x, but all builds compile it. */
 #define hk_assert(x)                                                                                                   \
     do {                                                                                                               \
         if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \
-            hk_assert_failed(#x, __FILE__, __LINE__);                                                                  \
+            hk_fatal(HK_TEXT_assertion, #x, __FILE__, __LINE__);                                                       \
     } while (0)
 
 #endif
