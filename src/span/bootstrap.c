@@ -15,27 +15,21 @@ static struct bootstrap_arena {
     size_t size, used;
 } arenas[ARENAS];
 
-/* Cuts a block from an arena, and writes the block's size into the word before the block. Returns NULL if the arena has no room. */
+/* Cuts a block from an arena, and writes the block's size into the word before the block. If the arena has no memory yet, first maps enough for the
+ * block. Returns NULL if the arena has no room, or if the system refuses memory. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
+    if (arena->bytes == NULL) {
+        arena->size = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);
+        arena->bytes = hk_os_map_bare(arena->size);
+    }
     uintptr_t start = (uintptr_t)arena->bytes;
     size_t at = hk_align_up(start + arena->used + sizeof(size_t), align) - start;
-    if (arena->bytes == NULL || size > arena->size || at > arena->size - size)
+    if (start == 0 || size > arena->size || at > arena->size - size)
         return NULL;
     arena->used = at + size;
     ((size_t *)(void *)(arena->bytes + at))[-1] = size;
     return arena->bytes + at;
-}
-
-/* Maps memory for an unmapped arena. Returns false if the arena already has memory, if the block is too large, or if the system refuses memory. */
-static bool map_arena(struct bootstrap_arena *arena, size_t size, size_t align)
-{
-    size_t wanted = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);
-    if (arena->bytes != NULL || size > PTRDIFF_MAX / 4 || align > PTRDIFF_MAX / 4)
-        return false;
-    arena->bytes = hk_os_map_bare(wanted);
-    arena->size = wanted;
-    return arena->bytes != NULL;
 }
 
 void *hk_bootstrap_alloc(size_t size, size_t align)
@@ -45,9 +39,8 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
     arenas[0].bytes = own_bytes; /* not an initializer, which would need a relocation */
     arenas[0].size = OWN_BYTES;
     void *block = NULL;
-    for (unsigned i = 0; i < ARENAS && block == NULL; i++)
-        if ((block = take_in_arena(&arenas[i], size, align)) == NULL && map_arena(&arenas[i], size, align))
-            block = take_in_arena(&arenas[i], size, align);
+    for (unsigned i = 0; size <= PTRDIFF_MAX / 4 && align <= PTRDIFF_MAX / 4 && i < ARENAS && block == NULL; i++)
+        block = take_in_arena(&arenas[i], size, align);
     return block;
 }
 
