@@ -18,7 +18,7 @@ _Static_assert(sizeof(union slot) == HK_DESCRIPTOR_BYTES, "slots lie side by sid
 _Static_assert(offsetof(union slot, free.next) + sizeof(void *) == 2 * HK_QUANTUM, "the rest is quanta");
 
 struct group {
-    _Atomic(struct group *) xnext;
+    struct group *older;
     _Atomic uint32_t xmade;
     union slot slots[];
 };
@@ -26,33 +26,25 @@ struct group {
 enum { SLOTS_IN_GROUP = (GROUP_BYTES - sizeof(struct group)) / sizeof(union slot) };
 static struct {
     struct hk_lock lock;
-    struct group *first, *last;
+    _Atomic(struct group *) xnewest;
     union slot *unused;
 } descriptors = {.lock = HK_LOCK_INIT(HK_RANK_DESCRIPTORS)};
 
 void hk_descriptors_init(void) { hk_lock_register(HK_RANK_DESCRIPTORS, &descriptors.lock); }
 
-static bool add_group(void)
-{
-    struct group *group = hk_meta_alloc(GROUP_BYTES);
-    if (group == NULL)
-        return false;
-    if (descriptors.last != NULL)
-        hk_store_release(descriptors.last->xnext, group);
-    else
-        __atomic_store_n(&descriptors.first, group, __ATOMIC_RELEASE);
-    descriptors.last = group;
-    return true;
-}
-
+/* Takes the next slot of the newest group, or of a new group if that one is full. Returns NULL if the system refuses memory. */
 static union slot *next_in_group(void)
 {
-    bool full = descriptors.last == NULL || hk_load(descriptors.last->xmade) == SLOTS_IN_GROUP;
-    if (full && !add_group())
-        return NULL;
-    uint32_t made = hk_load(descriptors.last->xmade);
-    hk_store_release(descriptors.last->xmade, made + 1);
-    return &descriptors.last->slots[made];
+    struct group *older = hk_load(descriptors.xnewest), *group = older;
+    if (older == NULL || hk_load(older->xmade) == SLOTS_IN_GROUP) {
+        if ((group = hk_meta_alloc(GROUP_BYTES)) == NULL)
+            return NULL;
+        group->older = older;
+        hk_store_release(descriptors.xnewest, group);
+    }
+    uint32_t made = hk_load(group->xmade);
+    hk_store_release(group->xmade, made + 1);
+    return &group->slots[made];
 }
 
 /* Takes a slot from the list of unused slots. Returns NULL if the list is empty. Clears the slot's bytes after the head, because descriptors of slabs
@@ -94,8 +86,7 @@ void hk_descriptor_drop(struct hk_descriptor *descriptor)
 
 void hk_descriptors_visit(hk_descriptor_visit *visit, void *context)
 {
-    for (struct group *group = __atomic_load_n(&descriptors.first, __ATOMIC_ACQUIRE); group != NULL;
-         group = hk_load_acquire(group->xnext))
+    for (struct group *group = hk_load_acquire(descriptors.xnewest); group != NULL; group = group->older)
         for (uint32_t i = 0, made = hk_load_acquire(group->xmade); i < made; i++)
             visit(&group->slots[i].free.d, context);
 }
