@@ -1,6 +1,5 @@
 /* Maps the tables of the page map, writes their entries, and finds the covered addresses. */
 #include "span/page_map.h"
-#include <string.h>
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/stats.h"
@@ -36,7 +35,7 @@ static struct {
     size_t mapped; /* bytes of tables */
     char *lent;    /* memory for a leaf's tables and a branch, lent by the caller; NULL: none */
     bool took_lent;
-    bool open, hits;
+    bool hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
 /* Holds the range of covered leaves in a branch, so that a walk touches no page of the branch outside this range. */
@@ -44,13 +43,10 @@ static struct leaves {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
 
-static struct {
-    uintptr_t base;
+static struct window {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
-    _Atomic uint32_t *entries;
-    size_t leaves; /* leaves whose page map entries are mapped */
-    size_t most;   /* upper bound of `leaves`; the leaf with this number has its own tables, or no room for entries */
-    struct hk_chunk *chunks;  /* NULL: each leaf has its own chunks */
+    size_t leaves;   /* leaves whose page map entries are mapped */
+    size_t most;     /* upper bound of `leaves`; the leaf with this number has its own tables, or no room for entries */
     size_t chunks_to;         /* number of mapped chunks, from the first on */
     size_t marks, most_marks; /* bytes of mapped marks, which lie just below the entries, and their upper bound */
 } window;
@@ -70,6 +66,15 @@ static void *map_table(size_t size)
     return p;
 }
 
+/* Shows the window to look-ups. `chunks` is NULL if each leaf has its own chunks. */
+static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_chunk *chunks)
+{
+    __atomic_store_n(&hk_window.base, base, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.entries, entries, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.chunks, chunks, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.covered, window.leaves * HK_LEAF, __ATOMIC_RELEASE);
+}
+
 /* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie at lower or higher
  * addresses, and the kernel places mappings far away. The window is as random as the addresses of the stack and of this library. Without ASLR, the
  * window is always at the same address. */
@@ -81,31 +86,27 @@ static bool choose_window(void)
     random ^= random >> 29;
     if (stack < LOWEST_STACK || stack >> HK_ADDRESS_BITS != 0)
         return false;
-    window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
-    window.first = window.base + random % OFFSETS * HK_CHUNK;
-    window.entries = (void *)(window.base - ROOM_FOR_ENTRIES);
-    window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_MARKS - ROOM_FOR_CHUNKS);
-    window.chunks_to = 0;
-    window.leaves = 1;
-    window.most = WINDOW_LEAVES;
-    window.marks = LEAST_MARKS;
-    window.most_marks = ROOM_FOR_MARKS;
-    return hk_os.map_at((char *)window.entries - LEAST_MARKS, LEAST_MARKS + ENTRIES_OF_LEAF) == HK_PLACED;
+    uintptr_t base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF, entries = base - ROOM_FOR_ENTRIES;
+    if (hk_os.map_at((char *)entries - LEAST_MARKS, LEAST_MARKS + ENTRIES_OF_LEAF) != HK_PLACED)
+        return false;
+    window = (struct window){.first = base + random % OFFSETS * HK_CHUNK,
+                             .leaves = 1,
+                             .most = WINDOW_LEAVES,
+                             .marks = LEAST_MARKS,
+                             .most_marks = ROOM_FOR_MARKS};
+    place_window(base, (void *)entries, (void *)(entries - ROOM_FOR_MARKS - ROOM_FOR_CHUNKS));
+    return true;
 }
 
 /* Makes a window around an address that the system chose. Called if the system does not let HAKMEM choose addresses. */
 static bool window_around(size_t leaves)
 {
-    window.entries = map_table(leaves * ENTRIES_OF_LEAF);
-    if (window.entries == NULL)
+    _Atomic uint32_t *entries = map_table(leaves * ENTRIES_OF_LEAF);
+    if (entries == NULL)
         return false;
-    uintptr_t here = hk_align_down((uintptr_t)window.entries, HK_LEAF), below = leaves / 2 * HK_LEAF;
-    window.base = here - hk_min(here, below);
-    window.first = 0;
-    window.chunks = NULL;
-    window.chunks_to = 0;
-    window.marks = window.most_marks = 0;
-    window.leaves = window.most = leaves;
+    uintptr_t here = hk_align_down((uintptr_t)entries, HK_LEAF), below = leaves / 2 * HK_LEAF;
+    window = (struct window){.leaves = leaves, .most = leaves};
+    place_window(here - hk_min(here, below), entries, NULL);
     return true;
 }
 
@@ -118,21 +119,16 @@ bool hk_page_map_init(void)
         leaves /= 2;
     for (; !chosen && leaves > 0; leaves /= 2)
         chosen = window_around(leaves);
-    if (!chosen)
-        memset(&window, 0, sizeof window);
     map.mapped = window.marks + window.leaves * ENTRIES_OF_LEAF;
     return chosen;
 }
 
 /* Returns the number of bytes between the window's base and the heap. These bytes have no marks. */
-static size_t below_heap(void) { return window.first - window.base; }
+static size_t below_heap(void) { return window.first - hk_window.base; }
 
 static void show_window(void)
 {
-    size_t covered = window.leaves * HK_LEAF;
-    if (!map.open)
-        return;
-    size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
+    size_t covered = window.leaves * HK_LEAF, flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
     /* leaves with their own tables have no marks, so `marked` must not exceed `flat` */
     __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE);
@@ -145,14 +141,10 @@ static void show_window(void)
 
 void hk_window_open(bool hits)
 {
-    __atomic_store_n(&hk_window.base, window.base, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_window.entries, window.entries, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_window.chunks, window.chunks, __ATOMIC_RELEASE);
     if (window.marks != 0) {
-        _Atomic uint8_t *below_entries = (_Atomic uint8_t *)window.entries - 1;
+        _Atomic uint8_t *below_entries = (_Atomic uint8_t *)hk_window.entries - 1;
         __atomic_store_n(&hk_window.marks, below_entries + (below_heap() >> HK_MARK_SHIFT), __ATOMIC_RELEASE);
     }
-    map.open = true;
     map.hits = hits;
     show_window();
 }
@@ -172,7 +164,7 @@ static bool has_entries(size_t leaves)
     if (leaves <= window.leaves)
         return true;
     size_t more = leaves - window.leaves;
-    char *end = (char *)window.entries + window.leaves * ENTRIES_OF_LEAF;
+    char *end = (char *)hk_window.entries + window.leaves * ENTRIES_OF_LEAF;
     if (leaves > window.most || more > LEAVES_SKIPPED || !map_more(end, more * ENTRIES_OF_LEAF))
         return false;
     window.leaves = leaves;
@@ -188,7 +180,7 @@ static bool has_chunks(size_t to)
         return true;
     size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS);
     size_t more = hk_align_up(to - window.chunks_to + ahead - 1, hk_system_page() / sizeof(struct hk_chunk));
-    if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
+    if (!map_more(hk_window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
     window.chunks_to += more;
     show_window();
@@ -206,17 +198,11 @@ static struct hk_leaf *leaf_at(uintptr_t address)
     return hk_page_map_leaf(address);
 }
 
-static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic uint32_t *entries)
-{
-    leaf->chunks = chunks;
-    hk_store_release(leaf->xentries, entries);
-}
-
 /* Maps the chunks of one leaf, and its page map entries if the window does not have them. The window later does not grow to a leaf with its own
  * entries. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
-    bool has_window = window.chunks == NULL && number < window.leaves;
+    bool has_window = hk_window.chunks == NULL && number < window.leaves;
     size_t size = CHUNKS_OF_LEAF + (has_window ? 0 : ENTRIES_OF_LEAF);
     char *table = map_table(size);
     if (table == NULL)
@@ -224,8 +210,10 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
     map.mapped += size;
     if (number >= window.leaves)
         window.most = hk_min(window.most, number);
-    enter_leaf(leaf, (void *)table,
-               has_window ? window.entries + number * HK_LEAF_SLICES : (void *)(table + CHUNKS_OF_LEAF));
+    _Atomic uint32_t *entries =
+        has_window ? hk_window.entries + number * HK_LEAF_SLICES : (void *)(table + CHUNKS_OF_LEAF);
+    leaf->chunks = (void *)table;
+    hk_store_release(leaf->xentries, entries);
     return true;
 }
 
@@ -247,30 +235,15 @@ static bool cover_apart(uintptr_t at, size_t number)
     return covered;
 }
 
-/* Covers a leaf by the window's tables. If the window is not open yet, also makes the root lead to these tables, because look-ups then read only the
- * root. Returns false if the system refuses memory. */
-static bool cover_flat(uintptr_t at, size_t number, size_t to)
-{
-    size_t first = number * HK_LEAF_CHUNKS;
-    if (!has_chunks(first + to))
-        return false;
-    struct hk_leaf *leaf = map.open ? NULL : leaf_at(at);
-    if (leaf != NULL) {
-        enter_leaf(leaf, window.chunks + first, window.entries + number * HK_LEAF_SLICES);
-        note_covered(at);
-    }
-    return map.open || leaf != NULL;
-}
-
 static bool cover_locked(uintptr_t address, uintptr_t end)
 {
     bool covered = true;
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
         size_t to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
-        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
-        bool flat = window.chunks != NULL && has_entries(number + 1);
-        covered = flat ? cover_flat(at, number, to) : cover_apart(at, number);
+        size_t number = (at - hk_window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
+        bool flat = hk_window.chunks != NULL && has_entries(number + 1);
+        covered = flat ? has_chunks(number * HK_LEAF_CHUNKS + to) : cover_apart(at, number);
     }
     return covered;
 }
@@ -303,7 +276,7 @@ bool hk_page_map_cover_with(uintptr_t address, void **table)
 bool hk_page_map_is_flat(uintptr_t address, size_t size)
 {
     hk_lock(&map.lock);
-    bool flat = address >= window.base && address + size - window.base <= window.leaves * HK_LEAF;
+    bool flat = address >= hk_window.base && address + size - hk_window.base <= window.leaves * HK_LEAF;
     hk_unlock(&map.lock);
     return flat;
 }
@@ -315,7 +288,7 @@ static void cover_marks_locked(size_t needed)
     size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
     size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
     bool fits = window.marks + more <= window.most_marks;
-    if (fits && map_more((char *)window.entries - window.marks - more, more))
+    if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
         window.marks += more;
     else
         window.most_marks = 0;
@@ -387,14 +360,12 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     struct hk_page_map_range lowest = {to, to};
     const struct hk_leaf *leaf;
     hk_lock(&map.lock);
-    keep_lowest((char *)window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
+    keep_lowest((char *)hk_window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
                 &lowest);
-    keep_lowest(window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
+    keep_lowest(hk_window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
     for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF) {
         bool entries_follow = (char *)hk_load(leaf->xentries) == (char *)leaf->chunks + CHUNKS_OF_LEAF;
-        bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
-        if (!flat)
-            keep_lowest(leaf->chunks, CHUNKS_OF_LEAF + (entries_follow ? ENTRIES_OF_LEAF : 0), from, to, &lowest);
+        keep_lowest(leaf->chunks, CHUNKS_OF_LEAF + (entries_follow ? ENTRIES_OF_LEAF : 0), from, to, &lowest);
     }
     hk_unlock(&map.lock);
     return lowest;
@@ -404,9 +375,9 @@ uintptr_t hk_page_map_next_covered(uintptr_t address)
 {
     uintptr_t at = address;
     hk_lock(&map.lock);
-    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = window.base;
+    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = hk_window.base;
     /* next_leaf() does not find the chunks of the window, because look-ups find these without the root. */
-    size_t flat = map.open ? hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF) : 0;
+    size_t flat = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
     hk_unlock(&map.lock);
     return flat != 0 && address < start + flat ? hk_min(apart, hk_max(address, start)) : apart;
 }

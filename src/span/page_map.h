@@ -5,7 +5,7 @@
  *
  *   The window is a range of addresses that HAKMEM chooses for the heap. Its page map entries and chunks are flat arrays, which are mapped
  *   as the heap grows. A look-up in the window is one subtraction and one compare. For all other addresses (large blocks, a heap outside
- *   the window, or all addresses until the window is open), a root leads to the tables: address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
+ *   the window), a root leads to the tables: address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  *   marks:             one byte for each KiB of the window, mapped up to the last slab of medium blocks in the window (see slab/slab.h)
  *
@@ -80,7 +80,7 @@ struct hk_branch {
     struct hk_leaf leaves[HK_BRANCH_LEAVES];
 };
 
-/* Every free reads the window. The window covers no address until hk_window_open() is called. */
+/* Every free reads the window. The window covers no address until hk_page_map_init() is called. */
 struct hk_window {
     uintptr_t base;            /* constant once `covered` is not 0 */
     size_t hits;               /* equal to `covered`, or 0 if frees must not be hits */
@@ -98,7 +98,7 @@ extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((
 /* Chooses the window and maps its first table. Called once, before all other functions of the page map. Returns false if the system refuses
  * memory. */
 bool hk_page_map_init(void);
-/* Makes look-ups read the window's tables without the root from now on. If `hits`, frees may then be hits. */
+/* If `hits`, frees may be hits from now on, and blocks may have marks. */
 void hk_window_open(bool hits);
 /* Returns the first address of the heap in the window, or 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);

@@ -20,8 +20,8 @@
 #define THREADS 3
 #define STEPS 3
 #define WORDS 7
-/* The words that the steps write, in order; the last step, step_lists(), writes FRONTS, the gate, and the window, which is free's
- * gate. */
+/* The words that the steps write, in order; hk_page_map_init() also writes the window, but not the addresses that are hits, which are free's
+ * gate; the last step, step_lists(), writes FRONTS, the gate, and these addresses. */
 #define OPTIONS 0
 #define MAP 1
 #define FRONTS 2
@@ -51,13 +51,9 @@ inline gate_open()
 #if FAULT != 3
     store(FRONTS, 1);
 #endif
-    entries = load(MAP);
+    store_release(GATE_ADDRESSES, 1);
 #if FAULT == 1
-    store_release(GATE_ADDRESSES, 1);
-    store_release(GATE_ROUTES, entries);
-#else
-    store_release(GATE_ROUTES, entries);
-    store_release(GATE_ADDRESSES, 1);
+    store_release(GATE_ROUTES, 1);
 #endif
     store_release(GATE_SIZES, 1);
 #if FAULT == 3
@@ -84,6 +80,11 @@ inline start_locked()
           taken[steps] = true;
           if
           :: steps == STEPS - 1 -> gate_open()
+          :: steps == MAP ->
+             store(MAP, 1);
+#if FAULT != 1
+             store_release(GATE_ROUTES, 1)
+#endif
           :: else -> store(steps, 1)
           fi;
           steps++

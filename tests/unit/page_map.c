@@ -70,11 +70,13 @@ UNIT_TEST(window)
     if (UNIT_UNDER_TSAN)
         return;
     assert_true(hk_page_map_init());
-    assert_int_equal(hk_window.covered, 0);
+    assert_int_equal(hk_window.covered, HK_LEAF);
+    assert_int_equal(hk_window.hits, 0);
     uintptr_t first = hk_window_first();
     assert_int_equal(first % HK_CHUNK, 0);
     expect_no_entries();
     hk_window_open(true);
+    assert_int_equal(hk_window.hits, HK_LEAF);
     assign_and_look_up(first + 7 * HK_SLICE);
     assign_and_look_up(hk_window.base + HK_LEAF - 3 * HK_SLICE);
     window_agrees(first);
@@ -350,7 +352,7 @@ UNIT_TEST(tables_are_listed)
 {
     assert_true(hk_page_map_init());
     for (size_t leaf = 0; leaf < 50; leaf++)
-        assert_true(hk_page_map_cover(hk_window_first() + leaf * 40 * HK_LEAF, 1));
+        assert_true(hk_page_map_cover(hk_window_first() + leaf * 100 * HK_LEAF, 1));
     size_t bytes = 0;
     for (uintptr_t from = 0;;) {
         struct hk_page_map_range table = hk_page_map_next_table(from, UINTPTR_MAX);
