@@ -3,7 +3,8 @@
 #include "guard/states.h"
 #include "large/large.h"
 #include "slab/slab_heap.h"
-#include "span/guard_pages.h"
+#include "span/chunks.h"
+#include "span/meta_regions.h"
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
 
@@ -60,8 +61,8 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard.contents =
         (hk_guard.words & (BIT(canary) | BIT(zero) | BIT(neighbors) | BIT(pages) | BIT(quarantine))) != 0;
     hk_large_freed_are_intact = !hk_guard.contents;
-    hk_guard_pages.on = HK_GUARDS(pages);
-    hk_guard_pages.around_metadata = HK_GUARDS(metadata);
+    hk_page_heap_guarded = HK_GUARDS(pages);
+    hk_meta_guarded = HK_GUARDS(metadata);
     hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;
     hk_quarantine_seed = hk_guard.secret;
     hk_slab_heap_joins = false; /* no joined blocks, because the guard takes a block's size from its class */

@@ -3,8 +3,8 @@
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"
+#include "span/chunks.h"
 #include "span/footprint.h"
-#include "span/guard_pages.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 
@@ -71,7 +71,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     const struct hk_class *row = &hk_classes[class];
     size_t page = hk_system_page();
     /* If guard pages are on, the last page of a slab faults, unless a single block fills the slab. */
-    size_t tail = hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
+    size_t tail = hk_page_heap_guarded && row->slab_bytes >= row->size + page ? page : 0;
     struct hk_slab *slab = cut(class, row->slab_bytes, tail, true);
     bool blank;
     uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
@@ -82,7 +82,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->d.start = start;
     slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
     if (HK_UNLIKELY(tail != 0) && hk_span_is_guarded(start))
-        hk_guard_range(start + slab->d.bytes - tail, tail);
+        hk_os.bar((void *)(start + slab->d.bytes - tail), tail);
     hk_track_slab(slab);
     hk_store(slab->xowner, owner);
     hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);

@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "span/footprint.h"
 
+bool hk_page_heap_guarded;
 struct hk_page_heap hk_page_heap = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_HEAP), .purge_lock = HK_LOCK_INIT(HK_RANK_PURGE)};
 
 void hk_chunk_unlist(struct hk_chunk *chunk)

@@ -28,6 +28,8 @@ extern struct hk_page_heap {
     _Atomic size_t xhollow; /* number of purged pages in free slices that are marked dirty */
 } hk_page_heap;
 
+extern bool hk_page_heap_guarded; /* free spans and the ends of slabs have guard pages; set at the start of HAKMEM */
+
 HK_INLINE bool hk_chunk_has_dirty(const struct hk_chunk *chunk) { return (chunk->free & chunk->dirty) != 0; }
 HK_INLINE uintptr_t hk_chunk_address(const struct hk_chunk *chunk, unsigned slice)
 {

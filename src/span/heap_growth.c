@@ -5,7 +5,6 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/footprint.h"
-#include "span/guard_pages.h"
 
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define SCARCE_GROWTH (256 * HK_KIB)
@@ -95,8 +94,8 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
 {
     bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
     huge = hk_os.advise_huge((void *)at, size, huge) && huge;
-    if (HK_UNLIKELY(hk_guard_pages.on) && !huge)
-        hk_guard_range(at, size);
+    if (HK_UNLIKELY(hk_page_heap_guarded) && !huge)
+        hk_os.bar((void *)at, size);
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 

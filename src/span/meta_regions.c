@@ -4,7 +4,6 @@
 #include "base/message.h"
 #include "os/os.h"
 #include "span/footprint.h"
-#include "span/guard_pages.h"
 
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
@@ -12,8 +11,7 @@
 #define REGION_PART 4                            /* a region has 1/4 of all mapped bytes or more, so regions stay few */
 enum { PAGE_LINES = 64, TRIES = 8 };
 
-struct hk_guard_pages hk_guard_pages; /* defined here, because metadata is the first memory that may use guard pages */
-
+bool hk_meta_guarded;
 struct hk_meta hk_meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
 
 void hk_meta_area_init(struct hk_meta_area *area)
@@ -181,11 +179,11 @@ static size_t region_size(size_t wanted)
 static char *map_region(size_t size)
 {
     size_t page = hk_system_page();
-    char *p = hk_guard_pages.around_metadata ? hk_os.map(size + 2 * page) : NULL;
+    char *p = hk_meta_guarded ? hk_os.map(size + 2 * page) : NULL;
     if (p == NULL)
         return hk_os.map(size);
-    hk_guard_range((uintptr_t)p, page);
-    hk_guard_range((uintptr_t)p + page + size, page);
+    hk_os.bar(p, page);
+    hk_os.bar(p + page + size, page);
     return p + page;
 }
 

@@ -91,6 +91,8 @@ extern struct hk_meta {
     unsigned purged_pages;
 } hk_meta;
 
+extern bool hk_meta_guarded; /* guard pages lie around each region; set at the start of HAKMEM */
+
 HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_META_LINE - 1) / HK_META_LINE); }
 HK_INLINE size_t hk_meta_range_bytes(void) { return (size_t)(hk_meta.range.end - hk_meta.range.start); }
 HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end - hk_meta.fresh); }

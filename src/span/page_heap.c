@@ -5,7 +5,6 @@
 #include "count/stats.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
-#include "span/guard_pages.h"
 
 enum { PART_AT_STAKE = 4 };
 
@@ -96,7 +95,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
     /* A chunk that was mapped when the heap was too small for huge pages gets a huge page if all its slices are free and clean now. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
-        (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
+        (!hk_page_heap_guarded || hk_os.unbar((void *)chunk->start, HK_CHUNK)))
         hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
     if (hk_load(chunk->xhuge) && chunk->dirty == 0 && !hk_footprint_allows(HK_CHUNK))
         hk_chunk_leave_huge_page(chunk);
@@ -137,7 +136,7 @@ size_t hk_page_heap_stake(void)
 
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
-    if (hk_guard_pages.on && use == HK_USE_UNSURE)
+    if (hk_page_heap_guarded && use == HK_USE_UNSURE)
         return HK_USE_SPARSE; /* free blocks must fault, so they must not lie on huge pages */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
     return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
@@ -150,8 +149,8 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
 }
 
 /* Returns true if free slices of the chunk have guard pages. A chunk on a huge page has none, because guard pages would split the huge page. */
-static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
-bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
+static bool is_guarded(const struct hk_chunk *chunk) { return hk_page_heap_guarded && !hk_load(chunk->xhuge); }
+bool hk_span_is_guarded(uintptr_t address) { return hk_page_heap_guarded && is_guarded(hk_page_map_chunk(address)); }
 
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)
 {
@@ -169,7 +168,7 @@ uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
     hk_unlock(&hk_page_heap.lock);
-    if (HK_UNLIKELY(hk_guard_pages.on) && address != 0 && !hk_unguard_range(address, slices * HK_SLICE)) {
+    if (HK_UNLIKELY(hk_page_heap_guarded) && address != 0 && !hk_os.unbar((void *)address, slices * HK_SLICE)) {
         hk_span_free(address, slices);
         hk_footprint_refused(false);
         return 0;
@@ -200,7 +199,7 @@ void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow)
     struct hk_chunk *chunk = hk_page_map_chunk(address);
     uint32_t freed = hk_low_bits32((unsigned)slices) << hk_chunk_slice(address);
     hk_reuse_idled(slices * HK_SLICE);
-    if (HK_UNLIKELY(is_guarded(chunk)) && hk_guard_range(address, slices * HK_SLICE))
+    if (HK_UNLIKELY(is_guarded(chunk)) && hk_os.bar((void *)address, slices * HK_SLICE))
         hollow = slices * HK_SLICE;
     hk_lock(&hk_page_heap.lock);
     chunk->freed_at = hk_reuse_now();

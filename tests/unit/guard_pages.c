@@ -10,7 +10,7 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "slab/slab.h"
-#include "span/guard_pages.h"
+#include "span/chunks.h"
 #include "span/meta.h"
 #include "span/meta_regions.h"
 #include "tcache/tcache.h"
@@ -115,7 +115,7 @@ UNIT_TEST(around_metadata)
 UNIT_TEST(off)
 {
     start("canary,zero,neighbors");
-    assert_false(hk_guard_pages.on);
+    assert_false(hk_page_heap_guarded);
     char *block = hak_malloc(100);
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     assert_true(accessible((const char *)slab->d.start + slab->d.bytes - 1));

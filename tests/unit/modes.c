@@ -9,7 +9,8 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "slab/slab_heap.h"
-#include "span/guard_pages.h"
+#include "span/chunks.h"
+#include "span/meta_regions.h"
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
 
@@ -90,14 +91,14 @@ UNIT_TEST(what_others_do)
     assert_true(hk_bins_random != 0);
     assert_true(hk_bins_random == hk_guard.secret && hk_quarantine_seed == hk_guard.secret);
     assert_false(hk_slab_heap_joins);
-    assert_false(hk_guard_pages.on || hk_guard_pages.around_metadata || hk_guard.contents);
+    assert_false(hk_page_heap_guarded || hk_meta_guarded || hk_guard.contents);
     assert_int_equal(hk_guard.small, HK_FINE_MAX);
     begin("pages");
     assert_int_equal(hk_bins_random, 0);
-    assert_true(hk_guard_pages.on && hk_guard.contents && !hk_guard.frees_plainly);
+    assert_true(hk_page_heap_guarded && hk_guard.contents && !hk_guard.frees_plainly);
     assert_int_equal(hk_guard.small, HK_FINE_MAX - sizeof(uint64_t));
     begin("metadata");
-    assert_true(hk_guard_pages.around_metadata && !hk_guard_pages.on && !hk_guard.contents);
+    assert_true(hk_meta_guarded && !hk_page_heap_guarded && !hk_guard.contents);
     assert_int_equal(hk_guard.least, 0);
     begin("empty");
     assert_int_equal(hk_guard.least, 1);
