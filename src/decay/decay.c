@@ -130,7 +130,7 @@ static size_t purged_by_sweeps(void)
 /* Purges about `due` bytes of memory that was idle for at least `delay_ms`, the longest idle first. Returns the purged bytes. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
-    size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
+    size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due, false);
     return reclaimed < due ? reclaimed + hk_large_purge(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
@@ -309,7 +309,8 @@ static size_t purge_of_others(void)
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();
-    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep), bytes = hk_page_heap_trim(now, excess);
+    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
+    size_t bytes = hk_page_heap_purge_oldest(now, 0, excess, true);
     if (bytes < excess)
         bytes += hk_large_purge(now, 0, excess - bytes);
     return bytes + hk_page_heap_unmap(false);

@@ -46,7 +46,7 @@ void hk_chunk_relist(struct hk_chunk *chunk)
     chunk->longest = (uint16_t)longest;
     if (longest == 0)
         return;
-    if (hk_chunk_has_dirty(chunk))
+    if (hk_chunk_idle(chunk) != 0)
         hk_list_push_front(&arena->by_run[longest], &chunk->by_run);
     else
         hk_list_push_back(&arena->by_run[longest], &chunk->by_run);

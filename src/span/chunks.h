@@ -23,14 +23,13 @@ extern struct hk_page_heap {
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age;
     struct hk_list holes; /* chunks with unmapped slices; growth first reuses the addresses of these slices */
-    size_t mapped, free_slices, free_dirty_slices;
+    size_t free_slices, free_dirty_slices;
     size_t staked_slices;   /* slices of unsure spans in dense chunks */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are marked dirty */
 } hk_page_heap;
 
 extern bool hk_page_heap_guarded; /* free spans and the ends of slabs have guard pages; set at the start of HAKMEM */
 
-HK_INLINE bool hk_chunk_has_dirty(const struct hk_chunk *chunk) { return (chunk->free & chunk->dirty) != 0; }
 HK_INLINE uintptr_t hk_chunk_address(const struct hk_chunk *chunk, unsigned slice)
 {
     return chunk->start + ((uintptr_t)slice << HK_SLICE_SHIFT);

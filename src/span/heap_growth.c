@@ -29,12 +29,9 @@ static uintptr_t map_in_window(size_t size)
 {
     bool crosses = heap_end / HK_CHUNK != (heap_end + size - 1) / HK_CHUNK;
     uintptr_t at = size % HK_CHUNK == 0 || crosses ? hk_align_up(heap_end, HK_CHUNK) : heap_end;
-    size_t skip = FIRST_SKIP;
-    enum hk_placed placed = hk_os.map_at((void *)at, size);
-    for (unsigned i = 0; placed == HK_PLACE_TAKEN && i < SKIPS; i++, skip *= 2) {
-        at = hk_align_up(at + skip, HK_CHUNK);
-        placed = hk_os.map_at((void *)at, size);
-    }
+    enum hk_placed placed;
+    for (unsigned i = 0; (placed = hk_os.map_at((void *)at, size)) == HK_PLACE_TAKEN && i < SKIPS; i++)
+        at = hk_align_up(at + (FIRST_SKIP << i), HK_CHUNK);
     if (placed != HK_PLACED)
         return 0;
     heap_end = at + size;
@@ -50,37 +47,26 @@ static uintptr_t covered(uintptr_t at, size_t size)
     return 0;
 }
 
-/* Maps slices of one chunk, or whole chunks. Returns their address, or 0 if the system refuses memory. */
-static uintptr_t map_covered(size_t size)
-{
-    uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
-    if (at == 0)
-        at = covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
-    HK_COUNT(outside_window, at == 0 || hk_page_map_is_flat(at, size) ? 0 : size);
-    return at;
-}
-
 /* Adds [address, address + size) to the page heap as free, clean slices. A chunk that already has slices keeps its use. */
 static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
-    for (size_t at = 0; at < size; at += HK_SLICE) {
-        struct hk_chunk *chunk = hk_page_map_chunk(address + at);
-        uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
+    for (uintptr_t at = address, next; at < address + size; at = next) {
+        next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
+        struct hk_chunk *chunk = hk_page_map_chunk(at);
+        uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
         /* written before any field is read, because a new page that is read before its first write faults twice */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
-            chunk->start = hk_align_down(address + at, HK_CHUNK);
+            chunk->start = hk_align_down(at, HK_CHUNK);
             chunk->use = (uint8_t)use;
         }
-        chunk->owned |= slice;
-        chunk->free |= slice;
-        hk_page_heap.arenas[chunk->use].mapped += HK_SLICE;
-        if (at + HK_SLICE == size || hk_chunk_slice(address + at + HK_SLICE) == 0)
-            hk_chunk_relist(chunk);
+        chunk->owned |= slices;
+        chunk->free |= slices;
+        hk_page_heap.arenas[chunk->use].mapped += next - at;
+        hk_chunk_relist(chunk);
     }
     hk_page_heap.free_slices += size / HK_SLICE;
-    hk_page_heap.mapped += size;
 }
 
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
@@ -99,46 +85,47 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 
-/* Maps unmapped slices of a chunk again. Sets *lost to true if another mapping has taken the addresses of these slices. */
-static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
+/* Maps unmapped slices of a chunk again. Forgets the slices if another mapping has taken their addresses. */
+static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
     uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
     enum hk_placed placed = hk_os.map_at((void *)at, size);
-    bool mapped = placed == HK_PLACED;
-    *lost = placed == HK_PLACE_TAKEN;
-    if (mapped || *lost)
+    if (placed != HK_PLACE_REFUSED)
         chunk->unmapped &= ~slices;
     if (chunk->unmapped == 0)
         hk_link_remove(&chunk->by_hole);
-    if (mapped)
+    if (placed == HK_PLACED)
         enter_growth(arena, at, size);
-    return mapped;
+    return placed;
 }
 
 /* Grows the arena by at most a chunk, into addresses that HAKMEM unmapped before. */
 static bool grow_back(struct hk_arena *arena, size_t size)
 {
-    bool lost = false;
     size = hk_min(size, HK_CHUNK);
     for (struct hk_link *link = hk_page_heap.holes.head.next, *next; link != &hk_page_heap.holes.head; link = next) {
         struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_hole);
         uint32_t starts = hk_runs32(chunk->unmapped, (unsigned)(size / HK_SLICE));
         next = link->next;
-        if (starts != 0 && fill_hole(arena, chunk, starts, size, &lost))
-            return true;
-        if (starts != 0 && !lost)
-            return false;
+        enum hk_placed placed = starts != 0 ? fill_hole(arena, chunk, starts, size) : HK_PLACE_TAKEN;
+        if (placed != HK_PLACE_TAKEN)
+            return placed == HK_PLACED;
     }
     return false;
 }
 
+/* Grows the arena by slices of one chunk, or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
-    uintptr_t at = map_covered(size);
-    if (at != 0)
-        enter_growth(arena, at, size);
-    return at != 0;
+    uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
+    if (at == 0)
+        at = covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
+    if (at == 0)
+        return false;
+    HK_COUNT(outside_window, hk_page_map_is_flat(at, size) ? 0 : size);
+    enter_growth(arena, at, size);
+    return true;
 }
 
 bool hk_arena_grow(struct hk_arena *arena, size_t slices)

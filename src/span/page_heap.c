@@ -31,7 +31,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     uint64_t fit = arena->listed >> slices << slices;
     for (uint64_t left = fit; left != 0; left &= left - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_chunk_has_dirty(chunk))
+        if (hk_chunk_idle(chunk) != 0)
             return chunk;
     }
     return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
@@ -57,7 +57,7 @@ static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_runs32(chunk->free & chunk->dirty, (unsigned)slices) != 0)
+        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)slices) != 0)
             return chunk;
     }
     return NULL;
@@ -69,7 +69,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     struct hk_arena *arena = &hk_page_heap.arenas[use];
     struct hk_arena *other = &hk_page_heap.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
     struct hk_chunk *chunk = tightest_fit(arena, slices);
-    if ((chunk == NULL || !hk_chunk_has_dirty(chunk)) && hk_page_heap.free_dirty_slices >= slices) {
+    if ((chunk == NULL || hk_chunk_idle(chunk) == 0) && hk_page_heap.free_dirty_slices >= slices) {
         struct hk_chunk *dirty_span = dirty_run(other, slices);
         chunk = dirty_span != NULL ? dirty_span : chunk;
     }
@@ -87,7 +87,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 /* Takes free slices of a chunk, preferably dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
-    uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
+    uint32_t starts = hk_runs32(hk_chunk_idle(chunk), slices);
     if (starts == 0)
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
@@ -114,7 +114,7 @@ static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
             struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
             for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
                 struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
-                if (hk_runs32(chunk->free & chunk->dirty, (unsigned)slices) != 0)
+                if (hk_runs32(hk_chunk_idle(chunk), (unsigned)slices) != 0)
                     return chunk;
             }
         }
@@ -256,7 +256,7 @@ size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load
 void hk_page_heap_total(struct hk_page_heap_totals *totals)
 {
     hk_lock(&hk_page_heap.lock);
-    totals->mapped = hk_page_heap.mapped;
+    totals->mapped = hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
     totals->free_dirty = hk_page_heap.free_dirty_slices * HK_SLICE;
     totals->free_clean = (hk_page_heap.free_slices - hk_page_heap.free_dirty_slices) * HK_SLICE;
     hk_unlock(&hk_page_heap.lock);

@@ -56,10 +56,8 @@ void hk_page_heap_total(struct hk_page_heap_totals *totals);
 /* Purges free slices that have been dirty for at least `delay_ms`, or all free dirty slices if the delay is 0. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Purges chunks whose free slices have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the
- * purged bytes. */
-size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Purges like hk_page_heap_purge_oldest() without a delay, but waits for other purges instead of stopping. */
-size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
+ * purged bytes. If another purge is under way, waits for it if `waits`, and stops otherwise. */
+size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
 /* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Skips chunks with free dirty slices if
  * `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);

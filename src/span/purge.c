@@ -123,16 +123,10 @@ size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms)
     return purge_ranges(&purge, purge.at_once);
 }
 
-size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
+size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
     struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = true, .enough = enough};
-    return purge_ranges(&purge, false);
-}
-
-size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
-{
-    struct purge purge = {.now_ms = now_ms, .delay_ms = 0, .at_once = true, .enough = enough};
-    return purge_ranges(&purge, true);
+    return purge_ranges(&purge, waits);
 }
 
 /* Returns a chunk with no slice in use, or any chunk with free slices if address space is scarce. Returns NULL if there is no such chunk. Skips
@@ -145,18 +139,11 @@ static struct hk_chunk *next_to_unmap(bool dirty_too)
             for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
                 struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
                 bool unmaps = chunk->free == chunk->owned || hk_load(hk_footprint.xscarce);
-                if (unmaps && chunk->free != 0 && (dirty_too || !hk_chunk_has_dirty(chunk)))
+                if (unmaps && chunk->free != 0 && (dirty_too || hk_chunk_idle(chunk) == 0))
                     return chunk;
             }
         }
     return NULL;
-}
-
-static void count_owned(const struct hk_chunk *chunk, int slices)
-{
-    size_t bytes = (size_t)((long)slices * (long)HK_SLICE);
-    hk_page_heap.mapped += bytes;
-    hk_page_heap.arenas[chunk->use].mapped += bytes;
 }
 
 /* Gives up the free slices before they are unmapped, because another mapping may take their addresses as soon as they are unmapped. */
@@ -166,7 +153,7 @@ static void disown_free(struct hk_chunk *chunk)
     hk_page_heap.free_slices -= hk_popcount64(slices);
     hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
     hk_page_heap_count_dirty(-(int)hk_popcount64(slices & chunk->dirty));
-    count_owned(chunk, -(int)hk_popcount64(slices));
+    hk_page_heap.arenas[chunk->use].mapped -= hk_popcount64(slices) * HK_SLICE;
     hk_chunk_set_hollow(chunk, slices, 0);
     chunk->owned &= ~slices;
     chunk->dirty &= ~slices;
@@ -193,7 +180,7 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
     struct hk_chunk *chunk = next_to_unmap(dirty_too);
-    uint32_t slices = chunk != NULL ? chunk->free : 0, dirty = chunk != NULL ? chunk->free & chunk->dirty : 0;
+    uint32_t slices = chunk != NULL ? chunk->free : 0, dirty = chunk != NULL ? hk_chunk_idle(chunk) : 0;
     if (chunk != NULL)
         disown_free(chunk);
     hk_unlock(&hk_page_heap.lock);
@@ -208,7 +195,7 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
         chunk->owned |= kept;
         chunk->dirty |= dirty & kept;
         hk_page_heap_count_dirty((int)hk_popcount64(dirty & kept));
-        count_owned(chunk, (int)hk_popcount64(kept));
+        hk_page_heap.arenas[chunk->use].mapped += hk_popcount64(kept) * HK_SLICE;
         hk_chunk_release(chunk, kept);
     }
     hk_unlock(&hk_page_heap.lock);

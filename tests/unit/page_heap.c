@@ -476,13 +476,13 @@ UNIT_TEST(oldest_first)
         hk_span_free(chunks[i], HK_CHUNK_SLICES);
     }
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_page_heap_purge_oldest(now, 20, HK_CHUNK + 1), 2 * HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge_oldest(now, 20, HK_CHUNK + 1, false), 2 * HK_CHUNK);
     for (unsigned i = 0; i < COUNT; i++)
         assert_int_equal(*(char *)chunks[i], i < 2 ? 0 : 1);
-    assert_int_equal(hk_page_heap_purge_oldest(now, 20, SIZE_MAX), HK_CHUNK);
-    assert_int_equal(hk_page_heap_purge_oldest(now + 19, 20, SIZE_MAX), 0);
+    assert_int_equal(hk_page_heap_purge_oldest(now, 20, SIZE_MAX, false), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge_oldest(now + 19, 20, SIZE_MAX, false), 0);
     assert_int_equal(totals().free_dirty, HK_CHUNK);
-    assert_int_equal(hk_page_heap_purge_oldest(now + 20, 20, SIZE_MAX), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge_oldest(now + 20, 20, SIZE_MAX, false), HK_CHUNK);
     assert_int_equal(totals().free_dirty, 0);
 }
 
@@ -528,7 +528,7 @@ static void dirty_follows(void)
     hk_page_heap_purge(0, 0);
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
     hk_span_free(other, 1);
-    hk_page_heap_purge_oldest(hk_os.clock_ms(), 0, SIZE_MAX);
+    hk_page_heap_purge_oldest(hk_os.clock_ms(), 0, SIZE_MAX, false);
     assert_int_equal(hk_page_heap_dirty(), 0);
     get(2);
     assert_int_equal(hk_page_heap_dirty(), 2 * HK_SLICE);

@@ -112,7 +112,7 @@ void fuzz_page_heap(struct fuzz_input *in)
             fake_os_refuse(plans[fuzz_below(in, 6)]);
         else if (op >= 251)
             op == 253   ? (void)hk_page_heap_purge(0, 0)
-            : op == 252 ? (void)hk_page_heap_trim(0, fuzz_byte(in) * HK_SLICE)
+            : op == 252 ? (void)hk_page_heap_purge_oldest(0, 0, fuzz_byte(in) * HK_SLICE, true)
                         : (void)hk_page_heap_unmap(true);
         else if (op >= 248)
             fake_os_pass_ms(fuzz_byte(in) * 8u);
@@ -128,7 +128,7 @@ void fuzz_page_heap(struct fuzz_input *in)
     for (unsigned i = 0; i < SPANS; i++)
         if (spans[i].at != 0)
             put_span(&spans[i], 0);
-    hk_page_heap_trim(0, SIZE_MAX);
+    hk_page_heap_purge_oldest(0, 0, SIZE_MAX, true);
     check_sums();
     FUZZ_CHECK(hk_page_heap_dirty() == 0);
 }
@@ -187,7 +187,7 @@ static void purge_once(uint64_t delay, size_t enough)
     purged_now = 0;
     purge_delay_now = enough == 0 ? delay : 0;
     size_t bytes = enough == 0 ? hk_page_heap_purge(hk_os.clock_ms(), delay)
-                               : hk_page_heap_purge_oldest(hk_os.clock_ms(), delay, enough);
+                               : hk_page_heap_purge_oldest(hk_os.clock_ms(), delay, enough, false);
     hk_page_heap_total(&after);
     FUZZ_CHECK(bytes == purged_now && before.free_dirty - after.free_dirty == bytes &&
                after.free_dirty == waiting_since(UINT64_MAX - 1) * HK_SLICE);
