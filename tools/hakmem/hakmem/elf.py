@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
@@ -31,28 +32,18 @@ FREE_THREADED = b"free-threading build"  # part of its sys.version
 ALLOCATOR_LIBRARIES = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "mesh")
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The struct formats and field positions for one word size."""
+class Layout(NamedTuple):
+    """The struct formats for one word size. Both sizes give the same fields in the same order, and skip the others."""
 
-    header: str
-    program: str
-    section: str
+    header: str  # machine, then offset of the segments and of the sections, then bytes and number of each
+    program: str  # kind, offset, address, bytes in the file, bytes in memory
+    section: str  # kind, offset, bytes, number of the section with the names
     dynamic: str
-    symbol: str
-
-    def program_fields(self, fields: tuple) -> tuple[int, int, int, int, int]:
-        """Returns kind, offset, address, bytes in the file, bytes in memory."""
-        at = (0, 2, 3, 5, 6) if self is WIDE else (0, 1, 2, 4, 5)
-        return tuple(fields[index] for index in at)  # type: ignore[return-value]
-
-    def symbol_fields(self, fields: tuple) -> tuple[int, int]:
-        """Returns the offset of the name, and the section, which is 0 if the symbol is undefined."""
-        return (fields[0], fields[3]) if self is WIDE else (fields[0], fields[5])
+    symbol: str  # offset of the name, info, section (0 if the symbol is undefined); in WIDE also value and size
 
 
-WIDE = Layout("16xHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ", "IBBHQQ")
-NARROW = Layout("16xHHIIIIIHHHHHH", "IIIIIIII", "IIIIIIIIII", "iI", "IIIBBH")
+WIDE = Layout("18xH12xQQ6xHHHH", "I4xQQ8xQQ8x", "4xI16xQQI20x", "qQ", "IBxHQQ")
+NARROW = Layout("18xH8xII6xHHHH", "III4xII8x", "4xI8xIII12x", "iI", "I8xBxH")
 
 
 @dataclass
@@ -71,28 +62,15 @@ class Reader:
         self.data = data
         self.layout = WIDE if data[4] == 2 else NARROW
         self.order = "<" if data[5] == 1 else ">"
-        (
-            _,
-            self.machine,
-            _,
-            _,
-            self.programs_at,
-            self.sections_at,
-            _,
-            _,
-            self.program_bytes,
-            self.program_count,
-            self.section_bytes,
-            self.section_count,
-            _,
-        ) = self.unpack(self.layout.header, 0)
+        self.machine, self.programs_at, self.sections_at, *sizes = self.unpack(self.layout.header, 0)
+        self.program_bytes, self.program_count, self.section_bytes, self.section_count = sizes
 
     def unpack(self, shape: str, offset: int) -> tuple:
         return struct.unpack_from(self.order + shape, self.data, offset)
 
-    def segments(self) -> Iterator[tuple[int, int, int, int, int]]:
+    def segments(self) -> Iterator[tuple]:
         for index in range(self.program_count):
-            yield self.layout.program_fields(self.unpack(self.layout.program, self.programs_at + index * self.program_bytes))
+            yield self.unpack(self.layout.program, self.programs_at + index * self.program_bytes)
 
     def text(self, offset: int) -> str:
         return self.data[offset : self.data.find(b"\0", offset)].decode(errors="replace")
@@ -117,19 +95,18 @@ class Reader:
         places = range(self.sections_at, self.sections_at + self.section_count * self.section_bytes, self.section_bytes or 1)
         sections = [self.unpack(self.layout.section, place) for place in places]
         shape = struct.Struct(self.order + self.layout.symbol)
-        for section in sections:
-            if section[1] in kinds and section[6] < len(sections):
-                table = self.data[section[4] : section[4] + section[5] - section[5] % shape.size]
-                yield shape.iter_unpack(table), sections[section[6]]
+        for kind, offset, size, names in sections:
+            if kind in kinds and names < len(sections):
+                yield shape.iter_unpack(self.data[offset : offset + size - size % shape.size]), sections[names]
 
     def defined(self, kind: int, wanted: Iterable[bytes]) -> set[bytes]:
         """Returns the wanted names that a symbol table of this kind defines."""
         found: set[bytes] = set()
-        for symbols, strings in self.symbols(kind):
-            names = self.data[strings[4] : strings[4] + strings[5]]
+        for symbols, (_, offset, size, _) in self.symbols(kind):
+            names = self.data[offset : offset + size]
             ended = [name + b"\0" for name in wanted]
             at = {position: name[:-1] for name in ended for position in positions(names, name)}
-            found |= {at[name] for name, section in map(self.layout.symbol_fields, symbols) if section != 0 and name in at}
+            found |= {at[name] for name, _, section, *_ in symbols if section != 0 and name in at}
         return found
 
 

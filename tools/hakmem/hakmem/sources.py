@@ -257,9 +257,9 @@ def symbols_of(file: str) -> tuple[list, list, list]:
 
 def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
     for symbols, strings in reader.symbols(elf.SHT_SYMTAB, elf.SHT_DYNSYM):
-        for name, info, _, defined, value, size in symbols:
+        for name, info, defined, value, size in symbols:
             if info & 15 == STT_FUNC and defined and size:
-                yield value, value + size, reader.text(strings[4] + name)
+                yield value, value + size, reader.text(strings[1] + name)
 
 
 def short(path: str) -> str:
