@@ -12,7 +12,7 @@ import shutil
 import struct
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -125,29 +125,22 @@ def blame(frames: list[Frame]) -> Frame:
 Answer = list  # of (function, file, line)
 
 
-def tools() -> Iterator[tuple[str, Callable[[str, str, list[int]], dict[int, Answer]]]]:
-    """Yields the installed programs, the best first, and the function that uses each of them."""
-    ways = {"llvm-symbolizer": by_llvm, "eu-addr2line": by_addr2line, "addr2line": by_addr2line, "llvm-addr2line": by_addr2line}
-    for tool, way in ways.items():
+def tools() -> Iterator[list[str]]:
+    """Yields the commands of the installed programs, the best first."""
+    for tool, *options in (["llvm-symbolizer", "--output-style=GNU"], ["eu-addr2line"], ["addr2line"], ["llvm-addr2line"]):
         path = shutil.which(tool)
         if path and tool not in os.environ.get("HAKDEV_TOOL_WITHOUT", "").split(","):
-            yield path, way
+            yield [path, *options]
 
 
 def look_up(file: str, places: list[int]) -> dict[int, Answer]:
     """Returns the frames of each place. The result is empty if no program is installed, or if none can read the file."""
-    for path, way in tools():
+    for tool in tools():
         try:
-            return way(path, file, places)
+            return by_addr2line(tool, file, places)
         except (OSError, subprocess.SubprocessError, ValueError):
             continue
     return by_pyelftools(file, places)
-
-
-def lines_of(command: list[str], places: list[int]) -> list[str]:
-    asked = "".join(f"0x{place:x}\n" for place in places)
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, errors="replace", check=True, timeout=TOOL_S)
-    return done.stdout.splitlines()
 
 
 def source_of(text: str) -> tuple[str, int]:
@@ -158,28 +151,18 @@ def source_of(text: str) -> tuple[str, int]:
     return os.path.normpath(found[1]), int(found[2])
 
 
-def by_llvm(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
-    """Asks llvm-symbolizer, which prints pairs of lines for each place, and then a blank line."""
-    lines = iter(lines_of([tool, "--functions=linkage", "--demangle", "--inlining", f"--obj={file}"], places))
-    found: dict[int, Answer] = {}
-    for place in places:
-        found[place] = []
-        for function in lines:
-            if not function:
-                break
-            found[place].append((CLONE.sub("", function), *source_of(next(lines, ""))))
-    return found
-
-
-def by_addr2line(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
+def by_addr2line(tool: list[str], file: str, places: list[int]) -> dict[int, Answer]:
     """Asks addr2line, which prints the place because of -a, and then pairs of lines."""
-    lines = iter(lines_of([tool, "-a", "-C", "-f", "-i", "-e", file], places))
+    asked = "".join(f"0x{place:x}\n" for place in places)
+    command = [*tool, "-a", "-C", "-f", "-i", "-e", file]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, errors="replace", check=True, timeout=TOOL_S)
+    lines = iter(done.stdout.splitlines())
     found: dict[int, Answer] = {}
     answer: Answer = []
     for line in lines:
         if re.fullmatch(r"0x[0-9a-f]+", line):
             answer = found.setdefault(int(line, 16), [])
-        else:
+        elif line:
             answer.append((CLONE.sub("", re.sub(r" inlined at .*", "", line)), *source_of(next(lines, ""))))
     return found
 
