@@ -65,7 +65,7 @@ void *calloc(size_t count, size_t size)
     return enter() ? noted(REC_CALLOC, rec_next.calloc(count, size), bytes, 0) : rec_next.calloc(count, size);
 }
 
-static inline void free_as(enum rec_kind kind, void *block)
+static inline void free_noted(void *block)
 {
     if (block == NULL || rec_is_early(block) || !ready())
         return;
@@ -73,25 +73,25 @@ static inline void free_as(enum rec_kind kind, void *block)
         rec_next.free(block);
         return;
     }
-    rec_note_free(kind, block, 0);
+    rec_note_free(REC_FREE, block, 0);
     rec_next.free(block);
     leave();
 }
 
-void free(void *block) { free_as(REC_FREE, block); }
-void cfree(void *block) { free_as(REC_FREE, block); }
+void free(void *block) { free_noted(block); }
+void cfree(void *block) { free_noted(block); }
 
 void free_sized(void *block, size_t size)
 {
     (void)size;
-    free_as(REC_FREE, block);
+    free_noted(block);
 }
 
 void free_aligned_sized(void *block, size_t align, size_t size)
 {
     (void)align;
     (void)size;
-    free_as(REC_FREE, block);
+    free_noted(block);
 }
 
 /* Resizes a block of the early arena: copies it to a new block. The early block is never freed. */
@@ -129,8 +129,7 @@ static inline void *realloc_noted(void *block, size_t size)
     rec_note_event(REC_REALLOC, (uintptr_t)block, size, rec_touched_of(block), false);
     void *moved = rec_next.realloc(block, size);
     if (moved != NULL && size >= REC_LARGE_BLOCK)
-        __atomic_fetch_or(rec_large_word((uintptr_t)moved), (uint64_t)1 << ((uintptr_t)moved >> 12 & 63),
-                          __ATOMIC_RELAXED);
+        rec_see_large(moved);
     rec_note_event(REC_MOVED, (uintptr_t)moved, 0, 0, false);
     return moved;
 }
@@ -192,11 +191,7 @@ static void *of_pages(void *(*next)(size_t), size_t size, size_t bytes)
 {
     if (next == NULL || !enter())
         return next != NULL ? next(size) : rec_early_alloc(bytes, rec_page_size());
-    void *block = next(size);
-    if (block != NULL)
-        rec_note_alloc(REC_ALIGNED, block, bytes, log_of(rec_page_size()));
-    leave();
-    return block;
+    return noted(REC_ALIGNED, next(size), bytes, log_of(rec_page_size()));
 }
 
 void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }

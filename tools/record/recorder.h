@@ -16,7 +16,6 @@
 #define REC_COLD __attribute__((noinline, cold))
 #define REC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define REC_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define REC_THREAD_LOCAL static _Thread_local __attribute__((tls_model("initial-exec")))
 
 enum rec_state { REC_UNBORN, REC_STARTING, REC_RUNNING, REC_OFF };
 enum { REC_SPARE_CHUNKS = 16 };
@@ -75,6 +74,11 @@ static inline uint64_t rec_draw(struct rec_shared *shared)
 
 static inline uint64_t *rec_large_word(uintptr_t block) { return &rec_large_seen[block >> 18 & 1023]; }
 
+static inline void rec_see_large(const void *block)
+{
+    __atomic_fetch_or(rec_large_word((uintptr_t)block), (uint64_t)1 << ((uintptr_t)block >> 12 & 63), __ATOMIC_RELAXED);
+}
+
 /* Notes one event in the chunk of this thread. It does not check whether the sample contains the block. */
 static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t size, uint32_t extra, bool weight_one)
 {
@@ -107,8 +111,7 @@ static inline void rec_note_alloc(enum rec_kind kind, const void *block, size_t 
 {
     bool weight_one = false;
     if (REC_UNLIKELY(size >= REC_LARGE_BLOCK))
-        __atomic_fetch_or(rec_large_word((uintptr_t)block), (uint64_t)1 << ((uintptr_t)block >> 12 & 63),
-                          __ATOMIC_RELAXED);
+        rec_see_large(block);
     if (rec_takes(block, &weight_one))
         rec_note_event(kind, (uintptr_t)block, size, align_log, weight_one);
 }
