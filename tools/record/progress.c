@@ -39,16 +39,6 @@ bool progress_begin(uint32_t count, uint64_t ahead)
 
 struct progress_lane *progress_lane(uint32_t lane) { return &lanes[lane]; }
 
-bool progress_awaited(void) { return atomic_load(&sleepers) != 0; }
-
-void progress_wake(void)
-{
-    if (!progress_awaited())
-        return;
-    atomic_fetch_add(&epoch, 1);
-    syscall(SYS_futex, &epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 /* Checks the condition again after this thread has been counted as a sleeper. So a thread that makes the condition true later wakes it. */
 void progress_wait(bool (*holds)(const void *context), const void *context)
 {
@@ -70,7 +60,10 @@ void progress_wait(bool (*holds)(const void *context), const void *context)
 void progress_publish(struct progress_lane *lane, uint64_t place)
 {
     atomic_store(&lane->place, place);
-    progress_wake();
+    if (atomic_load(&sleepers) == 0)
+        return;
+    atomic_fetch_add(&epoch, 1);
+    syscall(SYS_futex, &epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static uint64_t first_of_others(const struct progress_lane *lane)

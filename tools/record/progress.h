@@ -27,8 +27,5 @@ void progress_publish(struct progress_lane *lane, uint64_t place);
 void progress_reach(struct progress_lane *lane, uint64_t place, bool strictly);
 /* Waits until another thread has made the condition true. */
 void progress_wait(bool (*holds)(const void *context), const void *context);
-/* Returns true if a thread sleeps in progress_wait(). */
-bool progress_awaited(void);
-void progress_wake(void);
 
 #endif
