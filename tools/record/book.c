@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "live.h"
-
 enum { LENDS_FROM = 64 };
 
 /* The state of a slot, live or free. */
@@ -27,10 +25,12 @@ struct rec_book {
     struct thread *threads;
     size_t thread_count;
     uint32_t sample;
+    rec_op_sink sink;
+    void *context;
     struct rec_totals totals;
 };
 
-struct rec_book *rec_book_open(size_t threads, uint32_t sample)
+struct rec_book *rec_book_open(size_t threads, uint32_t sample, rec_op_sink sink, void *context)
 {
     struct rec_book *book = calloc(1, sizeof *book);
     if (book == NULL)
@@ -38,6 +38,8 @@ struct rec_book *rec_book_open(size_t threads, uint32_t sample)
     book->threads = calloc(threads + 1, sizeof *book->threads);
     book->thread_count = threads;
     book->sample = sample;
+    book->sink = sink;
+    book->context = context;
     book->totals.threads = (uint32_t)threads;
     for (size_t i = 0; book->threads != NULL && i < threads; i++)
         book->threads[i].free_slot = REC_NO_SLOT;
@@ -120,97 +122,85 @@ static void give_slot(struct rec_book *book, uint32_t slot, uint32_t thread)
 
 static uint64_t weight(const struct rec_book *book, bool one) { return one ? 1 : book->sample; }
 
-static void count_live(struct rec_book *book, const struct rec_op *op, uint64_t more, uint64_t less, int64_t blocks)
+static void count_live(struct rec_book *book, const struct rec_live *block, uint64_t more, uint64_t less,
+                       int64_t blocks)
 {
     struct rec_totals *totals = &book->totals;
-    uint64_t times = weight(book, op->weight_one);
+    uint64_t times = weight(book, block->weight_one);
     totals->live_bytes += (more - less) * times;
     totals->live_blocks += (uint64_t)blocks * times;
     totals->bytes += more > less ? (more - less) * times : 0;
     if (totals->live_blocks > totals->peak_blocks)
         totals->peak_blocks = totals->live_blocks;
-    if (totals->live_bytes > totals->peak_bytes) {
+    if (totals->live_bytes > totals->peak_bytes)
         totals->peak_bytes = totals->live_bytes;
-        totals->peak_order = op->order;
-    }
 }
 
 /* ---- operations -------------------------------------------------------- */
 
 /* Adds the state of the operation's slot to the operation, updates the state, and hands the operation to the sink. */
-static bool pass(struct rec_book *book, struct rec_op *op, rec_op_sink sink, void *context)
+static bool pass(struct rec_book *book, struct rec_op *op)
 {
-    struct slot *slot = &book->slots[op->slot];
+    struct slot *slot = &book->slots[op->block.slot];
     op->version = slot->version++;
     op->foreign = slot->thread != op->thread;
     slot->thread = op->thread;
-    return sink(context, op);
+    return book->sink(book->context, op);
 }
 
-static bool free_block(struct rec_book *book, const struct rec_event *event, const struct rec_live *live,
-                       rec_op_sink sink, void *context)
+static struct rec_op op_of(const struct rec_event *event, const struct rec_live *block)
 {
-    struct rec_op op = {.kind = event->kind,
-                        .thread = event->thread,
-                        .slot = live->slot,
-                        .order = event->order,
-                        .size = live->size,
-                        .touched = event->extra,
-                        .born = live->born,
-                        .stamped = live->stamped,
-                        .align_log = live->align_log,
-                        .weight_one = live->weight_one};
-    book->totals.frees += weight(book, op.weight_one);
-    count_live(book, &op, 0, live->size, -1);
-    bool passed = pass(book, &op, sink, context);
+    return (struct rec_op){.kind = event->kind, .thread = event->thread, .order = event->order, .block = *block};
+}
+
+static bool free_block(struct rec_book *book, const struct rec_event *event, const struct rec_live *live)
+{
+    struct rec_op op = op_of(event, live);
+    op.touched = event->extra;
+    book->totals.frees += weight(book, live->weight_one);
+    count_live(book, live, 0, live->size, -1);
+    bool passed = pass(book, &op);
     give_slot(book, live->slot, event->thread);
     return passed;
 }
 
 /* Frees the block that is still live at the address of a new block, because its free was not recorded. */
-static bool free_implied(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+static bool free_implied(struct rec_book *book, const struct rec_event *event)
 {
     struct rec_live live;
     struct rec_event implied = {.order = event->order, .thread = event->thread, .kind = REC_FREE};
     if (!rec_map_take(&book->map, event->address, &live))
         return true;
     book->totals.implied++;
-    return free_block(book, &implied, &live, sink, context);
+    return free_block(book, &implied, &live);
 }
 
-static bool allocate(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+static bool allocate(struct rec_book *book, const struct rec_event *event)
 {
-    struct rec_live live;
     if (event->address == 0)
         return true; /* no allocator returns this address */
-    if (!free_implied(book, event, sink, context))
+    if (!free_implied(book, event))
         return false;
-    live = (struct rec_live){.address = event->address,
-                             .size = event->size,
-                             .born = event->order,
-                             .slot = take_slot(book, event->thread),
-                             .stamped = event->size >= 8,
-                             .align_log = (uint8_t)(event->extra & 63),
-                             .weight_one = event->weight_one};
+    struct rec_live live = {.address = event->address,
+                            .size = event->size,
+                            .born = event->order,
+                            .slot = take_slot(book, event->thread),
+                            .stamped = event->size >= 8,
+                            .align_log = (uint8_t)(event->extra & 63),
+                            .weight_one = event->weight_one};
     if (live.slot == REC_NO_SLOT || !rec_map_put(&book->map, &live))
         return false;
-    struct rec_op op = {.kind = event->kind,
-                        .thread = event->thread,
-                        .slot = live.slot,
-                        .order = event->order,
-                        .size = live.size,
-                        .align_log = live.align_log,
-                        .weight_one = live.weight_one};
-    book->totals.allocs[event->kind] += weight(book, op.weight_one);
-    count_live(book, &op, live.size, 0, 1);
-    return pass(book, &op, sink, context);
+    struct rec_op op = op_of(event, &live);
+    book->totals.allocs[event->kind] += weight(book, live.weight_one);
+    count_live(book, &live, live.size, 0, 1);
+    return pass(book, &op);
 }
 
-static bool release(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+static bool release(struct rec_book *book, const struct rec_event *event)
 {
     struct rec_live live;
     if (rec_map_take(&book->map, event->address, &live))
-        return free_block(book, event, &live, sink, context);
+        return free_block(book, event, &live);
     book->totals.unknown++;
     return true;
 }
@@ -227,57 +217,52 @@ static void begin_realloc(struct rec_book *book, const struct rec_event *event)
 }
 
 /* Handles a realloc that returned NULL. The block stays where it was, unless the size was 0, which frees the block (as in glibc). */
-static bool refused(struct rec_book *book, struct thread *thread, rec_op_sink sink, void *context)
+static bool refused(struct rec_book *book, struct thread *thread)
 {
     if (thread->pending.slot == REC_NO_SLOT)
         return true;
     if (thread->begun.size == 0) {
         thread->begun.kind = REC_FREE;
-        return free_block(book, &thread->begun, &thread->pending, sink, context);
+        return free_block(book, &thread->begun, &thread->pending);
     }
     book->totals.refused++;
     return rec_map_put(&book->map, &thread->pending);
 }
 
-static bool moved(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+static bool moved(struct rec_book *book, const struct rec_event *event)
 {
     struct thread *thread = &book->threads[event->thread];
     if (!thread->reallocs)
         return true; /* the beginning of this realloc was not recorded */
     thread->reallocs = false;
+    if (event->address == 0)
+        return refused(book, thread);
+    struct rec_live *live = &thread->pending;
+    bool known = live->slot != REC_NO_SLOT;
     struct rec_event made = {.order = event->order,
                              .address = event->address,
                              .size = thread->begun.size,
                              .thread = event->thread,
-                             .kind = REC_MALLOC};
-    if (event->address == 0)
-        return refused(book, thread, sink, context);
-    struct rec_live *live = &thread->pending;
-    if (live->slot == REC_NO_SLOT)
-        return allocate(book, &made, sink, context);
-    if (!free_implied(book, event, sink, context))
+                             .kind = known ? REC_REALLOC : REC_MALLOC};
+    if (!known)
+        return allocate(book, &made);
+    if (!free_implied(book, event))
         return false;
-    struct rec_op op = {.kind = REC_REALLOC,
-                        .thread = event->thread,
-                        .slot = live->slot,
-                        .order = event->order,
-                        .size = made.size,
-                        .size_before = live->size,
-                        .touched = thread->begun.extra,
-                        .born = live->born,
-                        .stamped = live->stamped,
-                        .weight_one = live->weight_one};
+    struct rec_op op = op_of(&made, live);
+    op.block.size = made.size;
+    op.size_before = live->size;
+    op.touched = thread->begun.extra;
     live->address = event->address;
     live->size = made.size;
     live->born = event->order;
     live->stamped = live->stamped && made.size >= 8;
     live->align_log = 0;
-    book->totals.reallocs += weight(book, op.weight_one);
-    count_live(book, &op, op.size, op.size_before, 0);
-    return pass(book, &op, sink, context) && rec_map_put(&book->map, live);
+    book->totals.reallocs += weight(book, live->weight_one);
+    count_live(book, live, made.size, op.size_before, 0);
+    return pass(book, &op) && rec_map_put(&book->map, live);
 }
 
-bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+bool rec_book_enter(struct rec_book *book, const struct rec_event *event)
 {
     book->totals.events++;
     switch (event->kind) {
@@ -285,27 +270,28 @@ bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op
     case REC_CALLOC:
     case REC_ALIGNED:
     case REC_NEW:
-    case REC_NEW_ALIGNED: return allocate(book, event, sink, context);
+    case REC_NEW_ALIGNED: return allocate(book, event);
     case REC_FREE:
     case REC_DELETE:
-    case REC_DELETE_SIZED: return release(book, event, sink, context);
+    case REC_DELETE_SIZED: return release(book, event);
     case REC_REALLOC: begin_realloc(book, event); return true;
-    case REC_MOVED: return moved(book, event, sink, context);
+    case REC_MOVED: return moved(book, event);
     default: return true;
     }
 }
 
 bool rec_book_read(struct rec_reader *reader, rec_op_sink sink, void *context, struct rec_totals *totals)
 {
-    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample);
+    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample, sink, context);
     struct rec_event event;
     int found = -1;
     bool sound = book != NULL && rec_reader_rewind(reader);
     while (sound && (found = rec_reader_next(reader, &event)) > 0)
-        sound = rec_book_enter(book, &event, sink, context);
+        sound = rec_book_enter(book, &event);
     if (book == NULL)
         return false;
-    *totals = book->totals;
+    if (totals != NULL)
+        *totals = book->totals;
     rec_book_close(book);
     return sound && found == 0;
 }

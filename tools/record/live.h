@@ -8,10 +8,12 @@
 
 struct rec_live {
     uint64_t address; /* is 0 in an empty place */
-    uint64_t size, born;
+    uint64_t size;
+    uint64_t born; /* order of the allocation or realloc that last gave the block its size */
     uint32_t slot;
     uint8_t align_log;
-    bool stamped, weight_one;
+    bool stamped; /* the block never had fewer than 8 bytes, so the player's stamp is in it */
+    bool weight_one;
 };
 
 struct rec_map {

@@ -37,7 +37,7 @@ static bool note(void *context, const struct rec_op *op)
         overview->touches = larger;
         overview->touch_room = room;
     }
-    overview->touches[overview->touch_count++] = (struct touch){op->born, op->touched - 1};
+    overview->touches[overview->touch_count++] = (struct touch){op->block.born, op->touched - 1};
     return true;
 }
 
@@ -50,13 +50,15 @@ static int by_birth(const void *left, const void *right)
 struct overview *overview_open(struct rec_reader *reader)
 {
     struct overview *overview = calloc(1, sizeof *overview);
-    if (overview == NULL)
-        return NULL;
-    overview->last_thread = UINT32_MAX;
-    overview->last_order = calloc(reader->threads + 1, sizeof *overview->last_order);
-    overview->lane_until = calloc(reader->threads + 1, sizeof *overview->lane_until);
-    if (overview->last_order == NULL || overview->lane_until == NULL ||
+    if (overview != NULL) {
+        overview->last_thread = UINT32_MAX;
+        overview->last_order = calloc(reader->threads + 1, sizeof *overview->last_order);
+        overview->lane_until = calloc(reader->threads + 1, sizeof *overview->lane_until);
+    }
+    if (overview == NULL || overview->last_order == NULL || overview->lane_until == NULL ||
         !rec_book_read(reader, note, overview, &overview->totals)) {
+        if (reader->why[0] == '\0')
+            snprintf(reader->why, sizeof reader->why, "out of memory");
         overview_close(overview);
         return NULL;
     }
@@ -99,15 +101,4 @@ uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t orde
 
 uint32_t overview_lanes(const struct overview *overview) { return overview->lanes; }
 
-bool rec_sum_up(struct rec_reader *reader, struct rec_totals *totals)
-{
-    struct overview *overview = overview_open(reader);
-    if (overview == NULL) {
-        if (reader->why[0] == '\0')
-            snprintf(reader->why, sizeof reader->why, "out of memory");
-        return false;
-    }
-    *totals = overview->totals;
-    overview_close(overview);
-    return true;
-}
+const struct rec_totals *overview_totals(const struct overview *overview) { return &overview->totals; }

@@ -7,7 +7,7 @@
 
 struct overview;
 
-/* Reads the recording and returns its overview. Returns NULL on failure, and reader->why then has the reason, unless memory is out. */
+/* Reads the recording and returns its overview. Returns NULL on failure, and reader->why then has the reason. */
 struct overview *overview_open(struct rec_reader *reader);
 void overview_close(struct overview *overview);
 
@@ -17,8 +17,6 @@ bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages
 /* Returns the number of a lane (progress.h) for a thread that begins at this place. It is the lane of a thread that has ended, or a new lane. */
 uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order);
 uint32_t overview_lanes(const struct overview *overview);
-
-/* Computes only the sums of the recording. Returns false on failure, and reader->why then has the reason. */
-bool rec_sum_up(struct rec_reader *reader, struct rec_totals *totals);
+const struct rec_totals *overview_totals(const struct overview *overview);
 
 #endif

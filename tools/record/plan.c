@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "overview.h"
-
 struct stream {
     uint8_t *bytes; /* memory of the current chunk */
     size_t used;
@@ -136,20 +134,21 @@ static uint32_t extra_of(const struct rec_op *op)
 {
     if (op->kind == REC_REALLOC)
         return op->size_before < UINT32_MAX ? (uint32_t)op->size_before : UINT32_MAX;
-    return op->align_log;
+    return op->block.align_log;
 }
 
 /* Adds a PLAN_TOUCH for the pages of a large block that the program touched. A realloc adds only the pages after the end of the old block. */
 static bool put_touch(struct plan *plan, struct stream *stream, const struct rec_op *op, uint32_t pages)
 {
-    uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->size / REC_PAGE;
+    uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->block.size / REC_PAGE;
     uint64_t to = pages < most ? pages : most;
     if (to <= from || from > UINT32_MAX)
         return true;
-    unsigned flags = (unsigned)op->weight_one << PLAN_WEIGHT_AT;
-    return put(plan, stream,
-               &(struct fields){
-                   .kind = PLAN_TOUCH, .flags = flags, .slot = op->slot, .size = to - from, .extra = (uint32_t)from});
+    unsigned flags = (unsigned)op->block.weight_one << PLAN_WEIGHT_AT;
+    return put(
+        plan, stream,
+        &(struct fields){
+            .kind = PLAN_TOUCH, .flags = flags, .slot = op->block.slot, .size = to - from, .extra = (uint32_t)from});
 }
 
 static bool add(void *context, const struct rec_op *op)
@@ -165,17 +164,17 @@ static bool add(void *context, const struct rec_op *op)
     bool later = !is_free(op->kind) && overview_touched(plan->overview, op->order, &pages);
     bool sizeless = is_free(op->kind) && op->kind != REC_DELETE_SIZED;
     struct fields fields = {.kind = op->kind,
-                            .slot = op->slot,
-                            .size = sizeless ? 0 : op->size,
+                            .slot = op->block.slot,
+                            .size = sizeless ? 0 : op->block.size,
                             .extra = op->kind == REC_FREE ? 0 : extra_of(op),
                             .version = op->version};
-    fields.flags = (unsigned)op->foreign << PLAN_FOREIGN_AT | (unsigned)op->stamped << PLAN_STAMPED_AT |
-                   (unsigned)op->weight_one << PLAN_WEIGHT_AT | (unsigned)later << PLAN_LATER_AT;
+    fields.flags = (unsigned)op->foreign << PLAN_FOREIGN_AT | (unsigned)op->block.stamped << PLAN_STAMPED_AT |
+                   (unsigned)op->block.weight_one << PLAN_WEIGHT_AT | (unsigned)later << PLAN_LATER_AT;
     return put(plan, stream, &fields) && (!later || put_touch(plan, stream, op, pages));
 }
 
 /* Writes the ends of the streams and the table of threads. Writes the head last, because an incomplete file must not be a valid plan. */
-static bool finish(struct plan *plan, const struct rec_totals *totals)
+static bool finish(struct plan *plan)
 {
     bool sound = true;
     for (uint32_t i = 0; sound && i < plan->head.threads; i++)
@@ -186,28 +185,23 @@ static bool finish(struct plan *plan, const struct rec_totals *totals)
         sound = store(plan, &plan->streams[i].entry, sizeof(struct plan_thread),
                       plan->end + i * sizeof(struct plan_thread));
     plan->head.magic = PLAN_MAGIC;
-    plan->head.slots = totals->slots;
-    plan->head.totals = *totals;
+    plan->head.slots = overview_totals(plan->overview)->slots;
     plan->head.lanes = overview_lanes(plan->overview);
     return sound && store(plan, &plan->head, sizeof plan->head, 0);
 }
 
-bool plan_write(struct rec_reader *reader, int file)
+bool plan_write(struct rec_reader *reader, struct overview *overview, int file)
 {
-    struct plan plan = {.file = file, .end = sizeof(struct plan_head), .last_thread = UINT32_MAX};
-    struct rec_totals totals;
+    struct plan plan = {.file = file, .end = sizeof(struct plan_head), .overview = overview, .last_thread = UINT32_MAX};
     plan.head.threads = (uint32_t)reader->threads;
     plan.head.copies = reader->head.sample;
     plan.streams = calloc(reader->threads + 1, sizeof *plan.streams);
-    plan.overview = overview_open(reader);
-    bool sound = plan.streams != NULL && plan.overview != NULL && rec_book_read(reader, add, &plan, &totals) &&
-                 finish(&plan, &totals);
+    bool sound = plan.streams != NULL && rec_book_read(reader, add, &plan, NULL) && finish(&plan);
     if (!sound && reader->why[0] == '\0')
         snprintf(reader->why, sizeof reader->why, "the plan cannot be written: %s",
                  strerror(plan.failed ? errno : ENOMEM));
     for (size_t i = 0; plan.streams != NULL && i < reader->threads; i++)
         free(plan.streams[i].bytes);
     free(plan.streams);
-    overview_close(plan.overview);
     return sound;
 }

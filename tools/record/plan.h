@@ -8,9 +8,9 @@
 #ifndef REC_PLAN_H
 #define REC_PLAN_H
 
-#include "book.h"
+#include "overview.h"
 
-#define PLAN_MAGIC 0x0131204e414c5048ull /* "HPLAN 1", 1 */
+#define PLAN_MAGIC 0x0231204e414c5048ull /* "HPLAN 1", 2 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
 #define PLAN_STEP 64u  /* largest number of operations, or of places of the order, between two PLAN_SYNC of a thread */
 #define PLAN_PAUSE 32u /* a thread that paused for more than this number of events waits for all earlier events */
@@ -37,10 +37,9 @@ enum {
 
 struct plan_head {
     uint64_t magic;
-    uint64_t threads_at, orders;
+    uint64_t threads_at;
     uint32_t threads, lanes, slots, copies;
     uint32_t first_thread, unused;
-    struct rec_totals totals;
 };
 
 struct plan_thread {
@@ -54,7 +53,7 @@ struct plan_chunk {
     uint32_t bytes, unused;
 };
 
-/* Writes the plan to the file. Returns false on failure, and reader->why then has the reason. */
-bool plan_write(struct rec_reader *reader, int file);
+/* Writes the plan to the file. An overview serves for one plan. Returns false on failure, and reader->why then has the reason. */
+bool plan_write(struct rec_reader *reader, struct overview *overview, int file);
 
 #endif

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "overview.h"
 #include "player.h"
 
 enum { WRONG = 1, REFUSED = 2, USAGE = 64 };
@@ -142,12 +141,12 @@ static void print_totals(const struct rec_reader *reader, const struct rec_total
     printf("}}\n");
 }
 
-static int write_plan(struct rec_reader *reader, const char *path)
+static int write_plan(struct rec_reader *reader, struct overview *overview, const char *path)
 {
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0)
         return refuse(path, strerror(errno));
-    bool written = plan_write(reader, file);
+    bool written = plan_write(reader, overview, file);
     close(file);
     return written ? 0 : refuse(path, reader->why);
 }
@@ -157,19 +156,20 @@ static int read_recording(const char *path, const char *plan, bool cut)
 {
     struct mapped mapped = {NULL, 0};
     struct rec_reader reader;
-    struct rec_totals totals;
     const char *why = map(path, &mapped);
     if (why != NULL)
         return refuse(path, why);
     if (!rec_reader_open(&reader, mapped.bytes, mapped.size))
         return refuse(path, reader.why);
     int code = 0;
-    if (!accept_cut(&reader, cut) || !rec_sum_up(&reader, &totals) || !in_order(&reader, &totals))
+    struct overview *overview = accept_cut(&reader, cut) ? overview_open(&reader) : NULL;
+    if (overview == NULL || !in_order(&reader, overview_totals(overview)))
         code = refuse(path, reader.why);
     else
-        print_totals(&reader, &totals);
+        print_totals(&reader, overview_totals(overview));
     if (code == 0 && plan != NULL)
-        code = write_plan(&reader, plan);
+        code = write_plan(&reader, overview, plan);
+    overview_close(overview);
     rec_reader_close(&reader);
     munmap(mapped.bytes, mapped.size);
     return code;

@@ -134,14 +134,14 @@ static bool check_op(void *context, const struct rec_op *op)
 {
     (void)context;
     bool frees = op->kind >= REC_FREE && op->kind <= REC_DELETE_SIZED, moves = op->kind == REC_REALLOC;
-    assert_true(op->slot < LIVE * 2);
-    assert_int_equal(model.slot_live[op->slot], frees || moves);
-    assert_int_equal(op->version, model.version[op->slot]);
-    assert_int_equal(op->foreign, op->version != 0 && model.holder[op->slot] != op->thread);
-    model.version[op->slot]++;
-    model.holder[op->slot] = op->thread;
-    model.slot_live[op->slot] = !frees;
-    model.live += frees ? 0 - op->size : op->size - op->size_before;
+    assert_true(op->block.slot < LIVE * 2);
+    assert_int_equal(model.slot_live[op->block.slot], frees || moves);
+    assert_int_equal(op->version, model.version[op->block.slot]);
+    assert_int_equal(op->foreign, op->version != 0 && model.holder[op->block.slot] != op->thread);
+    model.version[op->block.slot]++;
+    model.holder[op->block.slot] = op->thread;
+    model.slot_live[op->block.slot] = !frees;
+    model.live += frees ? 0 - op->block.size : op->block.size - op->size_before;
     model.peak = model.live > model.peak ? model.live : model.peak;
     return true;
 }
@@ -151,7 +151,7 @@ static void enter(struct rec_book *book, unsigned kind, uint32_t thread, uint64_
     static uint64_t order;
     struct rec_event event = {
         .order = order++, .kind = (uint8_t)kind, .thread = thread, .address = address, .size = size};
-    assert_true(rec_book_enter(book, &event, check_op, NULL));
+    assert_true(rec_book_enter(book, &event));
 }
 
 /* Makes a random event in the book and in the model. An address is the number of a slot of the model. A block moves to a slot without a block. */
@@ -180,7 +180,7 @@ static void the_book_agrees_with_a_model(void **state)
 {
     (void)state;
     struct rng rng = rng_seeded(2);
-    struct rec_book *book = rec_book_open(THREADS, 1);
+    struct rec_book *book = rec_book_open(THREADS, 1, check_op, NULL);
     assert_non_null(book);
     memset(&model, 0, sizeof model);
     for (int i = 0; i < 50000; i++)
@@ -202,7 +202,7 @@ static void the_book_agrees_with_a_model(void **state)
 static void what_does_not_fit_is_counted(void **state)
 {
     (void)state;
-    struct rec_book *book = rec_book_open(1, 1);
+    struct rec_book *book = rec_book_open(1, 1, check_op, NULL);
     assert_non_null(book);
     memset(&model, 0, sizeof model);
     const struct rec_totals *totals = rec_book_totals(book);
@@ -226,11 +226,11 @@ static void what_does_not_fit_is_counted(void **state)
 static void a_sample_counts_for_all(void **state)
 {
     (void)state;
-    struct rec_book *book = rec_book_open(1, 8);
+    struct rec_book *book = rec_book_open(1, 8, check_op, NULL);
     struct rec_event event = {.kind = REC_MALLOC, .address = 16, .size = 100};
     struct rec_event large = {.kind = REC_MALLOC, .address = 32, .size = 70000, .weight_one = true, .order = 1};
     memset(&model, 0, sizeof model);
-    assert_true(rec_book_enter(book, &event, check_op, NULL) && rec_book_enter(book, &large, check_op, NULL));
+    assert_true(rec_book_enter(book, &event) && rec_book_enter(book, &large));
     assert_int_equal(rec_book_totals(book)->live_bytes, 8 * 100 + 70000);
     assert_int_equal(rec_book_totals(book)->allocs[REC_MALLOC], 9);
     rec_book_close(book);

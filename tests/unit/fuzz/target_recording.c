@@ -97,7 +97,6 @@ static void read_events(struct rec_reader *reader, size_t count, bool sound)
 void fuzz_recording(struct fuzz_input *in)
 {
     struct rec_reader reader;
-    struct rec_totals totals;
     unsigned times = fuzz_byte(in) % 8;
     size_t count = write_events(in);
     damage(in, times);
@@ -110,8 +109,12 @@ void fuzz_recording(struct fuzz_input *in)
     FUZZ_CHECK(opened || (times != 0 && reader.why[0] != '\0'));
     if (opened) {
         read_events(&reader, count, times == 0);
-        if (rec_reader_rewind(&reader) && rec_sum_up(&reader, &totals))
-            FUZZ_CHECK(totals.threads == reader.threads && (times != 0 || totals.events == count));
+        struct overview *overview = rec_reader_rewind(&reader) ? overview_open(&reader) : NULL;
+        if (overview != NULL) {
+            const struct rec_totals *totals = overview_totals(overview);
+            FUZZ_CHECK(totals->threads == reader.threads && (times != 0 || totals->events == count));
+        }
+        overview_close(overview);
         rec_reader_close(&reader);
     }
     free(bytes);
