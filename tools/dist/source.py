@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,45 +34,31 @@ def has_git() -> bool:
         return False
 
 
-def of_git() -> tuple[list[tuple[tarfile.TarInfo, bytes]], int]:
-    entries = []
-    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", "HEAD"))) as archive:
-        for member in archive:
-            if not member.isdir():
-                file = archive.extractfile(member) if member.isfile() else None
-                entries.append((member, file.read() if file else b""))
-    return entries, int(git("log", "-1", "--format=%ct"))
+def unpacked(folder: str) -> Path:
+    """Unpacks the files that git has at HEAD, and returns the folder."""
+    subprocess.run(["tar", "-x", "-C", folder], input=git("archive", "--format=tar", "HEAD"), check=True)
+    return Path(folder)
 
 
-def of_tree() -> tuple[list[tuple[tarfile.TarInfo, bytes]], int]:
-    entries = []
-    for folder, names, files in os.walk(ROOT):
-        inside = Path(folder).relative_to(ROOT)
+def files_of(tree: Path) -> Iterator[str]:
+    for folder, names, files in os.walk(tree):
+        inside = Path(folder).relative_to(tree)
         names[:] = [name for name in names if not LEFT_BY_BUILDS.search(f"{inside / name}/")]
         links = [name for name in names if (Path(folder) / name).is_symlink()]
-        for name in files + links:
-            path = inside / name
-            if not LEFT_BY_BUILDS.search(str(path)):
-                entries.append(entry_of(ROOT / path, str(path)))
-    return entries, int((ROOT / "CMakeLists.txt").stat().st_mtime)
+        yield from (path for path in (str(inside / name) for name in files + links) if not LEFT_BY_BUILDS.search(path))
 
 
-def entry_of(path: Path, name: str) -> tuple[tarfile.TarInfo, bytes]:
-    member = tarfile.TarInfo(name)
-    if path.is_symlink():
-        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
-        return member, b""
-    member.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
-    return member, path.read_bytes()
-
-
-def packed(entries: list[tuple[tarfile.TarInfo, bytes]], when: int, prefix: str) -> bytes:
+def packed(tree: Path, when: int, prefix: str) -> bytes:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for given, content in sorted(entries, key=lambda entry: entry[0].name):
-            member = tarfile.TarInfo(f"{prefix}/{given.name}")
-            member.type, member.linkname, member.mtime, member.size = given.type, given.linkname, when, len(content)
-            member.mode = 0o777 if given.issym() else 0o755 if given.mode & 0o100 else 0o644
+        for name in sorted(files_of(tree)):
+            path, member, content = tree / name, tarfile.TarInfo(f"{prefix}/{name}"), b""
+            if path.is_symlink():
+                member.type, member.linkname, member.mode = tarfile.SYMTYPE, os.readlink(path), 0o777
+            else:
+                content = path.read_bytes()
+                member.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+            member.mtime, member.size = when, len(content)
             archive.addfile(member, io.BytesIO(content))
     return gzip.compress(plain.getvalue(), 9, mtime=0)
 
@@ -82,12 +70,14 @@ def main() -> None:
     version = re.search(r"project\(hakmem VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
     if not version:
         sys.exit("source: CMakeLists.txt names no version")
-    entries, when = of_git() if has_git() else of_tree()
+    of_git = has_git()
+    when = int(git("log", "-1", "--format=%ct")) if of_git else int((ROOT / "CMakeLists.txt").stat().st_mtime)
     when = int(os.environ.get("SOURCE_DATE_EPOCH", when))
     name = f"hakmem-{version[1]}"
     output.mkdir(parents=True, exist_ok=True)
     target = output / f"{name}.tar.gz"
-    target.write_bytes(packed(entries, when, name))
+    with tempfile.TemporaryDirectory() as folder:
+        target.write_bytes(packed(unpacked(folder) if of_git else ROOT, when, name))
     print(f"source: {target.resolve()}")
 
 
