@@ -27,30 +27,15 @@ from rich.table import Table
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "hakmem"))
+
+from hakmem.figures import count_text  # noqa: E402
+from hakmem.trouble import Trouble  # noqa: E402
+
 # Is set for the program on both sides, because Python's own pools would bypass either malloc, and its hash order would vary.
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
 SAME = 0.02  # smaller differences count as equal, because runs vary by this much
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
-
-
-class Trouble(Exception):
-    """An error shown to the user without a traceback."""
-
-
-@dataclass
-class Run:
-    wall_s: float
-    user_s: float
-    system_s: float
-    max_rss_kib: int
-    faults: int
-    code: int
-    output: str
-    errors: str
-
-    @property
-    def cpu_s(self) -> float:
-        return self.user_s + self.system_s
 
 
 @dataclass
@@ -58,14 +43,14 @@ class Side:
     """An allocator and its runs."""
     name: str
     library: str | None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[dict] = field(default_factory=list)  # what the launcher measured, and `output`, `errors` and sums
 
     def median(self, what: str) -> float:
-        return statistics.median(getattr(run, what) for run in self.runs)
+        return statistics.median(run[what] for run in self.runs)
 
     def spread(self, what: str) -> float:
         """Returns half the range from the smallest to the largest value, as a fraction of the median."""
-        values = [getattr(run, what) for run in self.runs]
+        values = [run[what] for run in self.runs]
         return (max(values) - min(values)) / 2 / (statistics.median(values) or 1)
 
 
@@ -76,7 +61,7 @@ class Job:
         self.launch, self.command, self.seconds = launch, command, seconds
         self.warm_mib = 0
 
-    def run(self, side: Side, **more: str) -> Run:
+    def run(self, side: Side, **more: str) -> dict:
         variables = ENVIRONMENT | more
         if side.library:
             variables["LD_PRELOAD"] = ":".join(filter(None, [side.library, os.environ.get("LD_PRELOAD")]))
@@ -87,7 +72,7 @@ class Job:
             arguments += ["--env", f"{name}={value}"]
         return self._measured(side, arguments + ["--"] + self.command)
 
-    def _measured(self, side: Side, arguments: list[str]) -> Run:
+    def _measured(self, side: Side, arguments: list[str]) -> dict:
         process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, errors="replace", start_new_session=True)
         try:
@@ -107,8 +92,8 @@ class Job:
         use = json.loads(output[at:])
         if use["signal"]:
             raise Trouble(f"on {side.name} it was killed by signal {use['signal']}:\n{errors.strip()[-2000:]}")
-        return Run(use["wall_s"], use["user_s"], use["system_s"], use["max_rss_kib"],
-                   use["minor_faults"] + use["major_faults"], use["status"], output[:at], errors)
+        sums = {"cpu_s": use["user_s"] + use["system_s"], "faults": use["minor_faults"] + use["major_faults"]}
+        return {**use, **sums, "output": output[:at], "errors": errors}
 
 
 def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bool]:
@@ -116,22 +101,23 @@ def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bo
     exit codes are equal. Returns HAKMEM's report, and whether the outputs are equal."""
     plain = job.run(glibc)
     report = Path(folder, "rehearsal.json")
-    if plain.code in (125, 126, 127):
-        raise Trouble(f"the program does not run on glibc either:\n{plain.errors.strip()}")
+    code = plain["status"]
+    if code in (125, 126, 127):
+        raise Trouble(f"the program does not run on glibc either:\n{plain['errors'].strip()}")
     ours = job.run(hakmem, HAKMEM_REPORT=str(report))
-    if ours.code != plain.code:
-        raise Trouble(f"exit code {plain.code} on glibc, but {ours.code} on HAKMEM")
+    if ours["status"] != code:
+        raise Trouble(f"exit code {code} on glibc, but {ours['status']} on HAKMEM")
     if not report.exists():
         raise Trouble("HAKMEM left no report: it did not serve this program (is it statically linked, or set-uid?)")
     served = json.loads(report.read_text()).get("served", {})
-    if plain.code != 0:
-        console.print(f"The program ends with exit code {plain.code} on both.", style="yellow")
+    if code != 0:
+        console.print(f"The program ends with exit code {code} on both.", style="yellow")
     if not served.get("malloc", 0):
         raise Trouble("the program never calls malloc, so that there is nothing to compare")
     # In a virtual machine, the first touch of long-free memory is slow, which would penalize the first run.
     # Therefore a separate process touches as much memory as the program will use before each run, but not more than half of what is free.
-    job.warm_mib = max(plain.max_rss_kib, ours.max_rss_kib) // 1024 + 32
-    return served, plain.output == ours.output
+    job.warm_mib = max(plain["max_rss_kib"], ours["max_rss_kib"]) // 1024 + 32
+    return served, plain["output"] == ours["output"]
 
 
 def compete(job: Job, sides: list[Side], rounds: int) -> None:
@@ -146,15 +132,11 @@ def compete(job: Job, sides: list[Side], rounds: int) -> None:
                 side.runs.append(job.run(side))
                 progress.advance(task)
             if not console.is_terminal:
-                console.print(f"  round {at + 1} of {rounds}: " + ", ".join(f"{s.name} {s.runs[-1].wall_s:.2f} s" for s in sides))
+                console.print(f"  round {at + 1} of {rounds}: " + ", ".join(f"{s.name} {s.runs[-1]['wall_s']:.2f} s" for s in sides))
 
 
 def seconds(value: float) -> str:
     return f"{value:.3f} s" if value < 10 else f"{value:.1f} s"
-
-
-def count(value: float) -> str:
-    return f"{value:,.0f}".replace(",", " ")
 
 
 ROWS = (
@@ -163,7 +145,7 @@ ROWS = (
     ("  user", "user_s", seconds),
     ("  system", "system_s", seconds),
     ("peak RSS", "max_rss_kib", lambda kib: f"{kib / 1024:.1f} MiB"),
-    ("page faults", "faults", count),
+    ("page faults", "faults", count_text),
 )
 
 
@@ -242,7 +224,7 @@ def main() -> int:
         compete(job, [glibc, hakmem], arguments.rounds)
         console.print(table(glibc, hakmem))
         console.print(sentence(glibc, hakmem))
-        calls = ", ".join(f"{count(number)} {name}" for name, number in served.items() if number)
+        calls = ", ".join(f"{count_text(number)} {name}" for name, number in served.items() if number)
         console.print(f"HAKMEM served {calls}.")
         if same_output:
             console.print("Both outputs are identical.", style="dim")
