@@ -41,6 +41,17 @@ def rows(path: Path, macro: str, fields: int) -> list[list[str]]:
     return found
 
 
+def source(table: str, macro: str, fields: int) -> Callable[[Path], list[list[str]]]:
+    return lambda root: rows(root / "src" / table, macro, fields)
+
+
+options_of = source("policy/options.def", "HK_OPT", 8)
+parts_of = source("report/parts.def", "HK_PART", 3)
+class_stats_of = source("report/class_stats.def", "HK_CLASS_STAT", 5)
+heap_figures_of = source("report/heap_figures.def", "HK_HEAP_FIGURE", 6)
+stats_of = source("count/stats.def", "HK_STAT", 4)
+
+
 def table(head: list[str], body: list[list[str]], right: set[int] = frozenset()) -> str:
     ruler = ["---:" if i in right else "---" for i in range(len(head))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ruler, *body]) + "\n"
@@ -56,10 +67,6 @@ def size(number: int) -> str:
 # OPTIONS.md
 
 FOR_TESTS = "for tests: "
-
-
-def options_of(root: Path) -> list[list[str]]:
-    return rows(root / "src/policy/options.def", "HK_OPT", 8)
 
 
 def options_table(root: Path, for_tests: bool = False) -> str:
@@ -101,35 +108,15 @@ def written_by_hand(root: Path, name: str, expected: set[str], source: str) -> d
     return found
 
 
-def parts_of(root: Path) -> list[list[str]]:
-    return rows(root / "src/report/parts.def", "HK_PART", 3)
-
-
-def class_stats_of(root: Path) -> list[list[str]]:
-    return rows(root / "src/report/class_stats.def", "HK_CLASS_STAT", 5)
-
-
-def heap_figures_of(root: Path) -> list[str]:
-    return [row[0] for row in rows(root / "src/report/heap_figures.def", "HK_HEAP_FIGURE", 6)]
-
-
-def stats_of(root: Path) -> list[list[str]]:
-    return rows(root / "src/count/stats.def", "HK_STAT", 4)
-
-
-def what_to_do(text: str) -> str:
-    return text or "–"
-
-
 def parts_table(root: Path) -> str:
-    body = [[f"`{name}`", meaning, what_to_do(high)] for name, meaning, high in parts_of(root)]
+    body = [[f"`{name}`", meaning, high or "–"] for name, meaning, high in parts_of(root)]
     return table(["part", "meaning", "when it is high"], [*body, ["= `mapped`", "their sum", "–"]])
 
 
 def written_keys(root: Path) -> set[str]:
     text = (root / "src/report/report_json.c").read_text()
     keys = re.findall(r'\\"(\w+)\\":', text) + re.findall(r'json_(?:limit|array)\(json, "(\w+)"', text)
-    return set(keys) | set(heap_figures_of(root))
+    return set(keys) | {name for name, *_ in heap_figures_of(root)}
 
 
 def keys_of(root: Path) -> dict[str, list[str]]:
@@ -142,7 +129,7 @@ def keys_table(root: Path) -> str:
 
 
 def class_stats_table(root: Path) -> str:
-    body = [[f"`{name}`", unit, meaning, what_to_do(high)] for name, _, unit, meaning, high in class_stats_of(root)]
+    body = [[f"`{name}`", unit, meaning, high or "–"] for name, _, unit, meaning, high in class_stats_of(root)]
     return table(["key", "unit", "meaning", "when it is high"], body)
 
 
@@ -199,7 +186,7 @@ def report_schema(root: Path) -> str:
         "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "small", "medium", "large"]}, **class_stats})), "minItems": 4, "maxItems": 4},
         "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "small", "medium"]}, **class_stats})),
         "thread_lines": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
-        "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key in heap_figures_of(root)}})), "maxItems": 32},
+        "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key, *_ in heap_figures_of(root)}})), "maxItems": 32},
         "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
         "policy": an_object({"state": {"enum": ["STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"]},
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
