@@ -104,7 +104,6 @@ class Measuring(ToolTest):
         request = {
             "command": command,
             "set": setting,
-            "unset": [],
             "errors": str(self.folder / "errors"),
             "warm_bytes": warm,
             "timeout": timeout,

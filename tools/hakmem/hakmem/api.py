@@ -60,10 +60,7 @@ def environment(
 ) -> dict[str, str]:
     """Returns a copy of this process's environment in which a program runs on HAKMEM, for example for subprocess. `settings` are any options
     (docs/OPTIONS.md), which are checked. If `live`, the program writes a report each second, for report(PID) and `hakmem top`."""
-    wanted = {name.lower(): str(value) for name, value in settings.items()}
-    for name, value in wanted.items():
-        options.check(name, value, f"{name}={value}")
-    return run.environment_for(run.Request(wanted, report, live, hardened, guard))
+    return run.environment_for(run.Request(options.checked(settings), report, live, hardened, guard))
 
 
 def path_of(source: Source) -> Path:

@@ -64,9 +64,6 @@ class Memory:
         with refusing(self.pid, "changed"):
             os.pwrite(self.file, value.to_bytes(8, "little"), at)
 
-    def close(self) -> None:
-        os.close(self.file)
-
 
 @contextmanager
 def refusing(pid: int, done: str = "read") -> Iterator[None]:

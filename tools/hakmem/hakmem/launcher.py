@@ -71,8 +71,7 @@ def start(request: dict) -> tuple:
     """Returns the shell's process group, the program's process id, and the descriptor that opens its gate."""
     reading, writing = os.pipe()
     gate, opener = os.pipe()
-    settings = [word for name in request["unset"] for word in ("-u", name)]
-    settings += [f"{name}={value}" for name, value in request["set"].items()]
+    settings = [f"{name}={value}" for name, value in request["set"].items()]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, writing, 1),

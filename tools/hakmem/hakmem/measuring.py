@@ -56,7 +56,7 @@ class Launcher:
     def measure(self, command: list[str], setting: dict[str, str]) -> tuple[Run, str]:
         """Returns the figures of one run, and what it wrote to stderr."""
         with tempfile.NamedTemporaryFile(prefix="hakmem-run-") as errors:
-            request = {"command": command, "set": setting, "unset": [], "errors": errors.name, "warm_bytes": self.warm_bytes}
+            request = {"command": command, "set": setting, "errors": errors.name, "warm_bytes": self.warm_bytes}
             reply = self.ask(request | {"timeout": TIMEOUT_S})
             return reply, errors.read().decode(errors="replace").strip()
 

@@ -77,6 +77,14 @@ def check(name: str, value: str, given_as: str) -> None:
         check_profile(value, given_as)
 
 
+def checked(settings: Mapping[str, object]) -> dict[str, str]:
+    """Returns the settings of a Python program as options. Raises Trouble for one that the library would reject."""
+    wanted = {name.lower(): str(value) for name, value in settings.items()}
+    for name, value in wanted.items():
+        check(name, value, f"{name}={value}")
+    return wanted
+
+
 def check_goal(value: str, given_as: str) -> None:
     percent = re.fullmatch(r"(\d+)%", value)
     if value not in ("", "none") and number_of(value) is None and not (percent and 1 <= int(percent[1]) <= 100):

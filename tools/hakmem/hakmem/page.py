@@ -106,8 +106,6 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
 
 
 def tables(report: Report, decisions: list[Decision]) -> str:
-    options = report.at("options")
-    values = options if isinstance(options, dict) else {}
     parts = [(name, bytes_text(size), PARTS.get(name, "")) for name, size in report.parts.items()]
     counters = [(name, count_text(value)) for name, value in report.numbers("counters").items()]
     found = [
@@ -118,7 +116,7 @@ def tables(report: Report, decisions: list[Decision]) -> str:
         table("Parts", ("part", "bytes", "meaning"), parts),
         class_table(report),
         table("Counters", ("counter", "value"), counters),
-        table("Options in effect", ("option", "value"), [(name, option_text(name, values[name])) for name in values]),
+        table("Options in effect", ("option", "value"), [(name, option_text(name, value)) for name, value in report.options.items()]),
     ]
     return "\n".join(part for part in found if part)
 

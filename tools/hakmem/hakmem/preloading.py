@@ -10,7 +10,7 @@ from typing import Optional, Union
 
 from hakmem import run
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.options import check
+from hakmem.options import checked
 from hakmem.trouble import Trouble
 
 # preload() sets this variable for the Python that it starts. If the preload has no effect, that Python must not start itself again forever.
@@ -30,10 +30,7 @@ def preload(*, report: Optional[str] = None, hardened: bool = False, guard: bool
         return
     if marked:
         raise Trouble("this Python was started again with HAKMEM preloaded, and does not run on it: `hakmem doctor` says why")
-    wanted = {name.lower(): str(value) for name, value in settings.items()}
-    for name, value in wanted.items():
-        check(name, value, f"{name}={value}")
-    environment = run.environment_for(run.Request(wanted, report, False, hardened, guard))
+    environment = run.environment_for(run.Request(checked(settings), report, False, hardened, guard))
     command = own_command()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

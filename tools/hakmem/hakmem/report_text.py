@@ -63,8 +63,7 @@ def counter_table(report: Report) -> RenderableType:
 
 
 def option_table(report: Report) -> RenderableType:
-    options = report.at("options")
-    rows = [(name, option_text(name, value)) for name, value in options.items()] if isinstance(options, dict) else []
+    rows = [(name, option_text(name, value)) for name, value in report.options.items()]
     return plain_table("Options in effect", "option", "value", rows=rows)
 
 
@@ -86,5 +85,5 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
         shown.append(decision_table(general[-DECISIONS:], title))
         if single:
             shown.append(group_table(single, GROUPS))
-    options = [option_table(last)] if last.at("options") else []
+    options = [option_table(last)] if last.options else []
     console.print(Group(*[part for block in [*shown, counter_table(last), *options] for part in (block, "")]))

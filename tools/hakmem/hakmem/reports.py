@@ -96,6 +96,11 @@ class Report:
         return [{key: value for key, value in row.items() if number_or_name(key, value)} for row in found]
 
     @property
+    def options(self) -> dict[str, Any]:
+        options = self.at("options")
+        return options if isinstance(options, dict) else {}
+
+    @property
     def state(self) -> str | None:
         state = self.at("policy", "state")
         return None if state is None else str(state)

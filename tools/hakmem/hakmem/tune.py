@@ -189,7 +189,6 @@ class Race:
     plan: Plan
     contest: Field
     members: list[Candidate]
-    known: dict
     of: Callable[[Run], float]
 
     @property
@@ -233,15 +232,14 @@ def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
         console.print("The program is linked with HAKMEM: it cannot run on glibc, and is compared with the default alone.")
     run_s = max((time.monotonic() - began) / 2, 1e-3)
     chance = random.Random(plan.seed)
-    known = served.at("options")
-    known = known if isinstance(known, dict) else {}
+    known = served.options
     plan = replace(within_budget(plan, run_s), linked=linked)
     count = affordable(plan, run_s)
     profiles = named(known)[:count]
     members = profiles + draw(count - len(profiles), chance, known)
     if not profiles:
         console.print(Text("This library has no named profiles; searching its numeric options only.", style="dim"))
-    race = Race(plan, Field(launch, plan.expected_code, chance), members, known, OBJECTIVE[plan.objective])
+    race = Race(plan, Field(launch, plan.expected_code, chance), members, OBJECTIVE[plan.objective])
     lasts = time_text(race.total * run_s)
     console.print(f"{len(members)} candidates, {race.total} runs of about {run_s:.2f} s: {lasts} in total")
     return race
@@ -294,8 +292,7 @@ def options_under(library: Path, candidate: Candidate) -> dict:
     with tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder, Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch:
         launch.run(candidate, report=f"{folder}/%p.json")
         report = next((report for report in map(read, Path(folder).glob("*.json")) if report), None)
-    options = report.at("options") if report else None
-    return options if isinstance(options, dict) else {}
+    return report.options if report else {}
 
 
 def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], tried: int, console: Console) -> None:
