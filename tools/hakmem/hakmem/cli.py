@@ -256,7 +256,8 @@ def completion(shell: Shell = typer.Argument(..., metavar="bash|zsh|fish")) -> N
     print(completing.script(shell.value))
 
 
-profiling.add_to(app)
+for command in (profiling.attach, profiling.profile, profiling.leaks):
+    app.command()(command)
 
 
 def complain(said: str) -> None:

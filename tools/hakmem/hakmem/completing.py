@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 VARIABLE = "_HAKMEM_COMPLETE"
@@ -62,21 +63,15 @@ def profiles(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
-def processes(incomplete: str) -> list[tuple[str, str]]:
-    """Returns the processes that write live reports, with their commands."""
-    return [(pid, name) for pid, name in living() if pid.startswith(incomplete)]
-
-
-def living() -> Iterator[tuple[str, str]]:
+def processes(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yields the processes that write live reports, with their commands."""
     from hakmem import live
     from hakmem.process import Process
 
     for file in sorted(live.folder_path().glob("*.json")):
-        try:
-            if file.stem.isdecimal() and Process(int(file.stem)).alive():
+        with suppress(OSError):
+            if file.stem.isdecimal() and file.stem.startswith(incomplete) and Process(int(file.stem)).alive():
                 yield file.stem, Process(int(file.stem)).name()
-        except OSError:
-            continue
 
 
 def columns(incomplete: str) -> list[str]:

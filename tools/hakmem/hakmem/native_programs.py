@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import NoReturn
 
 from hakmem.library import NATIVE
@@ -13,13 +14,4 @@ def execute(name: str) -> NoReturn:
     os.execv(NATIVE / name, [name, *sys.argv[1:]])
 
 
-def run() -> None:
-    execute("hakmem-run")
-
-
-def play() -> None:
-    execute("hakmem-play")
-
-
-def replay() -> None:
-    execute("hakmem-replay")
+run, play, replay = (partial(execute, f"hakmem-{name}") for name in ("run", "play", "replay"))

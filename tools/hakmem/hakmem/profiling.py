@@ -163,8 +163,3 @@ def show(found: Profile, sources: Sources, allocated: bool) -> None:
     print(f"{'live':>10}  {'allocated':>10}  line")
     for line in sorted(lines(found, sources), key=lambda line: (line.live, line.allocated)[:: -1 if allocated else 1], reverse=True)[:ROWS]:
         print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.function}")
-
-
-def add_to(app: typer.Typer) -> None:
-    for command in (attach, profile, leaks):
-        app.command()(command)

@@ -118,14 +118,10 @@ def policy_table(report: Report, dense: bool = False, most: int | None = None) -
     return table
 
 
-def decision_cells(decision: Decision) -> tuple[str, str, str, str, str]:
-    return time_text(decision.seconds), decision.who, decision.what, decision.change, decision.why
-
-
 def decision_table(decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False) -> Table:
     """width: of the screen, where each decision has one line: the reason alone is cut, or left out where no room is.
     Without it, the reason wraps."""
-    rows = [decision_cells(decision) for decision in decisions] or [(MISSING,) * 5]
+    rows = [(time_text(one.seconds), one.who, one.what, one.change, one.why) for one in decisions] or [(MISSING,) * 5]
     table = plain_table(title, dense=dense)
     gap = 1 if dense else 3
     least = [max(map(cell_len, column)) for column in zip(DECISION_COLUMNS, *rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,21 +42,14 @@ def parse(text: str) -> Thread | None:
 
 def read(pid: int) -> dict[int, Thread]:
     found = {}
-    for folder in folders(pid):
+    for name in glob.iglob(f"/proc/{pid}/task/*/stat"):
         try:
-            thread = parse((folder / "stat").read_text(errors="replace"))
+            thread = parse(Path(name).read_text(errors="replace"))
         except OSError:  # the thread has ended
             continue
         if thread:
             found[thread.number] = thread
     return found
-
-
-def folders(pid: int) -> list[Path]:
-    try:
-        return list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return []
 
 
 def rows(before: dict[int, Thread], now: dict[int, Thread], seconds: float, boot_s: float) -> Iterable[ThreadRow]:
