@@ -140,7 +140,7 @@ class Course:
         """Each setting once on each program, some at a time. Those that ran."""
         self.prepare(settings, long)
         works = {play.name: work for play in self.plays if (work := play.work(long)) is not None}
-        with Bar(["setting"] * len(settings)) as bar, ThreadPoolExecutor(jobs) as pool:
+        with Bar(len(settings)) as bar, ThreadPoolExecutor(jobs) as pool:
             for setting in settings:
                 bar.step(f"{len(works)} programs: {setting.name}")
                 try:
@@ -157,7 +157,7 @@ class Course:
         self.prepare(settings, long=True)
         for setting in settings:
             setting.runs = [{} for _ in range(rounds)]
-        with Bar([play.name for play in self.plays] * rounds) as bar:
+        with Bar(len(self.plays) * rounds) as bar:
             for number in range(rounds):
                 for play in self.plays:
                     bar.step(f"finals, round {number + 1}: {play.name}")

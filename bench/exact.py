@@ -182,7 +182,7 @@ class Exact:
         self._check_preloads()
         runs = list(self._runs())
         parts: dict[tuple[Workload, str], list[Sample]] = {}
-        with Bar(list(range(len(runs)))) as bar, ThreadPoolExecutor(processors) as pool:
+        with Bar(len(runs)) as bar, ThreadPoolExecutor(processors) as pool:
             waiting = {pool.submit(look, work, a): (work, a) for look, work, a in runs}
             bar.step("exact: the first runs")
             try:

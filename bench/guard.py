@@ -73,7 +73,7 @@ def look_for_mistakes(program: Path, forms: list[Form], tries: int) -> dict:
     """How each case ended, and the first line that each form said of each kind; without the mistake, any word is a complaint."""
     cases = [case for kind in mistakes.kinds() for case in kind.cases()]
     outcomes, said, complaints = {}, {}, {}
-    with Bar([form.allocator.name for form in forms]) as bar:
+    with Bar(len(forms)) as bar:
         for form in forms:
             name, env = form.allocator.name, mistakes.environment(form.allocator.environment())
             bar.step(f"mistakes: {name}")

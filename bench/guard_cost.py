@@ -59,7 +59,7 @@ def count(bench_dir: Path, forms: list[Form], quick: bool) -> tuple[Costs, list[
     jobs = [(w, a) for w in works for a in allocators]
     costs: Costs = {w.program: {} for w in works}
     refused: dict[str, list[str]] = {}
-    with Bar([w.program for w, _ in jobs]) as bar, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with Bar(len(jobs)) as bar, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for (w, a), (sample, problems) in zip(jobs, pool.map(lambda job: look(laboratory, *job), jobs)):
             bar.step(f"counted: {a.name}: {w.program}")
             bar.advance()

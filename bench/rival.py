@@ -89,7 +89,7 @@ class Course:
         work = Workload(command, warm_mib=WARM_MIB, single_thread=False, series="ms")
         for setting in settings:
             setting.runs = []
-        with Bar([command] * (rounds * len(settings))) as bar:
+        with Bar(rounds * len(settings)) as bar:
             for _ in range(rounds):
                 for setting in settings:
                     bar.step(f"{command}: {setting.name}")

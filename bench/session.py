@@ -48,9 +48,8 @@ class Session:
     def measure(self) -> None:
         self.works = {p.work: Measured() for p in self.points}
         plan = self.plan()
-        keys = [(step.look, work, a.name) for step in plan for work, a in step.runs]
         deadline = time.monotonic() + self.budget if self.budget else None
-        with Bar(keys, deadline) as bar:
+        with Bar(sum(len(step.runs) for step in plan), deadline) as bar:
             try:
                 self._walk(plan, bar, deadline)
             except KeyboardInterrupt:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-import progress
 import results
 import run
 import tables
@@ -199,15 +198,6 @@ class Commands(unittest.TestCase):
         self.assertEqual(run.exit_code(missed, check=True), 1)
         self.assertEqual(run.exit_code(missed, check=False), 0)
         self.assertEqual(run.exit_code(refused, check=False), 1)
-
-
-class Forecasts(unittest.TestCase):
-    def test_each_run_takes_as_long_as_its_like(self) -> None:
-        forecast = progress.Forecast(["slow", "fast", "slow", "new"])
-        self.assertIsNone(forecast.seconds_left())
-        forecast.took(10)
-        forecast.took(2)
-        self.assertEqual(forecast.seconds_left(), 10 + 6)
 
 
 if __name__ == "__main__":
