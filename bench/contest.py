@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 
 import confidence
 from fixed import Setting, unique
-from measure import BadRun, Sample
+from measure import BadRun, Runner, Sample
 from peers import Allocator
 from point import Workload
 from programs import NAMED
 from progress import Bar
-from stage import Stage
 
 SEE_RSS = ("--trace", "2")
 TRIES = 3
@@ -111,18 +110,18 @@ def faults_of_phases(sample: Sample) -> float:
 class Course:
     """Runs of settings on programs. A run's figures are kept in setting.runs[round][program]."""
 
-    def __init__(self, stage: Stage, library: os.PathLike, plays: list[Play], seed: int = 1) -> None:
-        self.stage, self.library, self.plays = stage, library, plays
+    def __init__(self, runner: Runner, library: os.PathLike, plays: list[Play], seed: int = 1) -> None:
+        self.runner, self.library, self.plays = runner, library, plays
         self.dice = random.Random(seed)
         self.failed: dict[str, str] = {}
 
     def one(self, setting: Setting, work: Workload) -> Figures:
         options = dict(setting.options)
         hakmem = Allocator("hakmem", options.pop("library", self.library), "hakmem")
-        stage = replace(self.stage, hakmem_env=options)
+        runner = replace(self.runner, hakmem_env=options)
         for chance in range(TRIES):
             try:
-                return figures(stage.run_once(work, hakmem, watch=SEE_RSS))
+                return figures(runner.run_once(work, hakmem, watch=SEE_RSS))
             except BadRun as bad:
                 if chance == TRIES - 1:
                     raise BadRun(f"{setting.name}, {work.program or work.command}: {bad}") from bad
@@ -130,7 +129,7 @@ class Course:
 
     def prepare(self, settings: list[Setting], long: bool) -> None:
         """What is done once for a program and a size, one after the other."""
-        self.stage.calls.clear()
+        self.runner.calls.clear()
         for play in self.plays:
             work = play.work(long)
             if work is not None:

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cachegrind
-from measure import BadRun, Sample, Trace, check_bound, check_served, mean_kib, parse_object
+from measure import BadRun, Runner, Sample, Trace, check_bound, check_served, mean_kib, parse_object
 from peers import Allocator
 from point import Point, Workload
 from programs import NAMED, Program
 from progress import Bar
 from results import Measured, refusals
-from stage import Stage
 
 ORDINARY_RUNS = 3  # their faults and memory vary a little
 TRACE_MS = "2"
@@ -36,8 +35,8 @@ NEEDED = ORDINARY | {"instructions_m", "tlb_small_k"}  # one of each look
 
 
 @dataclass
-class Laboratory(Stage):
-    """A Stage where all is held fast."""
+class Laboratory(Runner):
+    """A Runner where all is held fast."""
 
     shell: dict[str, str] | None = field(default_factory=lambda: dict(SHELL))
     timeout_s: float = TIMEOUT_S
@@ -94,7 +93,7 @@ class Laboratory(Stage):
     def prepare(self, works: list[Workload]) -> None:
         """Beforehand: runs are side by side later."""
         for work in works:
-            self._work_dir(NAMED[work.program])
+            self.work_dir(NAMED[work.program])
 
     def _ordinary(self, work: Workload, allocator: Allocator, watch: tuple[str, ...]) -> dict:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
@@ -208,7 +207,7 @@ class Exact:
                 self.unable.add(allocator.name)
                 self.warned.append(f"{allocator.name} is not counted under cachegrind: {problem}")
             try:
-                self.laboratory._check_bound(allocator)
+                self.laboratory.check_bound(allocator)
             except BadRun as problem:
                 for measured in self.works.values():
                     measured.refused[allocator.name] = str(problem)

@@ -15,13 +15,12 @@ import cachegrind
 import programs
 from exact import Laboratory
 from guard_peers import Form
-from measure import BadRun, Sample
+from measure import BadRun, Runner, Sample
 from peers import Allocator
 from point import Goal, Point, Workload
 from programs import Program
 from progress import Bar
 from session import Session
-from stage import Stage
 
 INSTRUCTIONS = ("--cache-sim=no",)
 ORDINARY_RUNS = 3
@@ -75,7 +74,7 @@ def look(laboratory: Laboratory, w: Workload, allocator: Allocator) -> tuple[Sam
     sample: Sample = {}
     problems = []
     try:
-        laboratory._check_bound(allocator)
+        laboratory.check_bound(allocator)
         runs = [laboratory.memory(w, allocator)[0] for _ in range(ORDINARY_RUNS)]
         sample = {key: round(statistics.median(run[key] for run in runs), 3) for key in ("page_faults", "peak_mib")}
         seen = laboratory._simulated(w, allocator, INSTRUCTIONS)
@@ -94,7 +93,7 @@ def time(bench_dir: Path, forms: list[Form], rounds: int, quick: bool) -> tuple[
         Point("guard", name, programs.NAMED[name].workload(amounts[name]), "cpu_s", "s", False, Goal(), Goal())
         for name in playable(list(amounts))
     ]
-    session = Session(Stage(bench_dir, quick), points, [form.allocator for form in forms], rounds, 1, None, rounds)
+    session = Session(Runner(bench_dir, quick), points, [form.allocator for form in forms], rounds, 1, None, rounds)
     session.measure()
     seen = {
         w.program: {form.allocator.name: measured.values(form.allocator.name, "cpu_s") for form in forms}

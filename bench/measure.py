@@ -1,4 +1,10 @@
-"""Makes one measured run, and checks it before its figures count."""
+"""Makes one measured run, and checks it before its figures count.
+
+A benchmark prints its figures. Of a real program, the launcher does. Three checks
+prove that the allocator served it: a program of ours finds malloc in the allocator's
+library; HAKMEM's own count for the real one is equal to that of a counting preload;
+and all allocators are preloaded alike.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,19 @@ import os
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from peers import Allocator
-from rows import Workload
+from point import Point, Workload
+from programs import HERE, NAMED, Program
 
 SERVED_SHARE = 0.999
 RUN_TIMEOUT_S = 180
+PREPARE_TIMEOUT_S = 120
+CLIENT_TIMEOUT_S = 10
 COUNT_SYSCALLS = ("--syscalls",)
 TRACE_RSS = ("--trace", "5")
 # Options of allocators that the caller's shell may carry would bias the run.
@@ -29,6 +40,14 @@ class BadRun(Exception):
     """A run whose figures must not be used, and why."""
 
 
+def playable(points: list[Point]) -> tuple[list[Point], list[str]]:
+    """The points whose programs are here, and a line for each that is not."""
+    rows = {p.row: p.work.program for p in points if p.work.program}
+    absent = {name for name in rows.values() if not NAMED[name].executable()}
+    lines = [f"skipped {row}: there is no {NAMED[name].wanted}" for row, name in sorted(rows.items()) if name in absent]
+    return [p for p in points if p.work.program not in absent], lines
+
+
 @dataclass
 class Runner:
     bench_dir: Path
@@ -37,6 +56,9 @@ class Runner:
     hakmem_env: dict[str, str] = field(default_factory=dict)
     shell: dict[str, str] | None = None  # the environment of runs; None: the caller's
     timeout_s: float = RUN_TIMEOUT_S
+    work_dirs: dict[str, tempfile.TemporaryDirectory] = field(default_factory=dict)
+    calls: dict[str, dict[str, float]] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
 
     def sample(self, work: Workload, allocator: Allocator) -> Sample:
         """One round's figures of a workload under an allocator."""
@@ -72,16 +94,78 @@ class Runner:
         return self._figures(work, program, launch)
 
     def _run(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]) -> tuple[dict, dict]:
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            report = Path(scratch) / "report.json"
-            env = allocator.environment()
+        """A benchmark's own JSON, and the launcher's."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as folder:
+            scratch = Path(folder)
+            if work.program:
+                self.check_bound(allocator)
+                program, launch = {}, self._play(work, allocator, watch, scratch)
+            else:
+                program, launch = self.execute(self.command(work, self._environment(None, allocator, scratch), factor, watch))
+                check_bound(program, allocator)
             if allocator.role == "hakmem":
-                env |= self.hakmem_env | {"HAKMEM_REPORT": str(report)}
-            program, launch = self.execute(self.command(work, env, factor, watch))
-            check_bound(program, allocator)
-            if allocator.role == "hakmem":
-                check_served(program, report)
+                check_served(program or self._calls(work), scratch / "report.json")
         return program, launch
+
+    def check_bound(self, allocator: Allocator) -> None:
+        """Once: a preload that fails is only a warning to the loader."""
+        if allocator.name not in self.bound:
+            line = self.command(Workload("bench_idle"), allocator.environment(), 1, ())
+            check_bound(self.execute(line)[0], allocator)
+            self.bound.add(allocator.name)
+
+    def _calls(self, work: Workload) -> dict[str, float]:
+        if work.program not in self.calls:
+            self.calls[work.program] = self._count(work)
+        return self.calls[work.program]
+
+    def _count(self, work: Workload) -> dict[str, float]:
+        """The program's calls, minus those that may vary from run to run."""
+        counting = Allocator("counting", self.bench_dir / "libcounting.so", "counting")
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            self._play(work, counting, (), Path(scratch))
+            served = json.loads((Path(scratch) / "report.json").read_text())["served"]
+        share = NAMED[work.program].served_share
+        return {f"calls_{call}": served[call] * share for call in ("malloc", "free")}
+
+    def _play(self, work: Workload, allocator: Allocator, watch: tuple[str, ...], scratch: Path, under: Sequence[str] = ()) -> dict:
+        """Under: a tool that runs the program, and its options."""
+        program = NAMED[work.program]
+        env = self._environment(program, allocator, scratch, under)
+        places = {"here": HERE, "work": self.work_dir(program), "scratch": scratch, "n": work.amount(self.quick)}
+        words = [word.format(**places) for word in work.command.split()]
+        command = self.launcher(self._watch(work, watch, under), env)
+        command += [*under, str(program.executable(words[0])), *words[1:]]
+        with beside([word.format(**places) for word in program.client.split()]):
+            return self.launch(command)[1]
+
+    def _watch(self, work: Workload, watch: tuple[str, ...], under: Sequence[str]) -> list[str]:
+        return [*watch, "--warm", str(work.warm_mib)]
+
+    def _environment(self, program: Program | None, allocator: Allocator, scratch: Path, under: Sequence[str] = ()) -> dict[str, str]:
+        env = allocator.environment() | dict(program.env if program else ())
+        if allocator.role in ("counting", "hakmem"):
+            env["HAKMEM_REPORT"] = str(scratch / "report.json")
+        if allocator.role == "hakmem":
+            env |= self.hakmem_env
+        if program and program.own_malloc and allocator.role in ("peer", "counting"):
+            # The C library's comes before the one that the program is linked with.
+            env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), "libc.so.6"]))
+        return env
+
+    def work_dir(self, program: Program) -> Path | None:
+        if not program.prepare:
+            return None
+        if program.prepare not in self.work_dirs:
+            folder = tempfile.TemporaryDirectory(prefix="hakmem-bench-work-")
+            self.work_dirs[program.prepare] = folder
+            line = program.prepare.format(here=HERE)
+            done = subprocess.run(
+                ["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True, timeout=PREPARE_TIMEOUT_S
+            )
+            if done.returncode != 0:
+                raise BadRun(f"its preparation failed: {done.stderr.strip()[-200:]}")
+        return Path(self.work_dirs[program.prepare].name)
 
     def command(self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]) -> list[str]:
         program, *args = work.argv(self.quick, factor)
@@ -120,11 +204,12 @@ class Runner:
         return lines[:-1], launch
 
     def _figures(self, work: Workload, program: dict, launch: dict) -> Sample:
-        both = program | launch
-        figures = {k: float(v) for k, v in both.items() if isinstance(v, (int, float))}
-        figures["rss_mib"] = figures["rss_kib"] / 1024
+        figures = {k: float(v) for k, v in (program | launch).items() if isinstance(v, (int, float))}
         figures["max_rss_mib"] = figures["max_rss_kib"] / 1024
         figures |= mean_rss(launch)
+        if work.program:
+            return figures | {"cpu_s": launch["user_s"] + launch["system_s"]}
+        figures["rss_mib"] = figures["rss_kib"] / 1024
         if "bytes_per_thread" in figures:
             figures["kib_per_thread"] = figures["bytes_per_thread"] / 1024
         if self.cpu_clock and work.single_thread:
@@ -133,6 +218,25 @@ class Runner:
             if figures.get("ns_per_op"):
                 figures["mops_per_s"] = 1e3 / figures["ns_per_op"]
         return figures
+
+
+@contextmanager
+def beside(words: list[str]) -> Iterator[None]:
+    """A client of the program: all its requests must succeed."""
+    if not words:
+        yield
+        return
+    client = subprocess.Popen(words, env=own_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with client:
+        try:
+            yield
+            _, complaint = client.communicate(timeout=CLIENT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise BadRun("its client did not end") from None
+        finally:
+            client.kill()
+    if client.returncode != 0:
+        raise BadRun(f"its client failed: {complaint.strip()[-200:]}")
 
 
 def own_environment() -> dict[str, str]:

@@ -40,7 +40,6 @@ from measure import Runner
 from peers import Allocator
 from progress import Bar
 from rows import Workload
-from stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT, LONG, FINAL = (0.5, 1, 128), (1, 1, 256), (1, 2, 256)  # seconds of a phase, rounds, MiB of a spike
@@ -210,7 +209,7 @@ def programs(
     """Finds the best fixed settings for many programs, and lets the learner run beside them (L2a)."""
     console = Console()
     wanted = [play for play in contest.present(PLAYS) if not only or play.name in only.split(",")]
-    course = contest.Course(Stage(bench_dir.resolve()), lib.resolve(), wanted, seed)
+    course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
     finalists, told = (saved_finalists(found), {}) if found else search(course, count, seed, jobs)
     learned = Setting("learned", {})
     builds = [Setting(name, {"library": str(Path(path).resolve())}) for name, _, path in (one.partition("=") for one in also)]

@@ -30,11 +30,11 @@ import results
 import tables
 import thp
 from exact import Exact, Laboratory
+from measure import Runner, playable
 from peers import Allocator, find_peers
 from results import Result, Unfit
 from rows import select
 from session import Session
-from stage import Stage, playable
 from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,9 +173,9 @@ def measure(
     options = assignments(env)
     points, absent = playable(select(rows, quick))
     allocators, missing = find_allocators(peers, library, bench_dir)
-    stage = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, options)
+    runner = Runner(bench_dir.resolve(), quick, clock is Clock.cpu, options)
     timed = [p for p in points if not p.work.exact]
-    session = Session(stage, timed, allocators, rounds, seed, budget, program_rounds)
+    session = Session(runner, timed, allocators, rounds, seed, budget, program_rounds)
     real = [a for a in allocators if a.role != "limit"]
     laboratory = Laboratory(bench_dir.resolve(), quick, hakmem_env=options, allocators=real)
     exact = Exact(laboratory, [p for p in points if p.work.exact])

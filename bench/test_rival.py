@@ -18,11 +18,10 @@ import fixed
 import rival
 from contest import PLAYS, Course, Play
 from fixed import DEFAULTS, SPACE, Setting, candidates
-from measure import BadRun, Sample, mean_rss
+from measure import BadRun, Runner, Sample, mean_rss
 from peers import Allocator
 from point import Workload
 from rich.console import Console
-from stage import Stage
 
 OPTIONS = Path(__file__).resolve().parent.parent / "src/policy/options.def"
 ROW = re.compile(r"^HK_OPT\(NUMBER, (\w+), (\d+), (\d+), (\d+), (\w+),", re.MULTILINE)
@@ -34,7 +33,7 @@ def play(name: str, short: bool = True) -> Play:
 
 
 @dataclass
-class Actor(Stage):
+class Actor(Runner):
     """CPU, faults and RSS that follow from the setting; records each request."""
 
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -148,7 +147,7 @@ class Search(unittest.TestCase):
         settings = delayed(500, 1000)
         with silent():
             self.assertEqual(tried.search(settings, long=False, jobs=2), settings)
-        self.assertEqual({command for command, _ in tried.stage.asked}, {"a short"})
+        self.assertEqual({command for command, _ in tried.runner.asked}, {"a short"})
         self.assertEqual([contest.mean(one, "cpu") for one in settings], [1, 2])
 
     def test_a_run_that_fails_is_tried_again_and_then_dropped(self) -> None:
@@ -164,7 +163,7 @@ class Search(unittest.TestCase):
         settings = delayed(500, 1000, 2000)
         with silent():
             tried.finals(settings, rounds=2)
-        asked = tried.stage.asked[2:]  # the first two are made once
+        asked = tried.runner.asked[2:]  # the first two are made once
         self.assertEqual([command for command, _ in asked], (["a long"] * 3 + ["b long"] * 3) * 2)
         for at in range(0, len(asked), 3):
             self.assertEqual({delay for _, delay in asked[at : at + 3]}, {"500", "1000", "2000"})

@@ -1,6 +1,6 @@
 """Tests that real programs run as prepared, and that invalid runs are refused.
 
-    python3 bench/test_stage.py build/bench
+    python3 bench/test_measure.py build/bench
 
 The programs are ours: a benchmark stands in for a real one.
 """
@@ -14,26 +14,25 @@ from pathlib import Path
 from unittest import mock
 
 from built import BENCH_DIR, GLIBC, hakmem
-from measure import BadRun
+from measure import BadRun, Runner, playable
 from peers import Allocator
 from point import Workload
 from programs import HERE, NAMED, PROGRAMS, Program
 from rows import select
-from stage import Stage, playable
 
 
 class Running(unittest.TestCase):
     def setUp(self) -> None:
         command = f"{BENCH_DIR}/bench_random_mixed {{n}} 256 42"
         self.toy = Program("toy", command, 50_000, 5_000, warm_mib=1)
-        self.stage = Stage(BENCH_DIR)
-        self.addCleanup(lambda: [d.cleanup() for d in self.stage.work_dirs.values()])
+        self.runner = Runner(BENCH_DIR)
+        self.addCleanup(lambda: [d.cleanup() for d in self.runner.work_dirs.values()])
 
     def sample(self, allocator: Allocator, **changes: str) -> dict[str, float]:
         toy = replace(self.toy, **changes)
         with mock.patch.dict(NAMED, toy=toy):
             work = Workload(toy.command, toy.n, toy.quick_n, warm_mib=1, program="toy")
-            return self.stage.sample(work, allocator)
+            return self.runner.sample(work, allocator)
 
     def test_figures_are_the_launchers(self) -> None:
         sample = self.sample(GLIBC)
@@ -56,7 +55,7 @@ class Running(unittest.TestCase):
             self.sample(GLIBC, client="/bin/false")
 
     def test_a_client_that_does_not_end_is_ended(self) -> None:
-        with mock.patch("stage.CLIENT_TIMEOUT_S", 0.1):
+        with mock.patch("measure.CLIENT_TIMEOUT_S", 0.1):
             with self.assertRaisesRegex(BadRun, "did not end"):
                 self.sample(GLIBC, client="/bin/sleep 100")
 
@@ -66,14 +65,14 @@ class Running(unittest.TestCase):
 
     def test_glibc_comes_before_a_programs_own_malloc(self) -> None:
         toy = replace(self.toy, own_malloc=True)
-        env = self.stage._environment(toy, GLIBC, Path("/scratch"))
+        env = self.runner._environment(toy, GLIBC, Path("/scratch"))
         self.assertEqual(env["LD_PRELOAD"], "libc.so.6")
 
     def test_hakmem_must_serve_what_was_counted(self) -> None:
         if not hakmem().library.exists():
             self.skipTest("no libhakmem.so beside the benchmarks")
         self.sample(hakmem())
-        self.stage.calls["toy"]["calls_free"] *= 1.01
+        self.runner.calls["toy"]["calls_free"] *= 1.01
         with self.assertRaisesRegex(BadRun, "served"):
             self.sample(hakmem())
 
