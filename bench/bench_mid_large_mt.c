@@ -1,5 +1,5 @@
 /* B4: does the same work as bench_random_mixed, but with middle-sized blocks and in THREADS threads. Each thread has its own slots. */
-#include "bench_common.h"
+#include "bench_workset.h"
 
 #define MAX_THREADS 1024u
 
@@ -14,40 +14,18 @@ static struct {
     pthread_barrier_t warm, go, done, leave;
 } plan;
 
-static void run_steps(void **slot, bench_rng *state, uint64_t steps)
-{
-    bench_rng rng = *state;
-    for (uint64_t i = 0; i < steps; i++) {
-        uint64_t r = bench_rng_next(&rng);
-        uint64_t k = bench_pick_high(r, plan.slots);
-        if (slot[k] != NULL) {
-            free(slot[k]);
-            slot[k] = NULL;
-        } else {
-            slot[k] = bench_alloc(plan.min + bench_pick_low(r, plan.range));
-        }
-    }
-    *state = rng;
-}
-
 static void *work(void *arg)
 {
     worker *w = arg;
-    void **slot = bench_map(plan.slots * sizeof(void *));
-    bench_rng rng = bench_rng_seed(w->seed);
-    run_steps(slot, &rng, plan.warmup);
+    workset set = {bench_map(plan.slots * sizeof(void *)), plan.slots, plan.min, plan.range, bench_rng_seed(w->seed)};
+    run_steps(&set, plan.warmup);
     pthread_barrier_wait(&plan.warm);
     pthread_barrier_wait(&plan.go);
-    run_steps(slot, &rng, plan.steps);
+    run_steps(&set, plan.steps);
     w->end = bench_now();
     pthread_barrier_wait(&plan.done);
     pthread_barrier_wait(&plan.leave); /* main reads the figures between these two barriers */
-    for (uint64_t i = 0; i < plan.slots; i++) {
-        if (slot[i] != NULL) {
-            w->live++;
-            free(slot[i]);
-        }
-    }
+    w->live = free_rest(&set);
     return NULL;
 }
 

@@ -1,47 +1,7 @@
-/* B1: has a working set of WS slots. Each step picks a random slot. If the slot is empty, the step allocates a block of random size for it. Otherwise
- * the step frees the block of the slot. */
-#include "bench_common.h"
+/* B1: makes ITER random steps in a working set of WS slots. */
+#include "bench_workset.h"
 
 #define WARMUP_STEPS 100000u
-
-typedef struct workset {
-    void **slot;
-    uint64_t count;
-    uint64_t min, range;
-    bench_rng rng;
-} workset;
-
-static void run_steps(workset *w, uint64_t steps)
-{
-    bench_rng rng = w->rng;
-    for (uint64_t i = 0; i < steps; i++) {
-        uint64_t r = bench_rng_next(&rng);
-        void **slot = &w->slot[bench_pick_high(r, w->count)];
-        if (*slot != NULL) {
-            free(*slot);
-            *slot = NULL;
-        } else {
-            *slot = bench_alloc(w->min + bench_pick_low(r, w->range));
-        }
-    }
-    w->rng = rng;
-}
-
-static uint64_t count_live(const workset *w)
-{
-    uint64_t live = 0;
-    for (uint64_t i = 0; i < w->count; i++)
-        live += w->slot[i] != NULL;
-    return live;
-}
-
-static void free_rest(workset *w)
-{
-    for (uint64_t i = 0; i < w->count; i++) {
-        if (w->slot[i] != NULL)
-            free(w->slot[i]);
-    }
-}
 
 int main(int argc, char **argv)
 {
@@ -60,9 +20,8 @@ int main(int argc, char **argv)
 
     bench_report *report = bench_report_begin(&args);
     /* Each step is a malloc or a free, and the live blocks are freed after the last step, so both counts are half of the sum. */
-    uint64_t live = count_live(&w);
+    uint64_t live = free_rest(&w);
     uint64_t all = steps + WARMUP_STEPS + live;
-    free_rest(&w);
     bench_put_u64(report, "workset", count);
     bench_put_u64(report, "live_blocks", live);
     return bench_report_end(report, span, steps, (bench_calls){all / 2, all / 2, 0});

@@ -10,11 +10,8 @@
 
 static struct {
     uint64_t blocks;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t ready;
-    bool leave;
-} plan = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    sem_t ready, leave;
+} plan;
 
 /* Uses sizes from 16 bytes to 8 KiB, so that the thread uses many size classes. */
 static void use_allocator(void)
@@ -35,12 +32,8 @@ static void *live_short(void *unused)
 static void *live_on(void *unused)
 {
     use_allocator();
-    pthread_mutex_lock(&plan.lock);
-    plan.ready++;
-    pthread_cond_broadcast(&plan.changed);
-    while (!plan.leave)
-        pthread_cond_wait(&plan.changed, &plan.lock);
-    pthread_mutex_unlock(&plan.lock);
+    sem_post(&plan.ready);
+    bench_wait_for(&plan.leave);
     return unused;
 }
 
@@ -56,15 +49,11 @@ static uint64_t hold(uint64_t n)
     pthread_t *thread = bench_map(n * sizeof *thread);
     for (uint64_t i = 0; i < n; i++)
         thread[i] = bench_start_thread(live_on, NULL, STACK_BYTES);
-    pthread_mutex_lock(&plan.lock);
-    while (plan.ready < n)
-        pthread_cond_wait(&plan.changed, &plan.lock);
-    pthread_mutex_unlock(&plan.lock);
+    for (uint64_t i = 0; i < n; i++)
+        bench_wait_for(&plan.ready);
     uint64_t rss = bench_rss_kib();
-    pthread_mutex_lock(&plan.lock);
-    plan.leave = true;
-    pthread_cond_broadcast(&plan.changed);
-    pthread_mutex_unlock(&plan.lock);
+    for (uint64_t i = 0; i < n; i++)
+        sem_post(&plan.leave);
     for (uint64_t i = 0; i < n; i++)
         pthread_join(thread[i], NULL);
     return rss;
@@ -79,6 +68,8 @@ int main(int argc, char **argv)
         bench_die("MODE is churn or idle, not '%s'", mode);
     uint64_t n = bench_arg_in(&args, 1, idle ? 1000 : 100000, 1, idle ? MAX_IDLE : UINT32_MAX);
     plan.blocks = bench_arg_in(&args, 2, 64, 0, MAX_BLOCKS);
+    sem_init(&plan.ready, 0, 0);
+    sem_init(&plan.leave, 0, 0);
 
     churn(16);       /* fills the C library's stack cache, and starts the allocator */
     bench_rss_kib(); /* touches the pages that this measurement needs */

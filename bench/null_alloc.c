@@ -1,11 +1,11 @@
 /* The smallest possible allocator, which shows how fast the benchmarks themselves are. It has one static stack of blocks that fit any small size.
  * malloc pops a block, and free pushes it. It checks nothing, returns no memory to the system, and serves one thread with at most BLOCKS live
- * small blocks. It cannot run real programs.
+ * small blocks. It has only the four functions
+ * that these benchmarks call, and cannot run real programs.
  *
  * Larger blocks are cut from a reserved range, one after the other. When they are freed, they join the stack of small blocks, which does no harm
  * because they are larger than a small block. */
 #include <errno.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,6 @@
 #define PUSHED 65536u /* larger blocks that may join the stack */
 #define EMPTY 64u     /* number of NULLs below the stack, which malloc returns if the stack is empty */
 #define RANGE ((size_t)1 << 34)
-
-void *pvalloc(size_t size); /* not in the headers of every C library */
 
 static _Alignas(64) unsigned char arena[BLOCKS][STRIDE];
 static void *stack[EMPTY + BLOCKS + PUSHED];
@@ -42,18 +40,15 @@ static void start(void)
 }
 
 /* Cuts a block from the range. Its size is stored in the word before the block. */
-static void *take_range(size_t align, size_t size)
+static void *take_range(size_t size)
 {
-    if (align < 64)
-        align = 64;
-    uintptr_t at = ((uintptr_t)bump + 64 + align - 1) & ~(uintptr_t)(align - 1);
-    size_t rounded = size < SMALL ? SMALL : size;
-    if (bump == NULL || rounded > RANGE || at + rounded > (uintptr_t)bump_end) {
+    uintptr_t at = ((uintptr_t)bump + 127) & ~(uintptr_t)63;
+    if (bump == NULL || size > RANGE || at + size > (uintptr_t)bump_end) {
         errno = ENOMEM;
         return NULL;
     }
-    memcpy((void *)(at - sizeof(size_t)), &rounded, sizeof rounded);
-    bump = (unsigned char *)(at + rounded);
+    memcpy((void *)(at - sizeof size), &size, sizeof size);
+    bump = (unsigned char *)(at + size);
     return (void *)at;
 }
 
@@ -61,7 +56,7 @@ __attribute__((noinline, cold)) static void *take_slow(size_t size)
 {
     if (top == NULL)
         start();
-    return size < served ? *--top : take_range(64, size);
+    return size < served ? *--top : take_range(size);
 }
 
 static inline void *take(size_t size)
@@ -79,13 +74,6 @@ static size_t size_of(const void *block)
     size_t size;
     memcpy(&size, (const void *)(at - sizeof size), sizeof size);
     return size;
-}
-
-static void *take_aligned(size_t align, size_t size)
-{
-    if (top == NULL)
-        start();
-    return align <= 64 ? take(size) : take_range(align, size);
 }
 
 void *malloc(size_t size) { return take(size); }
@@ -121,29 +109,3 @@ void *realloc(void *block, size_t size)
     }
     return moved;
 }
-
-void *reallocarray(void *block, size_t count, size_t size)
-{
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return realloc(block, bytes);
-}
-
-void *aligned_alloc(size_t align, size_t size) { return take_aligned(align, size); }
-void *memalign(size_t align, size_t size) { return take_aligned(align, size); }
-void *valloc(size_t size) { return take_aligned(4096, size); }
-void *pvalloc(size_t size) { return take_aligned(4096, (size + 4095) & ~(size_t)4095); }
-
-int posix_memalign(void **block, size_t align, size_t size)
-{
-    void *p = take_aligned(align, size);
-    if (p == NULL)
-        return ENOMEM;
-    *block = p;
-    return 0;
-}
-
-size_t malloc_usable_size(void *block) { return block != NULL ? size_of(block) : 0; }
