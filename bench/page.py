@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -20,33 +19,6 @@ HERE = Path(__file__).resolve().parent
 FAR = 4.0  # times the best: the darkest
 DARKEST = 0.7
 TEXT_COLUMNS = ("row", "work", "unit", "best peer", "verdict", "goal")
-
-
-@dataclass(frozen=True)
-class Cell:
-    text: str
-    much: str  # how dark
-    note: str
-    first: bool
-    own: bool
-
-
-@dataclass(frozen=True)
-class HeatRow:
-    label: str
-    row: str
-    unit: str
-    cells: list[Cell]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Rows that belong together, and their pictures; none where HAKMEM did not run."""
-
-    title: str
-    to_best: Markup | None
-    to_each: Markup | None
-    heat: list[HeatRow]
 
 
 def save(result: Result, path: Path) -> None:
@@ -107,7 +79,7 @@ def tally(lines: list[Line]) -> list[dict]:
     return [card for card in counted if card["count"] or card["kind"] != "unknown"]
 
 
-def families(lines: list[Line], result: Result) -> list[Family]:
+def families(lines: list[Line], result: Result) -> list[dict]:
     by_title: dict[str, list[Line]] = {}
     for line in lines:
         by_title.setdefault(family_of(line), []).append(line)
@@ -124,28 +96,28 @@ def family_of(line: Line) -> str:
     return "Speed" if line.is_goal_row else "Patterns of many kinds"
 
 
-def family(title: str, lines: list[Line], result: Result) -> Family:
-    shown = [line for line in lines if line.versus]
+def family(title: str, lines: list[Line], result: Result) -> dict:
+    """Rows that belong together, and their pictures; none where HAKMEM did not run."""
     heat = [
-        HeatRow(line.point.label, line.point.row, f"{line.point.unit} {'↑' if line.point.higher else '↓'}",
-                [heat_cell(line, name) for name in columns(result)])
+        {"label": line.point.label, "row": line.point.row, "unit": f"{line.point.unit} {'↑' if line.point.higher else '↓'}",
+         "cells": [heat_cell(line, name) for name in columns(result)]}
         for line in lines
     ]
-    if not shown:
-        return Family(title, None, None, heat)
-    return Family(title, Markup(plots.to_best(shown)), Markup(plots.to_each(shown, result.names("peer"))), heat)
+    shown = [line for line in lines if line.versus]
+    pictures = (Markup(plots.to_best(shown)), Markup(plots.to_each(shown, result.names("peer")))) if shown else (None, None)
+    return {"title": title, "to_best": pictures[0], "to_each": pictures[1], "heat": heat}
 
 
-def heat_cell(line: Line, name: str) -> Cell:
-    """The limit is no allocator: it has no place in the order."""
-    value = line.medians.get(name)
+def heat_cell(line: Line, name: str) -> dict:
+    """The limit is no allocator: it has no place in the order. "much" says how dark the cell is."""
+    value, own = line.medians.get(name), name == verdicts.OWN
     if value is None:
-        return Cell("–", "0", "not measured", False, name == verdicts.OWN)
+        return {"text": "–", "much": "0", "note": "not measured", "first": False, "own": own}
     worse = times_worse(line, value) if name != verdicts.LIMIT else 1.0
     much = DARKEST * min(1.0, math.log(worse) / math.log(FAR))
     note = f"{name}: {worse:.2f} × the best, spread {100 * line.spread[name]:.0f} %"
     first = name != verdicts.LIMIT and worse <= 1.0
-    return Cell(tables.number(value), f"{much:.2f}", note, first, name == verdicts.OWN)
+    return {"text": tables.number(value), "much": f"{much:.2f}", "note": note, "first": first, "own": own}
 
 
 def times_worse(line: Line, value: float) -> float:

@@ -7,7 +7,6 @@ import re
 import tempfile
 import unittest
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,33 +20,12 @@ from results import Result, Unfit
 from test_results import FAST, made_up, memory, speed
 
 ROOT = Path(__file__).resolve().parent.parent
-VOID = {"meta", "link", "br", "img", "hr", "input"}
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*(?!["']?#)|url\((?!#)|@import""")
 
 
-class Outline(HTMLParser):
-    """Checks that each element is closed, and collects the tables."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.cells: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "td":
-            self.cells.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID and self.open.pop() != tag:
-            raise AssertionError(f"</{tag}> closes another element")
-
-    def handle_data(self, data: str) -> None:
-        if "td" in self.open:
-            self.cells[-1] += data
+def cells(page: str) -> list[str]:
+    """Of all tables. The page must be well-formed."""
+    return ["".join(cell.itertext()) for cell in ElementTree.fromstring(page).iter("td")]
 
 
 def traced() -> Result:
@@ -86,14 +64,10 @@ class Pages(unittest.TestCase):
         for bad in ('<img src="x.png">', "<a href='http://x'>", "url(//x/y)", '@import "x"'):
             self.assertTrue(OUTSIDE.search(bad), bad)
 
-    def test_is_well_formed(self) -> None:
-        self.assertEqual(Outline(self.text).open, [])
-
     def test_says_what_the_tables_say(self) -> None:
-        cells = Outline(self.text).cells
+        said = set(cells(self.text))
         for row in tables.judged(self.result.lines())[1:]:
-            for cell in row:
-                self.assertIn(cell, cells)
+            self.assertLessEqual(set(row), said)
 
     def test_notes_are_text(self) -> None:
         self.assertIn("&lt;b&gt;skipped&lt;/b&gt; &amp; refused", self.text)
@@ -111,7 +85,7 @@ class Pages(unittest.TestCase):
 
     def test_series_stand_beside_what_is_live(self) -> None:
         text = page.render(with_series())
-        self.assertEqual(Outline(text).open, [])
+        self.assertTrue(cells(text))
         self.assertIn("Memory and what is live", text)
         self.assertIn("M operations", text)
         self.assertNotIn("Memory over time", text)
@@ -174,7 +148,7 @@ class Counted(unittest.TestCase):
     def test_it_is_on_the_page_and_first_in_the_text(self) -> None:
         result = results.merge([speed(), counted(), counted("lua")])
         text = page.render(result)
-        self.assertEqual(Outline(text).open, [])
+        self.assertTrue(cells(text))
         self.assertIn("Exact cost of real programs", text)
         self.assertIn("Memory of real programs over time", text)
         self.assertNotIn("Memory over time<", text)
