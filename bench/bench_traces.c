@@ -35,10 +35,11 @@ void *trace_take_any(heap_table *t)
     return taken;
 }
 
-void trace_empty(heap_table *t)
+void trace_free_table(heap_table *t)
 {
     while (t->count != 0)
         heap_free(t->at[--t->count]);
+    heap_free(t);
 }
 
 int main(int argc, char **argv)

@@ -10,21 +10,13 @@
  *   --trace     samples the resident memory every MS milliseconds, and prints [ms, KiB] pairs, and the part on huge pages at the peak
  *   --own-time  counts these milliseconds by the program's processor time, so that a sample shows the same point of its work even if the
  *               machine is busy */
-#include <errno.h>
-#include <fcntl.h>
+#include "bench_common.h"
+
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define MAX_MOMENTS 512
 #define NEW_PEAK 1.02 /* growth of the peak after which huge pages are counted again, because counting takes time */
@@ -181,20 +173,6 @@ static long resident_kib(int statm)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Returns the memory of the process on huge pages, or 0 if it has just ended. */
-static long huge_kib(pid_t child)
-{
-    char path[64], text[2048] = {0};
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)child);
-    int rollup = open(path, O_RDONLY | O_CLOEXEC);
-    if (rollup < 0)
-        return 0;
-    ssize_t length = read(rollup, text, sizeof text - 1);
-    close(rollup);
-    const char *line = length > 0 ? strstr(text, "AnonHugePages:") : NULL;
-    return line != NULL ? strtol(line + strlen("AnonHugePages:"), NULL, 10) : 0;
-}
-
 static void look(pid_t child, int statm, double seconds, outcome *out)
 {
     moment now = {seconds * 1e3, resident_kib(statm)};
@@ -203,7 +181,9 @@ static void look(pid_t child, int statm, double seconds, outcome *out)
     out->moments[out->moment_count++] = now;
     if ((double)now.kib > NEW_PEAK * (double)out->peak_kib) {
         out->peak_kib = now.kib;
-        out->huge_kib = huge_kib(child);
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)child);
+        out->huge_kib = (long)bench_proc_kib(path, "AnonHugePages"); /* 0 if the process has just ended */
     }
 }
 

@@ -7,13 +7,7 @@
  *         page walk.
  * Each figure is the smallest of several tries, because disturbances can only increase it. It is -1 if the kernel does not provide the page
  * size. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
+#include "bench_common.h"
 
 #define SMALL ((size_t)4096)
 #define HUGE ((size_t)2 << 20)

@@ -28,7 +28,7 @@ bool trace_chance(unsigned percent);
 
 /* Removes a random pointer from the table, and returns it, or NULL if the table is empty. */
 void *trace_take_any(heap_table *t);
-void trace_empty(heap_table *t);
+void trace_free_table(heap_table *t); /* frees the blocks first */
 bool trace_is_full(const heap_table *t);
 
 #endif

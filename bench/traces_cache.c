@@ -202,8 +202,7 @@ void trace_sqlite(void)
     heap_phase("cut");
     query(cache, budget, 1024, 3 * queries);
     heap_phase("1k");
-    trace_empty(cache);
-    heap_free(cache);
+    trace_free_table(cache);
 }
 
 /* ---- sessions --------------------------------------------------------- */

@@ -32,8 +32,7 @@ void trace_drift(void)
         }
         heap_phase(ends[way + 1]);
     }
-    trace_empty(t);
-    heap_free(t);
+    trace_free_table(t);
 }
 
 /* ---- matrix ----------------------------------------------------------- */
@@ -150,8 +149,7 @@ void trace_mstress(void)
     }
     heap_table *all[] = {shared, w[0].own, w[1].own};
     for (unsigned i = 0; i < 3; i++) {
-        trace_empty(all[i]);
-        heap_free(all[i]);
+        trace_free_table(all[i]);
     }
 }
 

@@ -59,8 +59,7 @@ void trace_pages(void)
     }
     for (unsigned at = 0; at < TABS; at++)
         heap_free_chain(tab[at]);
-    trace_empty(cache);
-    heap_free(cache);
+    trace_free_table(cache);
 }
 
 /* ---- json ------------------------------------------------------------- */
@@ -171,8 +170,7 @@ static void compile_unit(heap_link **summary)
             symbols = heap_resize(symbols, sizeof *symbols + 2 * symbols->count * sizeof(void *));
     }
     heap_free_chain(tree);
-    trace_empty(symbols);
-    heap_free(symbols);
+    trace_free_table(symbols);
 }
 
 /* Models a compiler that compiles many units, one after the other, and then the whole program. To compile the whole program, it builds a graph of
@@ -228,6 +226,5 @@ void trace_strings(void)
             heap_free(trace_take_any(t));
         heap_phase(ends[2 * generation + 1]);
     }
-    trace_empty(t);
-    heap_free(t);
+    trace_free_table(t);
 }
