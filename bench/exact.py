@@ -30,8 +30,10 @@ TRACE_MS = "2"
 TIMEOUT_S = 3000
 SHELL = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", "PWD": "/"}
 FILLER = "FILLER"
-ORDINARY = {"page_faults", "system_calls"}
-NEEDED = ORDINARY | {"instructions_m", "tlb_small_k"}  # one of each look
+# The looks of a Laboratory at a program that give figures, and one figure of each; first those under cachegrind.
+SIMULATED = {"instructions": "instructions_m", "caches": "instructions_m", "tlbs": "tlb_small_k"}
+FIGURE = SIMULATED | {"memory": "page_faults", "system_calls": "system_calls"}
+LOOKS = ("caches", "tlbs", *("memory",) * ORDINARY_RUNS, "system_calls", "served")
 
 
 @dataclass
@@ -41,6 +43,9 @@ class Laboratory(Runner):
     shell: dict[str, str] | None = field(default_factory=lambda: dict(SHELL))
     timeout_s: float = TIMEOUT_S
     allocators: list[Allocator] = field(default_factory=list)
+
+    def instructions(self, work: Workload, allocator: Allocator) -> Sample:
+        return {"instructions_m": self._simulated(work, allocator, ("--cache-sim=no",)).totals["Ir"] / 1e6}
 
     def caches(self, work: Workload, allocator: Allocator) -> Sample:
         seen = self._simulated(work, allocator, cachegrind.CACHES)
@@ -168,6 +173,7 @@ class Exact:
 
     laboratory: Laboratory
     points: list[Point]
+    looks: tuple[str, ...] = LOOKS
     works: dict[Workload, Measured] = field(default_factory=dict)
     unable: set[str] = field(default_factory=set)  # allocators that do not run under cachegrind
     warned: list[str] = field(default_factory=list)
@@ -217,11 +223,13 @@ class Exact:
         lab = self.laboratory
         for work, measured in self.works.items():
             able = [a for a in lab.allocators if a.name not in measured.refused]
-            for look in (lab.caches, lab.tlbs):
-                yield from ((look, work, a) for a in able if a.name not in self.unable)
-            for look in (*(lab.memory,) * ORDINARY_RUNS, lab.system_calls):
-                yield from ((look, work, a) for a in able)
-            yield from ((lab.served, work, a) for a in able if a.role == "hakmem")
+            for look in self.looks:
+                yield from ((getattr(lab, look), work, a) for a in able if self._makes(look, a))
+
+    def _makes(self, look: str, allocator: Allocator) -> bool:
+        if look == "served":
+            return allocator.role == "hakmem"
+        return look not in SIMULATED or allocator.name not in self.unable
 
     def _take(self, future: Future, work: Workload, allocator: Allocator, parts: dict[tuple[Workload, str], list[Sample]], bar: Bar) -> None:
         measured = self.works[work]
@@ -240,7 +248,7 @@ class Exact:
         for work, measured in self.works.items():
             for allocator in self.laboratory.allocators:
                 seen = parts.get((work, allocator.name), [])
-                needed = ORDINARY if allocator.name in self.unable else NEEDED
+                needed = {FIGURE[look] for look in self.looks if look in FIGURE and self._makes(look, allocator)}
                 if needed <= set().union(*seen) and allocator.name not in measured.refused:
                     for sample in together(seen):
                         measured.add(allocator.name, sample)

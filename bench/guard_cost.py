@@ -6,24 +6,21 @@ Timed: processor time in interleaved rounds, judged by the intervals of the roun
 
 from __future__ import annotations
 
-import os
 import statistics
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from pathlib import Path
 
-import cachegrind
 import programs
-from exact import Laboratory
+from exact import ORDINARY_RUNS, Exact, Laboratory
 from guard_peers import Form
-from measure import BadRun, Runner, Sample
-from peers import Allocator
-from point import Goal, Point, Workload
+from measure import Runner, Sample
+from point import Goal, Point
 from programs import Program
-from progress import Bar
+from results import Measured
 from session import Session
+from tables import middle
 
-INSTRUCTIONS = ("--cache-sim=no",)
-ORDINARY_RUNS = 3
+LOOKS = ("instructions", *("memory",) * ORDINARY_RUNS)
 # Real programs and the amount of work to count: under cachegrind a program runs fifty times as long.
 COUNTED = {"python-json": 2, "python-dicts": 1, "perl": 1, "lua": 1, "service": 2}
 LOOPS = {
@@ -51,37 +48,19 @@ def playable(names: list[str]) -> list[str]:
 def count(bench_dir: Path, forms: list[Form], quick: bool) -> tuple[Costs, list[str]]:
     know_loops(bench_dir)
     amounts = COUNTED | {name: n for name, (_, n) in LOOPS.items()}
-    works = [programs.NAMED[name].workload(amounts[name], exact=True) for name in playable(list(amounts))]
-    allocators = [form.allocator for form in forms]
-    laboratory = Laboratory(bench_dir, quick, allocators=allocators)
-    laboratory.prepare(works)
-    jobs = [(w, a) for w in works for a in allocators]
-    costs: Costs = {w.program: {} for w in works}
-    refused: dict[str, list[str]] = {}
-    with Bar(len(jobs)) as bar, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for (w, a), (sample, problems) in zip(jobs, pool.map(lambda job: look(laboratory, *job), jobs)):
-            bar.step(f"counted: {a.name}: {w.program}")
-            bar.advance()
-            for problem in problems:
-                refused.setdefault(f"{a.name}: {problem}", []).append(w.program)
-            if sample:
-                costs[w.program][a.name] = sample
-    return costs, [f"not counted: {why} ({len(where)} programs)" for why, where in refused.items()]
+    points = [
+        Point("guard", name, programs.NAMED[name].workload(amounts[name], exact=True), "instructions_m", "M", False)
+        for name in playable(list(amounts))
+    ]
+    exact = Exact(Laboratory(bench_dir, quick, allocators=[form.allocator for form in forms]), points, looks=LOOKS)
+    exact.measure()
+    costs = {work.program: {name: figures(measured, name) for name in measured.samples} for work, measured in exact.works.items()}
+    refused = Counter(f"{name}: {why}" for measured in exact.works.values() for name, why in measured.refused.items())
+    return costs, [*exact.warned, *(f"not counted: {why} ({count} programs)" for why, count in refused.items())]
 
 
-def look(laboratory: Laboratory, w: Workload, allocator: Allocator) -> tuple[Sample, list[str]]:
-    """An allocator that does not start under valgrind has the figures of ordinary runs."""
-    sample: Sample = {}
-    problems = []
-    try:
-        laboratory.check_bound(allocator)
-        runs = [laboratory.memory(w, allocator)[0] for _ in range(ORDINARY_RUNS)]
-        sample = {key: round(statistics.median(run[key] for run in runs), 3) for key in ("page_faults", "peak_mib")}
-        seen = laboratory._simulated(w, allocator, INSTRUCTIONS)
-        sample["instructions_m"] = round(seen.totals["Ir"] / 1e6, 3)
-    except BadRun as problem:
-        problems.append(str(problem))
-    return sample, problems
+def figures(measured: Measured, name: str) -> Sample:
+    return {key: round(value, 3) for key, value in middle(measured, name).items() if key in FIGURES}
 
 
 def time(bench_dir: Path, forms: list[Form], rounds: int, quick: bool) -> tuple[dict, list[str]]:

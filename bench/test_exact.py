@@ -206,7 +206,7 @@ class Rounds(unittest.TestCase):
         work = Workload("x", program="toy", exact=True)
         found = Exact(Laboratory(BENCH_DIR, allocators=[GLIBC]), [])
         found.works = {work: Measured(refused={"glibc": "why"})}
-        found._put_together({(work, "glibc"): [dict.fromkeys(exact.NEEDED, 1.0)]})
+        found._put_together({(work, "glibc"): [dict.fromkeys(exact.FIGURE.values(), 1.0)]})
         self.assertEqual(found.works[work].samples, {})
 
 
