@@ -155,6 +155,4 @@ def has(result: Result, place: str) -> bool:
 
 
 def paste(result: Result, path: Path) -> None:
-    tables.paste_tables(path, "bench", {
-        name: lambda name=name, make=make: make(result) if has(result, name) else None for name, make in PLACES.items()
-    })
+    tables.paste_tables(path, "bench", PLACES, lambda place: PLACES[place](result) if has(result, place) else "")

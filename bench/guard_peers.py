@@ -14,18 +14,11 @@ from pathlib import Path
 
 import peers
 from peers import Allocator, Package
-from sources import MIMALLOC, MIMALLOC_BUILD, SNMALLOC, SOURCES, Crate, Source
+from sources import MIMALLOC, MIMALLOC_BUILD, SNMALLOC, SNMALLOC_BUILD, SOURCES, Crate, Source
 
 HARDENED_MALLOC = Crate("hardened-malloc-sys", "16.0.2026071503", "8a634cdd17eb2cea9e8ab0977f9b7401a5882db9fadb594d080bc67f230b6ec2")
 
 MIMALLOC_SECURE = (MIMALLOC_BUILD % "v3").replace("-DNDEBUG", "-DNDEBUG -DMI_SECURE=4")
-
-# The target that its recipe for Rust's feature `check` makes, as a preload.
-SNMALLOC_CHECKS = """
-cmake -S upstream -B build -DCMAKE_BUILD_TYPE=Release -DSNMALLOC_BUILD_TESTING=OFF
-cmake --build build -j "$JOBS" --target snmallocshim-checks
-cp build/libsnmallocshim-checks.so "$OUT/libsnmallocshim-checks.so"
-"""
 
 # The flags of its Makefile, and the configuration that the crate has for the feature. It is written in C23, of which older
 # compilers know all but the keyword alignas.
@@ -96,7 +89,7 @@ BUILT = (
     ),
     (plain("snmalloc"), "snmalloc", "as released"),
     (
-        Source("snmalloc-checks", "0.7.6", SNMALLOC, SNMALLOC_CHECKS, "libsnmallocshim-checks.so"),
+        Source("snmalloc-checks", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": "-checks"}, "libsnmallocshim-checks.so"),
         "snmalloc",
         "SNMALLOC_CHECK_CLIENT",
     ),

@@ -173,15 +173,17 @@ PLACES: dict[str, tuple[tuple[str, ...], Callable[[dict], str]]] = {
 }
 
 
+def table(document: dict, name: str) -> str:
+    needed, make = PLACES[name]
+    return make(document) if document.keys() & needed else ""
+
+
 def page(document: dict) -> str:
-    return "\n".join(make(document) for needed, make in PLACES.values() if document.keys() & needed)
+    return "\n".join(filter(None, (table(document, name) for name in PLACES)))
 
 
 def paste(document: dict, path: Path) -> None:
-    paste_tables(path, "guard", {
-        name: lambda needed=needed, make=make: make(document) if document.keys() & needed else None
-        for name, (needed, make) in PLACES.items()
-    })
+    paste_tables(path, "guard", PLACES, lambda name: table(document, name))
 
 
 # ---- the picture ------------------------------------------------------------

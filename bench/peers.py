@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,20 +139,17 @@ def unpack(package: Package) -> None:
         if not shutil.which(tool):
             raise RuntimeError(f"not installed, and there is no {tool}")
     say(f"fetching {' '.join(package.packages)}")
-    target = CACHE / package.name
-    partial = CACHE / f"{package.name}.partial.{os.getpid()}"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        run(["apt-get", "download", *package.packages], partial, APT_TIMEOUT_S)
-        (partial / "version").write_text(downloaded_version(package, partial))
-        for archive in sorted(partial.glob("*.deb")):
-            run(["dpkg", "-x", archive.name, "."], partial, APT_TIMEOUT_S)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{package.name}.", dir=CACHE) as scratch:
+        out = Path(scratch) / "out"
+        out.mkdir()
+        run(["apt-get", "download", *package.packages], out, APT_TIMEOUT_S)
+        (out / "version").write_text(downloaded_version(package, out))
+        for archive in sorted(out.glob("*.deb")):
+            run(["dpkg", "-x", archive.name, "."], out, APT_TIMEOUT_S)
             archive.unlink()
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(CACHE / package.name, ignore_errors=True)
+        out.rename(CACHE / package.name)
 
 
 def downloaded_version(package: Package, where: Path) -> str:

@@ -126,9 +126,10 @@ def cell(value: float, ratio: dict[str, float]) -> str:
     return f"{value:.4g}\nx {ratio['ratio']:.3f}{interval}"
 
 
-def show(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...],
-         value: Callable[[Setting, str], float], ratio: Callable[[Setting, Setting, str], dict[str, float]]) -> dict[str, dict]:
-    """Prints a table in which the first cell of each row is that of the learner. Returns the ratios by setting and key."""
+def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...], kind: str = "medians",
+            value: Callable[[Setting, str], float] = Setting.median,
+            ratio: Callable[[Setting, Setting, str], dict[str, float]] = beside) -> list[dict]:
+    """Prints a table in which the first cell of each row is that of the learner. Returns the figures of each setting."""
     ratios = {other.name: {key: ratio(learned, other, key) for key in keys} for other in others}
     table = Table(title=title)
     for head in ("", learned.name, *(other.name for other in others)):
@@ -138,23 +139,14 @@ def show(console: Console, title: str, learned: Setting, others: list[Setting], 
     console.print(table)
     for other in others:
         console.print(f"{other.name}: {other.told()}")
-    return ratios
-
-
-def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...]) -> list[dict]:
-    ratios = show(console, title, learned, others, keys, Setting.median, beside)
-    lines = [{"setting": other.name, "options": other.options, "ratios of learned to it": ratios[other.name],
-              "medians": {key: other.median(key) for key in keys}} for other in others]
-    return [{"setting": learned.name, "medians": {key: learned.median(key) for key in keys}}, *lines]
+    return [{"setting": one.name, "options": one.options, "ratios of learned to it": ratios.get(one.name, {}),
+             kind: {key: value(one, key) for key in keys}} for one in (learned, *others)]
 
 
 def compare_means(console: Console, title: str, learned: Setting, others: list[Setting]) -> list[dict]:
     """Geometric means over the programs, and the products of each program."""
-    keys = (*PRODUCTS, "cpu", "faults", "rss")
-    ratios = show(console, title, learned, others, keys, contest.mean, contest.beside)
-    return [{"setting": one.name, "options": one.options, "ratios of learned to it": ratios.get(one.name, {}),
-             "means": {key: contest.mean(one, key) for key in keys},
-             "programs": {play: contest.of_play(one, play) for play in one.runs[0]}} for one in (learned, *others)]
+    lines = compare(console, title, learned, others, (*PRODUCTS, "cpu", "faults", "rss"), "means", contest.mean, contest.beside)
+    return [line | {"programs": {play: contest.of_play(one, play) for play in one.runs[0]}} for line, one in zip(lines, (learned, *others))]
 
 
 def show_programs(console: Console, learned: Setting, others: list[Setting]) -> None:

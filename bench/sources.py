@@ -64,10 +64,11 @@ make -j"$JOBS" build_lib_shared
 cp lib/libjemalloc.so.2 "$OUT/libjemalloc.so"
 """
 
+# The suffix of the target: the plain one, or one with checks.
 SNMALLOC_BUILD = """
 cmake -S upstream -B build -DCMAKE_BUILD_TYPE=Release -DSNMALLOC_BUILD_TESTING=OFF
-cmake --build build -j "$JOBS" --target snmallocshim
-cp build/libsnmallocshim.so "$OUT/libsnmallocshim.so"
+cmake --build build -j "$JOBS" --target snmallocshim%(suffix)s
+cp build/libsnmallocshim%(suffix)s.so "$OUT/libsnmallocshim%(suffix)s.so"
 """
 
 RPMALLOC_BUILD = """
@@ -123,7 +124,7 @@ SOURCES = (
     Source("mimalloc2", "2.3.2", MIMALLOC, MIMALLOC_BUILD % "v2", "libmimalloc.so", MIMALLOC_SAYS),
     Source("mimalloc3", "3.3.2", MIMALLOC, MIMALLOC_BUILD % "v3", "libmimalloc.so", MIMALLOC_SAYS),
     Source("jemalloc", "5.3.1", JEMALLOC, JEMALLOC_BUILD, "libjemalloc.so", JEMALLOC_SAYS),
-    Source("snmalloc", "0.7.6", SNMALLOC, SNMALLOC_BUILD, "libsnmallocshim.so"),
+    Source("snmalloc", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": ""}, "libsnmallocshim.so"),
     # No crate has 2.0: this is 1.4.3 and the commits up to that one.
     Source("rpmalloc", "1.4.3-b097fd0", RPMALLOC, RPMALLOC_BUILD, "librpmalloc.so"),
     # Google's, of that day. Its caches by processor need restartable sequences,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import verdicts
@@ -236,20 +236,20 @@ def as_markdown(rows: Rows) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def paste_tables(path: Path, mark: str, makers: dict[str, Callable[[], str | None]]) -> None:
-    """Puts tables between their marks in a document. A table whose maker returns None stays as it is."""
+def paste_tables(path: Path, mark: str, names: Iterable[str], make: Callable[[str], str]) -> None:
+    """Puts tables between their marks in a document. A table that is made empty stays as it is."""
 
     def filled(place: re.Match) -> str:
         begin, name, end = place.groups()
-        if name not in makers:
-            raise Unfit(f"{path}: no table is called {name}; there are {', '.join(makers)}")
-        made = makers[name]()
-        return place[0] if made is None else f"{begin}{made}{end}"
+        if name not in names:
+            raise Unfit(f"{path}: no table is called {name}; there are {', '.join(names)}")
+        made = make(name)
+        return f"{begin}{made}{end}" if made else place[0]
 
     marked = re.compile(rf"(<!-- {mark}:(\w+) -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
     text, count = marked.subn(filled, path.read_text())
     if not count:
-        raise Unfit(f"{path} has no place for a table, such as <!-- {mark}:{next(iter(makers))} --><!-- /{mark} -->")
+        raise Unfit(f"{path} has no place for a table, such as <!-- {mark}:{next(iter(names))} --><!-- /{mark} -->")
     path.write_text(text)
 
 
