@@ -47,15 +47,8 @@ Output = tuple[Callable[[Result, Path], None], "Path | None"]
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-class Pages(str, Enum):
-    always = "always"
-    madvise = "madvise"
-    never = "never"
-
-
-class Clock(str, Enum):
-    wall = "wall"
-    cpu = "cpu"
+Pages = Enum("Pages", {mode: mode for mode in thp.MODES}, type=str)
+Clock = Enum("Clock", {"wall": "wall", "cpu": "cpu"}, type=str)
 
 
 def assignments(texts: list[str]) -> dict[str, str]:

@@ -18,15 +18,12 @@ Values = dict[str, list[float]]  # by allocator: one value a round
 
 
 class Met(str, Enum):
-    """The question mark: the interval holds the bound, more rounds may turn it."""
+    """The worst first. The question mark: the interval holds the bound, more rounds may turn it."""
 
-    YES = "yes"
-    LIKELY = "yes?"
-    UNLIKELY = "no?"
     NO = "NO"
-
-
-WORST_FIRST = (Met.NO, Met.UNLIKELY, Met.LIKELY, Met.YES)
+    UNLIKELY = "no?"
+    LIKELY = "yes?"
+    YES = "yes"
 
 
 @dataclass(frozen=True)
@@ -87,35 +84,21 @@ class Line:
 
     def meets(self, goal: Goal) -> Met | None:
         """None if the goal's figure was not measured."""
-        checks = []
-        if goal.ratio is not None:
-            checks.append(at_least(self.to_best, goal.ratio))
-        if goal.limit is not None:
-            checks.append(at_least(self.versus.get(LIMIT), goal.limit))
+        bounds = ((goal.ratio, self.to_best), (goal.limit, self.versus.get(LIMIT)))
+        checks = [other and at_least(other.ratio, other.interval, bound) for bound, other in bounds if bound is not None]
         if goal.value is not None:
-            checks.append(at_most(self.medians.get(OWN), self.own, goal.value))
+            own = self.own and Interval(-self.own.high, -self.own.low)
+            checks.append(at_least(-self.medians[OWN], own, -goal.value) if OWN in self.medians else None)
         if Met.NO in checks:
             return Met.NO
-        if not checks or None in checks:
-            return None
-        return min((c for c in checks if c), key=WORST_FIRST.index)
+        return None if not checks or None in checks else min(checks, key=list(Met).index)
 
 
-def at_least(versus: Versus | None, bound: float) -> Met | None:
-    if versus is None:
-        return None
-    met, interval = versus.ratio >= bound, versus.interval
+def at_least(value: float, interval: Interval | None, bound: float) -> Met:
+    met = value >= bound
     if interval and (interval.low >= bound or interval.high < bound):
         return Met.YES if met else Met.NO
     return Met.LIKELY if met else Met.UNLIKELY
-
-
-def at_most(value: float | None, interval: Interval | None, bound: float) -> Met | None:
-    if value is None:
-        return None
-    if interval and (interval.high <= bound or interval.low > bound):
-        return Met.YES if value <= bound else Met.NO
-    return Met.LIKELY if value <= bound else Met.UNLIKELY
 
 
 def evaluate(point: Point, samples: Values, peers: list[str]) -> Line:
