@@ -44,17 +44,13 @@ static uint64_t run_sparse(const bench_pattern *p, uint64_t n, bench_calls *call
 
 static uint64_t run_full(const bench_pattern *p, uint64_t n, bench_calls *calls) { return churn(p, n, p->size, calls); }
 
+#define OF_SIZE(name, weight, size)                                                                                    \
+    {"sparse_" name, run_sparse, weight, size, NULL}, { "full_" name, run_full, weight, size, NULL }
+
 static const bench_pattern patterns[] = {
-    {"sparse_64", run_sparse, 1, 64, NULL},
-    {"full_64", run_full, 1, 64, NULL},
-    {"sparse_1k", run_sparse, 2, 1u << 10, NULL},
-    {"full_1k", run_full, 2, 1u << 10, NULL},
-    {"sparse_16k", run_sparse, 32, 16u << 10, NULL},
-    {"full_16k", run_full, 32, 16u << 10, NULL},
-    {"sparse_128k", run_sparse, 256, 128u << 10, NULL},
-    {"full_128k", run_full, 256, 128u << 10, NULL},
-    {"sparse_1m", run_sparse, 2048, 1u << 20, NULL},
-    {"full_1m", run_full, 2048, 1u << 20, NULL},
+    OF_SIZE("64", 1, 64),          OF_SIZE("1k", 2, 1u << 10),
+    OF_SIZE("16k", 32, 16u << 10), OF_SIZE("128k", 256, 128u << 10),
+    OF_SIZE("1m", 2048, 1u << 20),
 };
 
 int main(int argc, char **argv)

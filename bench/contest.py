@@ -148,7 +148,6 @@ class Course:
                 except BadRun as bad:
                     self.failed[setting.name] = str(bad)
                     bar.note(f"dropped {bad}")
-                bar.advance()
         return [setting for setting in settings if setting.name not in self.failed]
 
     def finals(self, settings: list[Setting], rounds: int) -> None:
@@ -162,7 +161,6 @@ class Course:
                     bar.step(f"finals, round {number + 1}: {play.name}")
                     for setting in self.dice.sample(settings, len(settings)):
                         setting.runs[number][play.name] = self.one(setting, play.long)
-                    bar.advance()
 
 
 def of_play(setting: Setting, play: str) -> Figures:

@@ -194,7 +194,6 @@ class Exact:
                 for future in as_completed(waiting):
                     work, allocator = waiting[future]
                     self._take(future, work, allocator, parts, bar)
-                    bar.advance()
                     bar.step(f"exact: {allocator.name}: {work.program}: done")
             except KeyboardInterrupt:
                 pool.shutdown(cancel_futures=True)

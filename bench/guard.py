@@ -83,7 +83,6 @@ def look_for_mistakes(program: Path, forms: list[Form], tries: int) -> dict:
             right = mistakes.run_all(program, cases, env, sound=True)
             wrong = {str(case): mistakes.complaint_when_sound(case.kind, ends[0]) for case, ends in right.items()}
             complaints[name] = {case: text for case, text in wrong.items() if text}
-            bar.advance()
     return {"tries": tries, "outcomes": outcomes, "said": said, "complaints_when_right": complaints}
 
 

@@ -29,8 +29,7 @@ def render(result: Result) -> str:
     loader = jinja2.FileSystemLoader(HERE)
     page = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     lines = result.lines()
-    memory, fragmentation = plots.memory(result), plots.fragmentation(result)
-    programs = plots.programs(result)
+    charts = {group: plots.charts(result, group) for group in plots.CHARTS}
     return page.get_template("page.html").render(
         variables=Markup(plots.variables()),
         summary=summary(result),
@@ -40,9 +39,7 @@ def render(result: Result) -> str:
         names=columns(result),
         exact=tables.exact(result),
         how_to_read_exact=f"{tables.HOW_TO_READ_EXACT} {tables.paging_text(result)}.".replace("*", ""),
-        programs=programs and Markup(programs),
-        memory=memory and Markup(memory),
-        fragmentation=fragmentation and Markup(fragmentation),
+        charts={group: svg and Markup(svg) for group, svg in charts.items()},
         ratios=tables.fragmentation(result),
         judged=tables.judged(lines),
         text_columns=TEXT_COLUMNS,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -222,23 +223,18 @@ def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -
 # ---- memory over time -------------------------------------------------------
 
 
-def memory(result: Result) -> str | None:
-    """Of the workloads that the launcher watched."""
-    return charts(result, [w for w, m in result.works.items() if m.traces and not (w.series or w.exact)])
+# Whose memory a group of charts shows: of workloads that the launcher watched, of real programs whose cost was counted, and of
+# programs that report their own live bytes.
+CHARTS: dict[str, Callable[[Workload], bool]] = {
+    "memory": lambda work: not (work.series or work.exact),
+    "programs": lambda work: work.exact,
+    "fragmentation": lambda work: bool(work.series),
+}
 
 
-def programs(result: Result) -> str | None:
-    """Of the real programs whose cost was counted."""
-    return charts(result, [w for w, m in result.works.items() if m.traces and w.exact])
-
-
-def fragmentation(result: Result) -> str | None:
-    """Of the programs that report their own live bytes."""
-    return charts(result, [w for w, m in result.works.items() if m.traces and w.series])
-
-
-def charts(result: Result, works: list[Workload]) -> str | None:
+def charts(result: Result, group: str) -> str | None:
     """One small chart a workload, HAKMEM in front."""
+    works = [work for work, measured in result.works.items() if measured.traces and CHARTS[group](work)]
     if not works:
         return None
     names = result.names("peer", "hakmem")

@@ -12,8 +12,8 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class Bar:
-    """Counts measured runs; step() says which one begins. It draws between the
-    runs only: nothing of the harness runs beside what is measured."""
+    """Counts measured runs; step() says which one begins, and that the one before has
+    ended. It draws between the runs only: nothing of the harness runs beside what is measured."""
 
     def __init__(self, total: int, deadline: float | None = None) -> None:
         self._console, self._deadline, self._last = Console(stderr=True), deadline, -math.inf
@@ -21,6 +21,7 @@ class Bar:
         self._progress = Progress(*columns, console=self._console, auto_refresh=False, speed_estimate_period=math.inf)
         self._progress.add_task("", total=total)
         (self._runs,) = self._progress.tasks
+        self._begun = False
 
     def __enter__(self) -> Bar:
         if self._console.is_terminal:
@@ -29,10 +30,13 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
+            self._progress.advance(self._runs.id, self._begun)
             self._progress.stop()
 
     def step(self, what: str) -> None:
         now = time.monotonic()
+        self._progress.advance(self._runs.id, self._begun)
+        self._begun = True
         if self._console.is_terminal:
             self._progress.update(self._runs.id, description=f"{self.left(now)}  {what}", refresh=True)
         elif now - self._last >= PLAIN_INTERVAL_S:
@@ -46,9 +50,6 @@ class Bar:
         if self._deadline is not None:
             seconds = min(seconds, max(0.0, self._deadline - now))
         return f"{int(seconds) // 60}:{int(seconds) % 60:02} left"
-
-    def advance(self) -> None:
-        self._progress.advance(self._runs.id)
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -25,6 +25,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -72,12 +73,14 @@ def leanest(settings: list[Setting], count: int) -> list[Setting]:
     return sorted(settings, key=lambda setting: setting.median("faults x memory"))[:count]
 
 
+@dataclass
 class Course:
     """Runs of settings in turns, with progress."""
 
-    def __init__(self, runner: Runner, library: Path, scale: float, cpu_clock: bool = False) -> None:
-        self.runner, self.hakmem, self.scale = runner, Allocator("hakmem", library, "hakmem"), scale
-        self.cpu_clock = cpu_clock
+    runner: Runner
+    hakmem: Allocator
+    scale: float
+    cpu_clock: bool = False
 
     def command(self, seconds: float, rounds: int, mib: int) -> str:
         scaled = seconds if (seconds, rounds, mib) == FLIPS else seconds * self.scale
@@ -94,7 +97,6 @@ class Course:
                     bar.step(f"{command}: {setting.name}")
                     self.runner.hakmem_env = setting.options
                     setting.runs.append(figures(self.runner.run_once(work, self.hakmem), self.cpu_clock))
-                    bar.advance()
 
 
 def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
@@ -233,7 +235,7 @@ def phases(
 ) -> None:
     """Finds the best fixed settings for bench_phases, and lets the learner and its second run go beside them (L2b)."""
     console = Console()
-    course = Course(Runner(bench_dir.resolve()), lib.resolve(), scale, cpu)
+    course = Course(Runner(bench_dir.resolve()), Allocator("hakmem", lib.resolve(), "hakmem"), scale, cpu)
     finalists = saved_finalists(found) if found else search_phases(course, count, seed)
     with tempfile.TemporaryDirectory(prefix="hakmem-rival-") as folder:
         first, second = first_and_second(folder)

@@ -105,7 +105,6 @@ class Session:
                 except BadRun as problem:
                     measured.refused[allocator.name] = str(problem)
                     bar.note(f"bench: {allocator.name}: {command}: REFUSED: {problem}")
-            bar.advance()
 
     def _run(self, look: Look, work: Workload, allocator: Allocator, measured: Measured) -> None:
         if look is Look.FIGURES:

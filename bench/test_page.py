@@ -91,8 +91,8 @@ class Pages(unittest.TestCase):
         self.assertNotIn("Memory over time", text)
         self.assertNotIn("Memory and what is live", self.text)
         ground = "fill: var(--grid)"
-        self.assertIn(ground, plots.fragmentation(with_series()))
-        self.assertNotIn(ground, plots.memory(traced()))
+        self.assertIn(ground, plots.charts(with_series(), "fragmentation"))
+        self.assertNotIn(ground, plots.charts(traced(), "memory"))
 
     def test_peers_alone(self) -> None:
         result = speed()
