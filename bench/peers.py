@@ -3,21 +3,18 @@ into a cache if not installed; needs no root), and those built from crates."""
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sources import SOURCES, Source, built_library, run
+from sources import CACHE, SOURCES, Source, built_library, run, say
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem" / "peers"
 APT_TIMEOUT_S = 300
 
 
@@ -91,7 +88,7 @@ def own_of_c_library() -> Allocator:
 
 
 def find_built(source: Source) -> Allocator:
-    library = built_library(source, CACHE, say)
+    library = built_library(source)
     return Allocator(source.name, library, "peer", version=source.version, settings=source.settings)
 
 
@@ -155,7 +152,3 @@ def unpack(package: Package) -> None:
 def downloaded_version(package: Package, where: Path) -> str:
     archive = next(where.glob(f"{package.packages[0]}_*.deb"))
     return upstream_version(run(["dpkg-deb", "-f", archive.name, "Version"], where, APT_TIMEOUT_S))
-
-
-def say(line: str) -> None:
-    print(f"bench: {line}", file=sys.stderr, flush=True)

@@ -11,10 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem" / "peers"
 FETCH_TIMEOUT_S = 300
 BUILD_TIMEOUT_S = 1800
 # What a caller's shell may carry and no recipe asks for.
@@ -116,8 +116,8 @@ class Source:
         text = "\n".join((self.crate.stem, self.crate.sha256, self.recipe, self.library))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def folder(self, cache: Path) -> Path:
-        return cache / f"{self.name}-{self.version}-{self.fingerprint()}"
+    def folder(self) -> Path:
+        return CACHE / f"{self.name}-{self.version}-{self.fingerprint()}"
 
 
 SOURCES = (
@@ -132,35 +132,32 @@ SOURCES = (
     Source("tcmalloc", "2025-06-16", TCMALLOC, TCMALLOC_BUILD, "libtcmalloc.so", settings=(("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),)),
 )
 
-Say = Callable[[str], None]
-
-
-def built_library(source: Source, cache: Path, say: Say) -> Path:
+def built_library(source: Source) -> Path:
     """The library, built first if no build of this very recipe is there."""
-    library = source.folder(cache) / source.library
-    cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / f".{source.name}.lock", "w") as lock:
+    library = source.folder() / source.library
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f".{source.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be building it
         if not library.exists():
-            build(source, cache, say)
+            build(source)
     return library
 
 
-def build(source: Source, cache: Path, say: Say) -> None:
+def build(source: Source) -> None:
     """Into a folder that is complete or absent."""
-    archive = find_crate(source.crate, say)
+    archive = find_crate(source.crate)
     say(f"building {source.name} {source.version}, this once")
-    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=cache) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=CACHE) as scratch:
         tree, out = Path(scratch) / "tree", Path(scratch) / "out"
         tree.mkdir()
         out.mkdir()
         run(["tar", "-xzf", str(archive)], tree, BUILD_TIMEOUT_S)
         run_recipe(source, tree / source.crate.stem, out)
         check_version(source, out / source.library)
-        out.rename(source.folder(cache))
+        out.rename(source.folder())
 
 
-def find_crate(crate: Crate, say: Say) -> Path:
+def find_crate(crate: Crate) -> Path:
     """The archive in Cargo's own cache, put there by Cargo if it is not."""
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     pattern = f"registry/cache/*/{crate.stem}.crate"
@@ -211,3 +208,7 @@ def run(command: list[str], where: Path, timeout: float, settings: dict[str, str
         reason = (done.stderr or done.stdout).strip().splitlines()
         raise RuntimeError(f"{' '.join(command[:2])} failed: {reason[-1] if reason else '?'}")
     return done.stdout
+
+
+def say(line: str) -> None:
+    print(f"bench: {line}", file=sys.stderr, flush=True)

@@ -23,10 +23,6 @@ from sources import Crate, Source
 NO_LIBRARY = "nothing"
 
 
-def silent(_: str) -> None:
-    pass
-
-
 class Built(unittest.TestCase):
     """A crate of one file, in a Cargo cache of the test's own."""
 
@@ -35,6 +31,9 @@ class Built(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         self.cache = self.root / "peers"
+        apart = mock.patch.multiple(sources, CACHE=self.cache, say=mock.DEFAULT)
+        apart.start()
+        self.addCleanup(apart.stop)
         crate = Crate("toy-sys", "1.0.0+2.0", self.write_crate("toy-sys-1.0.0+2.0"))
         self.source = Source("toy", "2.0", crate, 'cp toy.c "$OUT/toy.so"', "toy.so")
         home = mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo"))
@@ -51,7 +50,7 @@ class Built(unittest.TestCase):
         return hashlib.sha256(archive.read_bytes()).hexdigest()
 
     def build(self, source: Source) -> Path:
-        return sources.built_library(source, self.cache, silent)
+        return sources.built_library(source)
 
     def left_behind(self) -> list[str]:
         return sorted(e.name for e in self.cache.iterdir() if e.suffix != ".lock")
