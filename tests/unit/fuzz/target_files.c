@@ -58,7 +58,8 @@ static void model_smaps(const char *text, struct mappings *model)
             now.inode = digits_of(at, "0123456789");
         } else if (now.start >= visited && strncmp(line, "Rss:", 4) == 0) {
             visited = now.end;
-            now.resident = digits_of(line + 4 + strspn(line + 4, " "), "0123456789") * 1024;
+            const char *at = line + strcspn(line, " ");
+            now.resident = digits_of(at + strspn(at, " "), "0123456789") * 1024;
             note_mapping(model, &now);
         }
     }
