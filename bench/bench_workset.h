@@ -1,5 +1,5 @@
-/* The work of bench_random_mixed and bench_mid_large_mt. A working set has a number of slots. Each step picks a random slot. If the slot is empty, the
- * step allocates a block of random size for it. Otherwise the step frees the block of the slot. */
+/* Defines the work of bench_random_mixed and bench_mid_large_mt. A working set has a number of slots. Each step picks a random slot. If the slot is
+ * empty, the step allocates a block of random size for it. Otherwise the step frees the block of the slot. */
 #ifndef BENCH_WORKSET_H
 #define BENCH_WORKSET_H
 
