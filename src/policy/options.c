@@ -350,7 +350,7 @@ void hk_options_read(void)
 {
     const char *profile = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
     text_used = 0;
-    if (ignored || (conf == NULL && !hk_options_given()))
+    if (ignored)
         return;
     read_environment(&profile); /* comes first, because HAKMEM_PROFILE has priority over the profile of HAKMEM_CONF */
     read_conf(&profile, conf);
