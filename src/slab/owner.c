@@ -11,51 +11,37 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_slab_lists_shared;
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
-/* The first 32 owners have a small table of their own. Most programs never have more owners, and so touch no page of the large tables. */
-enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
+/* 64 owners and their flags. Most programs never have more owners, and so touch no page of the table of the other parts. */
+struct owners_part {
+    struct hk_owner *owners[64];
+    struct hk_owner_bits bits;
+};
+enum { OWNERS_IN_PART = 64, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
 _Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
 static struct {
     struct hk_lock lock;
     _Atomic uint32_t xend;
-    struct hk_owner *first[FIRST_OWNERS];
+    struct owners_part first;
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-static struct hk_owner **more_owners[PARTS] HK_COLD_DATA; /* all other owners, by number */
-
-static struct hk_owner **place_of_owner(uint32_t id)
-{
-    return id < FIRST_OWNERS ? &owners.first[id] : &more_owners[id / OWNERS_IN_PART][id % OWNERS_IN_PART];
-}
-
-static bool has_place(uint32_t id)
-{
-    if (id < FIRST_OWNERS || id / OWNERS_IN_PART >= PARTS)
-        return id < FIRST_OWNERS;
-    struct hk_owner ***part = &more_owners[id / OWNERS_IN_PART];
-    if (*part == NULL)
-        *part = hk_meta_alloc(OWNERS_IN_PART * sizeof **part);
-    return *part != NULL;
-}
-
-/* The flags of the first owners are static. The flags of a later owner are allocated before the owner gets its number. */
-enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
-static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
+static struct owners_part *more_parts[PARTS] HK_COLD_DATA; /* all other parts, by number */
 static _Atomic bool xany_rests;
 
-static bool has_bits(uint32_t id)
+static struct owners_part *part_of(uint32_t id)
 {
-    struct hk_owner_bits **segment = &more_bits[id / SEGMENT_OWNERS];
-    if (id >= SEGMENT_OWNERS && *segment == NULL)
-        *segment = hk_meta_alloc(sizeof first_bits);
-    return id < SEGMENT_OWNERS || *segment != NULL;
+    return id < OWNERS_IN_PART ? &owners.first : more_parts[id / OWNERS_IN_PART];
 }
 
-struct hk_owner_bits *hk_owner_bits(uint32_t id)
+static bool has_part(uint32_t id)
 {
-    struct hk_owner_bits *segment = id < SEGMENT_OWNERS ? first_bits : more_bits[id / SEGMENT_OWNERS];
-    return &segment[id % SEGMENT_OWNERS / 64];
+    unsigned part = id / OWNERS_IN_PART;
+    if (part != 0 && part < PARTS && more_parts[part] == NULL)
+        more_parts[part] = hk_meta_alloc(sizeof(struct owners_part));
+    return part < PARTS && part_of(id) != NULL;
 }
+
+struct hk_owner_bits *hk_owner_bits(uint32_t id) { return &part_of(id)->bits; }
 
 void hk_owners_rest(uint32_t first, uint64_t bits)
 {
@@ -100,10 +86,10 @@ bool hk_owner_register(struct hk_owner *owner)
 {
     hk_lock(&owners.lock);
     uint32_t id = hk_load(owners.xend);
-    bool room = has_place(id) && has_bits(id);
+    bool room = has_part(id);
     if (room) {
         begin_life(owner, id);
-        *place_of_owner(id) = owner;
+        part_of(id)->owners[id % OWNERS_IN_PART] = owner;
         hk_store_release(owners.xend, id + 1);
     }
     hk_unlock(&owners.lock);
@@ -136,7 +122,7 @@ bool hk_owner_is_open(struct hk_owner *owner)
 }
 
 uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
-struct hk_owner *hk_owner_by_id(uint32_t id) { return *place_of_owner(id); }
+struct hk_owner *hk_owner_by_id(uint32_t id) { return part_of(id)->owners[id % OWNERS_IN_PART]; }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
@@ -245,14 +231,6 @@ static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
         hk_store(owner->xpending, 0);
 }
 
-void hk_inboxes_restart(const struct hk_owner *survivor)
-{
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        restart_inboxes(hk_owner_by_id(id), hk_owner_by_id(id) == survivor ? EMPTY : CLOSED);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_store(hk_queued_slabs[class], 0);
-}
-
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
 /* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. */
@@ -261,10 +239,12 @@ void hk_owners_fork_child(const struct hk_owner *self)
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
+        restart_inboxes(owner, owner == self ? EMPTY : CLOSED);
         if (!hk_slab_lists_shared)
             continue;
         hk_store(owner->slab_lists_lock.xstate, 0);
         owner->open = owner == self;
     }
-    hk_inboxes_restart(self);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_store(hk_queued_slabs[class], 0);
 }

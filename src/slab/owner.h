@@ -110,11 +110,9 @@ struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *
 HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
 /* Makes the inboxes refuse slabs when a thread ends. Slabs that were queued before can still be taken. */
 void hk_inboxes_close(struct hk_owner *owner);
-/* Empties all inboxes in a fork child. The survivor's inboxes are then open, and the inboxes of all other owners are closed. */
-void hk_inboxes_restart(const struct hk_owner *survivor);
 /* Registers the lock of the owners' table, because fork must take it. */
 void hk_owners_init(void);
-/* Resets the locks in a fork child, and closes all owners but `self`, which is the owner of the forking thread and may be NULL. */
+/* In a fork child, resets the locks, empties all inboxes, and closes all owners but `self`. `self` is the owner of the forking thread, or NULL. */
 void hk_owners_fork_child(const struct hk_owner *self);
 
 #endif

@@ -6,7 +6,7 @@
  *   forker's without a lock          background: each owner's lists in turn, under the sweep lock and the lists lock
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/lifecycle.c`; `hk_locks_take_all()` in `base/lock.c`; `steal()`, `steal_idle()` in `tcache/drain.c`;
- *          `hk_owners_fork_child()`, `hk_inboxes_restart()`, `hk_inbox_steal()`, `take_locked()` in
+ *          `hk_owners_fork_child()`, `hk_inbox_steal()`, `take_locked()` in
  *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `sweep_some()`, `hk_decay_in_background()` in `decay/decay.c`; `hk_slab_heap_free()`, `hk_slab_heap_collect()` in `slab/slab_heap.c`, `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()` in `slab/idle.c`; `hk_send()` in `slab/outbox.c`
  * Shows    no thread waits in a circle; in the child a block of the forker's is marked, or the thief has it and it is lost;
  *          a marked slab is queued; the forker's lists are whole, and no lock is held by a thread that does not exist

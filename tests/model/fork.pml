@@ -10,7 +10,7 @@
  *          `hk_abandoned_fork_prepare()`, `hk_abandoned_add_rest()`, `abandon_unless_of()`, `hk_abandoned_adopt()` in `slab/abandoned.c`;
  *          `hk_slab_recount()` in `slab/slab_life.c`; `hk_slab_alloc()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
- *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in
+ *          `hk_inbox_push()`, `hk_owners_fork_child()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in
  *          `tcache/bins.c`
  * Shows    the parent and its threads go on; in the child, data under a lock is whole; a block of the forker's that was free
  *          before the fork comes back, and no block in use does; the count of free blocks fits the bitmap; a block that the

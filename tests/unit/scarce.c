@@ -108,10 +108,10 @@ UNIT_TEST(no_joined_without_a_record)
 /* If there is no memory for the number of a new cache, the memory of this cache is kept for the next thread. */
 UNIT_TEST(cache_without_a_number)
 {
-    static struct hk_tcache others[32];
+    static struct hk_tcache others[64];
     unit_start();
     assert_non_null(hk_meta_pages(HK_PAGE));       /* Later caches use the area of this page. */
-    for (unsigned i = 0; hk_owner_end() < 32; i++) /* The first part of the table has 32 numbers. */
+    for (unsigned i = 0; hk_owner_end() < 64; i++) /* The first part of the table has 64 numbers. */
         assert_true(hk_owner_register(&others[i].owner));
     exhaust();
     assert_null(hk_pool_take());
@@ -122,7 +122,7 @@ UNIT_TEST(cache_without_a_number)
     fake_os_refuse(NULL);
     struct hk_tcache *cache = hk_pool_take();
     assert_non_null(cache);
-    assert_int_equal(cache->owner.id, 32);
+    assert_int_equal(cache->owner.id, 64);
 }
 
 static const struct hk_stack here = {2, {(void *)0x1000, (void *)0x2000}};
