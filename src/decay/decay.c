@@ -264,7 +264,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
     if (!hk_owner_rests(id)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         if (begin)
-            hk_slab_heap_sweep_begin(owner);
+            hk_slab_heap_sweep_begin(owner, false);
         over = hk_slab_heap_sweep(owner, &sweep);
         round->threads |= hk_owner_is_open(owner);
     }

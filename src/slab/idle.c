@@ -49,20 +49,12 @@ size_t hk_slab_heap_trim(struct hk_owner *owner)
     return trim.bytes;
 }
 
-void hk_slab_heap_sweep_begin(struct hk_owner *owner)
+void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth)
 {
     hk_slab_lists_lock(owner);
-    if (owner->sweep_left == 0 && owner->open)
+    if (owner->open && (owner->sweep_left == 0 || for_growth)) {
         owner->sweep_left = HK_CLASSES;
-    hk_slab_lists_unlock(owner);
-}
-
-void hk_slab_heap_sweep_for_growth(struct hk_owner *owner)
-{
-    hk_slab_lists_lock(owner);
-    if (owner->open) {
-        owner->sweep_left = HK_CLASSES;
-        owner->sweep_reclaims = true;
+        owner->sweep_reclaims = for_growth;
     }
     hk_slab_lists_unlock(owner);
 }
@@ -91,25 +83,17 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
     return true;
 }
 
-static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
-{
-    hk_slab_lists_lock(owner);
-    bool over = !owner->open || sweep_on(owner, sweep);
-    leave_in_turn(owner);
-    return over;
-}
-
 /* If the lists are shared, unlocks them after each system call, so that other threads can use them. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
-    if (!hk_slab_lists_shared)
-        return sweep_held(owner, sweep);
-    bool over = false;
-    while (!over && sweep->work > 0) {
-        int64_t rest = hk_sweep_hold(sweep);
-        over = sweep_held(owner, sweep);
+    bool over;
+    do {
+        int64_t rest = hk_slab_lists_shared ? hk_sweep_hold(sweep) : 0;
+        hk_slab_lists_lock(owner);
+        over = !owner->open || sweep_on(owner, sweep);
+        leave_in_turn(owner);
         sweep->work += rest;
-    }
+    } while (hk_slab_lists_shared && !over && sweep->work > 0);
     return over;
 }
 
@@ -194,28 +178,28 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
     }
 }
 
-static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
+/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. If the budget ends within an owner's inboxes, this
+ * is the same owner, because the unvisited slabs are in the owner's backlog. */
+static uint32_t visit_owners(uint32_t id, struct hk_sweep *sweep)
 {
-    for (uint64_t left = hk_load(owner->xpending); left != 0 && sweep->work > 0; left &= left - 1)
-        visit_inbox(owner, hk_ctz64(left), sweep);
+    while ((id = hk_owner_next(id)) < hk_owner_end() && sweep->work-- > 0) {
+        struct hk_owner *owner = hk_owner_by_id(id);
+        for (uint64_t left = hk_load(owner->xpending); left != 0 && sweep->work > 0; left &= left - 1)
+            visit_inbox(owner, hk_ctz64(left), sweep);
+        id += sweep->work > 0;
+    }
+    return id;
 }
 
-/* If the budget ends within an owner's inboxes, the next call continues with this owner, because the unvisited slabs are in the owner's backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
-    uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));
-    while (id < end && sweep->work-- > 0) {
-        visit_inboxes(hk_owner_by_id(id), sweep);
-        if (sweep->work > 0)
-            id = hk_owner_next(id + 1);
-    }
-    hk_store(xnext_owner, id < end ? id : HK_FIRST_OWNER);
-    return id >= end;
+    uint32_t id = visit_owners(hk_load(xnext_owner), sweep);
+    bool over = id >= hk_owner_end();
+    hk_store(xnext_owner, over ? HK_FIRST_OWNER : id);
+    return over;
 }
 
 void hk_idle_inboxes_purge(void)
 {
-    struct hk_sweep sweep = {.work = INT64_MAX, .reclaims = true};
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        visit_inboxes(hk_owner_by_id(id), &sweep);
+    visit_owners(HK_FIRST_OWNER, &(struct hk_sweep){.work = INT64_MAX, .reclaims = true});
 }

@@ -56,14 +56,6 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
     hk_slab_release(slab);
 }
 
-bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
-{
-    hk_slab_lists_lock(owner);
-    bool has = hk_slab_heap_partial(owner, class) != NULL;
-    hk_slab_lists_unlock(owner);
-    return has;
-}
-
 /* Returns how the pages of a new slab will be used. If a class of small blocks has filled a slab, it will fill the next slab too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
@@ -322,6 +314,7 @@ void hk_slab_heap_abandon(struct hk_owner *owner)
 /* Gives a slab of one block another class and another number of slices. */
 static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t slices)
 {
+    hk_slab_lists_lock(owner);
     leave_list_of_class(owner, slab);
     slab->d.class = (uint8_t) class;
     slab->d.bytes = slices * HK_SLICE;
@@ -331,18 +324,17 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     hk_slab_note_plain(slab);
     hk_page_map_assign(slab->d.start, slices, hk_entry(owner->id, class), &slab->d);
     enter_slab(owner, slab);
+    hk_slab_lists_unlock(owner);
 }
 
-static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t size)
+bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
 {
     if (slab->d.blocks != 1 || size > HK_MEDIUM_MAX || size <= HK_SLICE / 2)
         return false;
     unsigned class = hk_class_of(size);
-    const struct hk_class *row = &hk_classes[class];
-    if (row->slab_bytes / row->size != 1)
-        return false;
-    size_t slices = slab->d.bytes / HK_SLICE, wanted = row->slab_bytes / HK_SLICE;
-    if (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices))
+    size_t slices = slab->d.bytes / HK_SLICE, wanted = hk_classes[class].slab_bytes / HK_SLICE;
+    if (hk_classes[class].slab_bytes / hk_classes[class].size != 1 ||
+        (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices)))
         return false;
     recut(owner, slab, class, wanted);
     if (wanted < slices) {
@@ -350,12 +342,4 @@ static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t siz
         hk_span_free(slab->d.start + wanted * HK_SLICE, slices - wanted);
     }
     return true;
-}
-
-bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
-{
-    hk_slab_lists_lock(owner);
-    bool resized = resize_slab(owner, slab, size);
-    hk_slab_lists_unlock(owner);
-    return resized;
 }

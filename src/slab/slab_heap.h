@@ -22,7 +22,6 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
 extern bool hk_slab_heap_joins; /* written at the start; false: blocks are never joined */
 
-bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
 /* Adds a slab that the owner has just claimed. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
 /* Abandons all slabs, because the owner ends. */
@@ -30,6 +29,11 @@ void hk_slab_heap_abandon(struct hk_owner *owner);
 /* Makes a slab of one block longer or shorter in place. Returns false if this is not possible. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
 
+/* Returns true if the owner has a slab with free blocks. Takes no lock, so the result may be outdated. */
+HK_INLINE bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
+{
+    return !hk_list_looks_empty(&owner->slab_lists[class].partial);
+}
 /* Returns the owner's next slab with free blocks, or NULL if there is none. The caller holds the lock of the lists. */
 HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
 {
@@ -52,10 +56,9 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep if none is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. */
-void hk_slab_heap_sweep_begin(struct hk_owner *owner);
-/* Begins a sweep that reclaims memory because the heap grows. A sweep in progress becomes such a sweep, and visits all lists once more. */
-void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
+/* Begins a sweep if none is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay. A sweep
+ * for growth reclaims memory because the heap grows. A sweep in progress becomes such a sweep, and visits all lists once more. */
+void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 /* Purges remote frees that have waited in inboxes for the purge delay. If the work budget ends, returns false, and the next call continues. */

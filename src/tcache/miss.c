@@ -24,7 +24,7 @@ static void on_epoch(struct hk_tcache *cache)
     hk_outbox_drop_idle(&cache->outbox);
     if (cache->shelf.size != 0)
         hk_heap_shelf_age(&cache->shelf);
-    hk_slab_heap_sweep_begin(&cache->owner);
+    hk_slab_heap_sweep_begin(&cache->owner, false);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }
 
@@ -44,7 +44,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     if (hk_decay_tick(&cache->ticker))
         on_epoch(cache);
     if (hk_decay_growth(&cache->ticker)) {
-        hk_slab_heap_sweep_for_growth(&cache->owner);
+        hk_slab_heap_sweep_begin(&cache->owner, true);
         cache->reclaims_for_growth = true;
     }
     struct hk_sweep share = hk_decay_share(&cache->ticker);
