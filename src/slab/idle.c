@@ -2,7 +2,6 @@
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"
-#include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
@@ -99,26 +98,15 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 
 static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* the owner at which the sweep continues */
 
-/* Marks claimed blocks as remote frees again. The caller then queues the slab. */
-static void put_back(struct hk_slab *slab, const uint64_t *bits, unsigned blocks)
-{
-    for (unsigned word = 0; word < slab->words; word++)
-        if (bits[word] != 0) {
-            hk_track_send(slab, word, bits[word]);
-            hk_remote_mark(slab, word, bits[word]);
-        }
-    hk_remote_count(slab, blocks);
-}
-
 static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     unsigned blocks = hk_remote_claim(slab, bits);
     if (blocks == 0)
         return;
     slab->seen_remote = blocks;
     hk_remote_note_clean(slab, hk_slab_purge_claimed(slab, bits, sweep));
-    put_back(slab, bits, blocks);
+    hk_remote_put_back(slab, bits);
 }
 
 /* Returns true if the slab has remote blocks that are not purged yet, and whose number has not changed for the purge delay. A sweep that reclaims

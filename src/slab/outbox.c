@@ -41,7 +41,7 @@ static void send_to(struct hk_slab *slab, void *block)
 {
     size_t index = block_index(slab, block);
     hk_track_put(slab, index);
-    hk_track_send(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
+    hk_track_step(slab, HK_TRACK_SEND, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
     hk_remote_mark(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
     if (hk_remote_count(slab, 1))
         hk_send(slab);
@@ -141,7 +141,7 @@ void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 HK_INLINE void mark_word(struct hk_outbox_entry *entry, bool tracked)
 {
     if (HK_UNLIKELY(tracked))
-        hk_track_send(entry->slab, entry->word, entry->bits);
+        hk_track_step(entry->slab, HK_TRACK_SEND, entry->word, entry->bits);
     uint64_t bits = entry->bits;
     hk_remote_mark(entry->slab, entry->word, bits);
     bool one = (bits & (bits - 1)) == 0;

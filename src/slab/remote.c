@@ -78,7 +78,7 @@ unsigned hk_remote_collect(struct hk_slab *slab)
         if (bits == 0)
             continue;
         if (HK_UNLIKELY(looks))
-            hk_track_collect(slab, word, bits);
+            hk_track_step(slab, HK_TRACK_COLLECT, word, bits);
         if (HK_UNLIKELY((slab->freebits[word] & bits) != 0))
             refuse(slab, word, slab->freebits[word] & bits);
         if (HK_UNLIKELY(looks) && joins)
@@ -94,14 +94,14 @@ unsigned hk_remote_collect(struct hk_slab *slab)
     return got;
 }
 
-static unsigned claim_more(struct hk_slab *slab, uint64_t *bits)
+unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS])
 {
     unsigned got = 0;
     for (unsigned word = 0; word < slab->words; word++) {
         uint64_t claimed = claim_word(slab, word);
         if (HK_UNLIKELY((claimed & bits[word]) != 0))
             refuse(slab, word, claimed & bits[word]);
-        hk_track_claim(slab, word, claimed);
+        hk_track_step(slab, HK_TRACK_CLAIM, word, claimed);
         bits[word] |= claimed;
         got += hk_popcount64(claimed);
     }
@@ -109,17 +109,22 @@ static unsigned claim_more(struct hk_slab *slab, uint64_t *bits)
     return got;
 }
 
-unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS])
-{
-    for (unsigned word = 0; word < slab->words; word++)
-        bits[word] = 0;
-    return claim_more(slab, bits);
-}
-
 unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS])
 {
     unqueue(slab);
-    return claim_more(slab, bits);
+    return hk_remote_claim(slab, bits);
+}
+
+bool hk_remote_put_back(struct hk_slab *slab, const uint64_t bits[HK_SLAB_MOST_WORDS])
+{
+    unsigned blocks = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        if (bits[word] != 0) {
+            hk_track_step(slab, HK_TRACK_SEND, word, bits[word]);
+            hk_remote_mark(slab, word, bits[word]);
+            blocks += hk_popcount64(bits[word]);
+        }
+    return blocks > 0 && hk_remote_count(slab, blocks);
 }
 
 static void reset(struct hk_slab *slab, uint32_t state)
@@ -145,7 +150,7 @@ bool hk_remote_merge(struct hk_slab *slab)
     bool any = false, joins = hk_load(slab->xjoined) != NULL;
     for (unsigned word = 0; word < slab->words; word++) {
         uint64_t bits = claim_word(slab, word);
-        hk_track_collect(slab, word, bits);
+        hk_track_step(slab, HK_TRACK_COLLECT, word, bits);
         if (bits != 0 && joins)
             hk_joined_part(slab, word, bits);
         if (bits != 0)

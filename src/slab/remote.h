@@ -25,11 +25,13 @@ bool hk_remote_count(struct hk_slab *slab, unsigned blocks);
 /* Claims the remote blocks, and frees them in the slab. The caller is the holder, and has taken the slab out of a queue. Returns the number of
  * blocks. */
 unsigned hk_remote_collect(struct hk_slab *slab);
-/* Claims the remote blocks, and sets their bits in `bits`. The caller has taken the slab out of a queue, but is not its holder. Returns the number of
- * blocks. The slab is not released while the caller has claimed blocks. The caller later queues the slab again, or calls hk_remote_let_go(). */
+/* Claims the remote blocks, and adds their bits to `bits`. The caller has taken the slab out of a queue, but is not its holder. Returns the number of
+ * added blocks. The slab is not released while the caller has claimed blocks. The caller later queues the slab again, or calls hk_remote_let_go(). */
 unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
-/* Clears QUEUED, claims the blocks that were freed since hk_remote_claim(), and adds them to `bits`. Returns the number of added blocks. */
+/* Clears QUEUED, and claims the blocks that were freed since hk_remote_claim(). */
 unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
+/* Makes claimed blocks remote again. Returns true if the caller must then queue the slab. */
+bool hk_remote_put_back(struct hk_slab *slab, const uint64_t bits[HK_SLAB_MOST_WORDS]);
 
 /* Returns true if all blocks are free in the slab, and no thread is about to count blocks or to queue the slab. */
 HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)

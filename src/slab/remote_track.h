@@ -39,12 +39,11 @@ uint64_t hk_track_of(const void *block);
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self);
 /* Ends the program if the block is not home. Called when a thread takes the block from its bin or puts the block into its bin. */
 void hk_track_expect_home(enum hk_call call, const void *block);
-/* These functions are the steps of a remote free. They apply to the block at `index`, or to the blocks `bits` of a bitmap word. */
+/* Stores the place of the free of a block that enters an outbox, and does the step HK_TRACK_PUT. */
 void hk_track_put(struct hk_slab *slab, size_t index);
-void hk_track_send(struct hk_slab *slab, unsigned word, uint64_t bits);
-void hk_track_collect(struct hk_slab *slab, unsigned word, uint64_t bits);
-void hk_track_claim(struct hk_slab *slab, unsigned word, uint64_t bits);
-void hk_track_receive(struct hk_slab *slab, size_t index);
+/* The steps of a remote free. The function applies a step to the blocks `bits` of a bitmap word. */
+enum hk_track_step { HK_TRACK_PUT, HK_TRACK_SEND, HK_TRACK_COLLECT, HK_TRACK_CLAIM, HK_TRACK_RECEIVE };
+void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits);
 /* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
 /* Checks that a block is home, which means that no remote free of the block is on its way, and that the block is not free yet. Called when the slab's

@@ -56,7 +56,6 @@ struct hk_slab {
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL until the first joined block (see joined_blocks.h) */
     _Atomic uint64_t *track;             /* a word for each block; NULL: not tracked (see remote_track.h) */
-    _Atomic bool xnoted;                 /* a word of `track` was written */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");
 _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(struct hk_slab, xnext) == 2 * HK_CACHE_LINE,

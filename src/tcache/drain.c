@@ -59,20 +59,14 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
 {
     struct hk_bin *bin = &cache->hot.bins[slab->d.class];
     size_t room = hk_bin_capacity(bin) - hk_bin_items(bin);
-    unsigned left = 0, got = 0;
-    for (unsigned word = 0; word < slab->words; word++) {
+    unsigned got = 0;
+    for (unsigned word = 0; word < slab->words; word++)
         for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
             size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
-            hk_track_receive(slab, index);
+            hk_track_step(slab, HK_TRACK_RECEIVE, word, bits[word] & -bits[word]);
             *++bin->top = (void *)(slab->d.start + index * slab->d.block_size);
         }
-        if (bits[word] != 0) {
-            hk_track_send(slab, word, bits[word]);
-            hk_remote_mark(slab, word, bits[word]);
-        }
-        left += hk_popcount64(bits[word]);
-    }
-    if (left > 0 && hk_remote_count(slab, left))
+    if (hk_remote_put_back(slab, bits))
         hk_send(slab);
     return got;
 }
@@ -80,7 +74,7 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
 /* Steals the remote frees of another owner's slab. The caller has taken the slab from the inbox of that owner. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     bool joins = hk_load(slab->xjoined) != NULL; /* not stolen, because joined blocks are of another class */
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);

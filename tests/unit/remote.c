@@ -77,7 +77,7 @@ UNIT_TEST(counted_late)
 
 UNIT_TEST(claim_and_put_back)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     start(CLASS, 100);
     hk_remote_mark(slab, 0, 6);
     assert_true(hk_remote_count(slab, 2));
@@ -89,8 +89,8 @@ UNIT_TEST(claim_and_put_back)
     assert_int_equal(hk_remote_let_go(slab, bits), 1);
     assert_int_equal(bits[1], 1);
     assert_int_equal(hk_load(slab->xstate), 0);
-    hk_remote_mark(slab, 0, bits[0]);
-    assert_true(hk_remote_count(slab, 2));
+    bits[1] = 0;
+    assert_true(hk_remote_put_back(slab, bits));
     assert_int_equal(hk_remote_collect(slab), 2);
     assert_true(is_whole(slab, BLOCKS - 100 + 2));
 }
@@ -119,7 +119,7 @@ UNIT_TEST(freed_twice)
 
 static void claim_twice(void *unused)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     (void)unused;
     hk_remote_mark(slab, 0, 4);
     hk_remote_count(slab, 1);

@@ -54,7 +54,7 @@ static void stray_bit(const void *block)
 
 UNIT_TEST(each_stage)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     start(true);
     assert_int_equal(stage(blocks[0]), HK_STAGE_HOME);
     for (unsigned i = 0; i < 3; i++)
@@ -66,15 +66,10 @@ UNIT_TEST(each_stage)
     assert_ptr_equal(hk_inbox_take(owner, CLASS, 1), slab);
     assert_int_equal(hk_remote_claim(slab, bits), 3);
     assert_int_equal(stage(blocks[2]), HK_STAGE_CLAIMED);
-    hk_track_receive(slab, index_of(blocks[2]));
+    hk_track_step(slab, HK_TRACK_RECEIVE, word_of(blocks[2]), bit_of(blocks[2]));
     bits[word_of(blocks[2])] &= ~bit_of(blocks[2]);
     assert_int_equal(stage(blocks[2]), HK_STAGE_HOME);
-    for (unsigned word = 0; word < slab->words; word++)
-        if (bits[word] != 0) {
-            hk_track_send(slab, word, bits[word]);
-            hk_remote_mark(slab, word, bits[word]);
-        }
-    hk_remote_count(slab, 2);
+    hk_remote_put_back(slab, bits);
     assert_int_equal(stage(blocks[1]), HK_STAGE_REMOTE);
     assert_int_equal(hk_remote_collect(slab), 2);
     assert_int_equal(stage(blocks[1]), HK_STAGE_HOME);
@@ -188,7 +183,7 @@ static void drained_before_it_is_sent(void)
 
 static void drained_twice(void)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     put(blocks[0]);
     send();
     assert_int_equal(hk_remote_claim(slab, bits), 1);
@@ -198,18 +193,18 @@ static void drained_twice(void)
 
 static void claimed_twice(void)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS];
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0}, again[HK_SLAB_MOST_WORDS] = {0};
     put(blocks[0]);
     send();
     assert_int_equal(hk_remote_claim(slab, bits), 1);
     stray_bit(blocks[0]);
-    assert_int_equal(hk_remote_claim(slab, bits), 1);
+    assert_int_equal(hk_remote_claim(slab, again), 1);
 }
 
 static void stolen_unclaimed(void)
 {
     put(blocks[0]);
-    hk_track_receive(slab, index_of(blocks[0]));
+    hk_track_step(slab, HK_TRACK_RECEIVE, word_of(blocks[0]), bit_of(blocks[0]));
 }
 
 static void reused_under_way(void)

@@ -155,7 +155,7 @@ static struct {
 
 static void send_word(unsigned word, uint64_t bits)
 {
-    hk_track_send(slab, word, bits);
+    hk_track_step(slab, HK_TRACK_SEND, word, bits);
     hk_remote_mark(slab, word, bits);
 }
 
@@ -207,7 +207,7 @@ static void collect_all(void)
 /* Claims blocks, checks them, lets the slab go, and sends the claimed blocks again, as a walk that purges does. */
 static void claim_and_send(void)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS], set = 0;
+    uint64_t bits[HK_SLAB_MOST_WORDS] = {0}, set = 0;
     unsigned claimed = hk_remote_claim(slab, bits);
     FUZZ_CHECK(claimed == count_where(REMOTE));
     FUZZ_CHECK(hk_remote_let_go(slab, bits) == 0);
