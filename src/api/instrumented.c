@@ -123,11 +123,11 @@ unsigned hk_guarded_group(const void *block)
 /* Takes a block of a group. If memory is refused, purges all idle memory and tries once more. */
 static void *taken_of_group(unsigned class, unsigned group)
 {
-    void *block = hk_abandoned_take_of_group(class, group);
+    void *block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     if (HK_UNLIKELY(block == NULL)) {
         hk_pool_purge();
         hk_decay_all(0);
-        block = hk_abandoned_take_of_group(class, group);
+        block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     }
     return block;
 }

@@ -36,7 +36,7 @@ static unsigned class_for(size_t size, size_t align)
 
 static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
 {
-    return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class);
+    return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class, HK_FOR_ADOPTION);
 }
 
 /* Takes a block of more than 32 KiB and up to 1 MiB from the thread's cache. Returns NULL if memory is refused. */

@@ -3,7 +3,6 @@
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab.h"
-#include "span/meta.h"
 
 static struct class_abandoned {
     struct hk_lock lock;
@@ -12,18 +11,22 @@ static struct class_abandoned {
     unsigned sweeps; /* number of the list that is swept now (see list_at()) */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* The lists of groups, by group and class. The pointer is NULL until the first group is used, because most programs use no group. */
-typedef struct hk_list lists_of_group[HK_CLASSES];
-static _Atomic(lists_of_group *) xgroup_lists;
+/* The lists of groups. A list that was never used is all zeros, because most programs use no group and touch no page of these lists. */
+static struct hk_list group_lists[HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
+static _Atomic bool xhas_groups;
 
+/* Returns a list of the class, whose lock the caller holds. */
 static struct hk_list *list_at(struct class_abandoned *of_class, unsigned list)
 {
-    if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
-        return &hk_load_acquire(xgroup_lists)[list - HK_FIRST_GROUP][of_class - abandoned_by_class];
-    return list == HK_COMMONS ? &of_class->commons : &of_class->partial;
+    if (HK_LIKELY(list < HK_FIRST_GROUP))
+        return list == HK_COMMONS ? &of_class->commons : &of_class->partial;
+    struct hk_list *of_group = &group_lists[list - HK_FIRST_GROUP][of_class - abandoned_by_class];
+    if (of_group->head.next == NULL)
+        hk_list_init(of_group);
+    return of_group;
 }
 
-static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
+static bool has_groups(void) { return hk_load(xhas_groups); }
 static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_GROUPS : HK_FIRST_GROUP; }
 
 static _Atomic bool xcrowded;
@@ -75,31 +78,32 @@ static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
         hk_link_remove_under(&slab->link, &of_class->sweep);
 }
 
-/* Puts a slab that has free blocks on its list. If all blocks are free, takes the slab off its list instead, and returns true. The caller must then
- * unlock the class and release the slab. Returns false for every slab of a group, because such a slab is never released. */
-static bool list_abandoned_locked(struct class_abandoned *of_class, struct hk_slab *slab)
+/* Puts a slab that has free blocks on its list, and unlocks the class. If all blocks are free, releases the slab instead, and returns false. Returns
+ * true for every slab of a group, because such a slab is never released. */
+HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab *slab)
 {
-    bool all_free = hk_slab_all_free(slab) && hk_load(slab->xlist) < HK_FIRST_GROUP;
-    if (all_free)
+    bool kept = !hk_slab_all_free(slab) || hk_load(slab->xlist) >= HK_FIRST_GROUP;
+    if (!kept)
         unlist(of_class, slab);
     else if (slab->free > 0 && !hk_link_linked(&slab->link))
         hk_list_push_back(list_at(of_class, hk_load(slab->xlist)), &slab->link);
-    return all_free;
+    hk_unlock(&of_class->lock);
+    if (!kept)
+        hk_slab_release(slab);
+    return kept;
 }
 
 void hk_abandoned_add(struct hk_slab *slab)
 {
     struct class_abandoned *of_class = abandoned_of(slab->d.class);
+    uintptr_t start = slab->d.start;
+    size_t bytes = slab->d.bytes; /* read now, because an unlocked slab may be released at any time */
     hk_lock(&of_class->lock);
     hk_slab_hand_to(slab, HK_ABANDONED);
-    bool all_free = list_abandoned_locked(of_class, slab);
-    if (!all_free)
-        HK_TRACE(&hk_ring_shared, publish, slab->d.bytes, slab->d.start);
-    hk_unlock(&of_class->lock);
-    if (all_free)
-        hk_slab_release(slab);
-    else
-        HK_COUNT(slabs_abandoned, 1);
+    if (!keep_and_unlock(of_class, slab))
+        return;
+    HK_TRACE(&hk_ring_shared, publish, bytes, start);
+    HK_COUNT(slabs_abandoned, 1);
 }
 
 static void become_owner_locked(struct class_abandoned *of_class, struct hk_slab *slab, struct hk_owner *owner)
@@ -145,21 +149,18 @@ struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner 
 static bool free_in_place(unsigned class, struct hk_slab *queued, void *block)
 {
     struct class_abandoned *of_class = abandoned_of(class);
-    bool all_free = false;
     hk_lock(&of_class->lock);
     struct hk_slab *slab = block != NULL ? hk_slab_at((uintptr_t)block) : queued;
-    bool abandoned = is_abandoned(slab);
-    if (abandoned) {
-        if (block != NULL)
-            hk_slab_free(slab, block);
-        else
-            hk_remote_collect(slab);
-        all_free = list_abandoned_locked(of_class, slab);
+    if (!is_abandoned(slab)) {
+        hk_unlock(&of_class->lock);
+        return false;
     }
-    hk_unlock(&of_class->lock);
-    if (all_free)
-        hk_slab_release(slab);
-    return abandoned;
+    if (block != NULL)
+        hk_slab_free(slab, block);
+    else
+        hk_remote_collect(slab);
+    keep_and_unlock(of_class, slab);
+    return true;
 }
 
 bool hk_abandoned_free(void *block, unsigned class) { return free_in_place(class, NULL, block); }
@@ -170,67 +171,36 @@ bool hk_abandoned_has(unsigned class)
     return is_in_use() && !hk_list_looks_empty(&abandoned_by_class[class].partial);
 }
 
-static unsigned take_in_list_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list, void **end,
-                                    unsigned n)
+unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n)
 {
-    struct hk_list *list = list_at(of_class, of_list);
-    struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
-    if (slab == NULL && (slab = hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE)) == NULL)
-        return 0;
-    n = (unsigned)hk_min(n, slab->free);
-    hk_store(slab->xlist, (uint8_t)of_list);
-    hk_slab_alloc(slab, end, n);
-    hk_track_give_out(slab, end - n, n, 1);
-    if (slab->free == 0)
-        unlist(of_class, slab);
-    else if (!hk_link_linked(&slab->link))
-        hk_list_push_front(list, &slab->link);
+    struct class_abandoned *of_class = abandoned_of(class);
+    if (list >= HK_FIRST_GROUP && !has_groups())
+        hk_store(xhas_groups, true);
+    hk_lock(&of_class->lock);
+    struct hk_list *from = list_at(of_class, list);
+    struct hk_slab *slab = hk_slab_of_link(hk_list_first(from));
+    if (slab == NULL)
+        slab = hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE);
+    n = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
+    if (n > 0) {
+        hk_store(slab->xlist, (uint8_t)list);
+        hk_slab_alloc(slab, end, n);
+        hk_track_give_out(slab, end - n, n, 1);
+        if (slab->free == 0)
+            unlist(of_class, slab);
+        else if (!hk_link_linked(&slab->link))
+            hk_list_push_front(from, &slab->link);
+    }
+    hk_unlock(&of_class->lock);
     return n;
 }
 
-/* Takes up to n blocks from one slab of the list, or from a new slab if the list is empty. Returns the number of taken blocks. */
-static unsigned take_in_list(unsigned class, unsigned of_list, void **end, unsigned n)
-{
-    struct class_abandoned *of_class = abandoned_of(class);
-    hk_lock(&of_class->lock);
-    unsigned taken = take_in_list_locked(of_class, class, of_list, end, n);
-    hk_unlock(&of_class->lock);
-    return taken;
-}
-
-static void *take_cacheless(unsigned class, unsigned of_list)
+void *hk_abandoned_alloc(unsigned class, unsigned list)
 {
     void *block = NULL;
-    if (take_in_list(class, of_list, &block + 1, 1) != 0)
+    if (hk_abandoned_take(class, list, &block + 1, 1) != 0)
         HK_COUNT(cacheless_calls, 1);
     return block;
-}
-
-unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
-{
-    return take_in_list(class, HK_COMMONS, end, n);
-}
-void *hk_abandoned_alloc(unsigned class) { return take_cacheless(class, HK_FOR_ADOPTION); }
-
-/* Makes the lists of groups. Holds the lock of one class until the lists are made, so that fork, which takes this lock too, waits. Returns false if
- * memory is refused. */
-static HK_COLD bool begin_groups(void)
-{
-    struct class_abandoned *first = abandoned_of(0);
-    hk_lock(&first->lock);
-    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
-    if (lists != NULL) {
-        for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
-            hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
-        hk_store_release(xgroup_lists, lists);
-    }
-    hk_unlock(&first->lock);
-    return has_groups();
-}
-
-void *hk_abandoned_take_of_group(unsigned class, unsigned group)
-{
-    return HK_UNLIKELY(!has_groups()) && !begin_groups() ? NULL : take_cacheless(class, HK_FIRST_GROUP + group - 1);
 }
 
 /* Sweeps a part of a list. Makes at most one system call while it holds the lock. Returns false after the last list of the class. */
@@ -271,10 +241,11 @@ bool hk_abandoned_sweep(struct hk_sweep *sweep)
 }
 
 /* Trims slabs of a list. Makes at most one system call. Returns false when all slabs of the list are trimmed. */
-static bool trim_abandoned(struct class_abandoned *of_class, struct hk_list *list, struct hk_trim *trim)
+static bool trim_abandoned(struct class_abandoned *of_class, unsigned of_list, struct hk_trim *trim)
 {
     bool more = true;
     hk_lock(&of_class->lock);
+    struct hk_list *list = list_at(of_class, of_list);
     size_t calls = trim->calls;
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
         struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
@@ -294,7 +265,7 @@ size_t hk_abandoned_purge(void)
     for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++) {
         struct class_abandoned *of_class = &abandoned_by_class[trim.class];
         for (unsigned list = 0; list < lists_in_use(); list++)
-            while (trim_abandoned(of_class, list_at(of_class, list), &trim))
+            while (trim_abandoned(of_class, list, &trim))
                 continue;
     }
     return trim.bytes;
@@ -306,10 +277,7 @@ static void relist_abandoned(struct hk_slab *slab)
     hk_slab_recount(slab);
     hk_slab_hand_to(slab, HK_ABANDONED); /* clears the mixed flag if the last joined block is free now */
     hk_lock(&of_class->lock);
-    bool all_free = list_abandoned_locked(of_class, slab);
-    hk_unlock(&of_class->lock);
-    if (all_free)
-        hk_slab_release(slab);
+    keep_and_unlock(of_class, slab);
 }
 
 /* Abandons a slab that the survivor does not own. Reads no list of another thread, because fork may have interrupted a change of the list. */

@@ -30,19 +30,20 @@ bool hk_abandoned_collect(struct hk_slab *slab);
 enum hk_abandoned_list_id {
     HK_FOR_ADOPTION,
     HK_COMMONS,     /* slabs that several threads share */
-    HK_FIRST_GROUP, /* the list of group 1; the lists of the other groups follow */
+    HK_FIRST_GROUP, /* the list of group 1; the lists of the other groups, up to HK_GROUPS, follow */
 };
 /* Returns the number of the list that the slab of a live block belongs to. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks from the commons, and stores them in front of `end`. Returns how many, or 0 if the system refuses memory. */
-unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n);
+/* Allocates up to n >= 1 blocks from one slab of a list, or from a new slab if the list is empty. Stores them in front of `end`. Returns how many, or 0
+ * if the system refuses memory. */
+unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n);
+/* Returns a block of a list for a thread that has no cache, or NULL if the system refuses memory. */
+void *hk_abandoned_alloc(unsigned class, unsigned list);
 /* Stores whether there are many threads. While there are many threads, the commons are not adopted. */
 void hk_abandoned_crowd(bool crowded);
 
 enum { HK_GROUPS = 8 };
-/* Returns a block from a slab of the group, which is 1 to HK_GROUPS. Returns NULL if the system refuses memory. */
-void *hk_abandoned_take_of_group(unsigned class, unsigned group);
 /* Returns the group of a live block that lies in a slab, or 0 if the block is in no group. */
 HK_INLINE unsigned hk_abandoned_group(const void *block)
 {
@@ -52,8 +53,6 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
 
 /* Returns true if the class has slabs for adoption with free blocks. Takes no lock, so the result may be outdated. */
 bool hk_abandoned_has(unsigned class);
-/* Returns a block for a thread that has no cache, or NULL if the system refuses memory. */
-void *hk_abandoned_alloc(unsigned class);
 /* Purges those pages of abandoned slabs that were free for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */

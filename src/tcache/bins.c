@@ -108,7 +108,7 @@ static void drop_bin_array(struct hk_tcache *cache, unsigned class)
 
 static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
 {
-    unsigned got = hk_abandoned_take_common(class, end, want);
+    unsigned got = hk_abandoned_take(class, HK_COMMONS, end, want);
     cache->new_for -= (int)got;
     return got;
 }

@@ -1,7 +1,7 @@
 /* Abandoned slabs: a slab without a thread is published, adopted, claimed, and allocated from in place; it has one holder at a time.
  *
  * Code     `hk_abandoned_add()`, `hk_abandoned_adopt()`, `hk_abandoned_claim()`, `hk_abandoned_free()`,
- *          `hk_abandoned_alloc()`, `list_abandoned_locked()`, `become_owner_locked()` in `slab/abandoned.c`;
+ *          `hk_abandoned_alloc()`, `keep_and_unlock()`, `become_owner_locked()` in `slab/abandoned.c`;
  *          `hk_list_looks_empty()` in `base/list.h`; `free_abandoned()`, `hk_tcache_keep()` in `tcache/miss.c`; `hk_slab_alloc()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`, `hk_slab_free()` in `slab/slab.h`; `hk_abandoned_sweep()`, `sweep_abandoned()`,
  *          `hk_abandoned_purge()`, `trim_abandoned()` in `slab/abandoned.c`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
  * Shows    an abandoned slab is listed exactly while it has some free blocks and is not all free, so a thread that needs blocks

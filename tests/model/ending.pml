@@ -7,7 +7,7 @@
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
  *          `hk_owner_open()` in `slab/owner.c`; `hk_outbox_put()`, `hk_send()`, `hk_remote_free()` in `slab/outbox.c`;
  *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_abandoned_add()`,
- *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `list_abandoned_locked()` in `slab/abandoned.c`; `hk_slab_hand_to()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`
+ *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `keep_and_unlock()` in `slab/abandoned.c`; `hk_slab_hand_to()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`
  * Shows    every block returns to its slab, once; only the slab's holder changes it; a slab is in at most one queue, and in
  *          none that no thread opens again; in the end it is released, once, and no thread touches it afterwards; no thread
  *          waits forever

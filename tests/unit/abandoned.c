@@ -51,20 +51,21 @@ UNIT_TEST(commons)
     void *blocks[40];
     start();
     hk_abandoned_crowd(true);
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 10, 10), 10);
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, blocks + 10, 10), 10);
     struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
     assert_int_equal(owner_of(slab), HK_ABANDONED);
     assert_true(hk_abandoned_list(blocks[0]) == HK_COMMONS);
     assert_false(hk_abandoned_has(CLASS));
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_null(hk_abandoned_claim(blocks[3], CLASS, other));
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* Only 22 blocks of the slab are free. */
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, blocks + 40, 30),
+                     22); /* Only 22 blocks of the slab are free. */
     assert_int_equal(slab->free, 0);
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_int_equal(slab->free, 1);
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 6, 2), 1);
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, blocks + 6, 2), 1);
     void *more;
-    assert_int_equal(hk_abandoned_take_common(CLASS, &more + 1, 1), 1); /* This block comes from a second slab. */
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, &more + 1, 1), 1); /* This block comes from a second slab. */
     assert_ptr_not_equal(hk_slab_at((uintptr_t)more), slab);
     assert_true(hk_abandoned_free(more, CLASS));
     /* The slab was released because all its blocks are free. */
@@ -75,23 +76,24 @@ UNIT_TEST(commons)
 UNIT_TEST(groups)
 {
     start();
-    void *first = hk_abandoned_take_of_group(CLASS, 1), *second = hk_abandoned_take_of_group(CLASS, HK_GROUPS);
+    void *first = hk_abandoned_alloc(CLASS, HK_FIRST_GROUP),
+         *second = hk_abandoned_alloc(CLASS, HK_FIRST_GROUP + HK_GROUPS - 1);
     assert_non_null(first);
     assert_ptr_not_equal(hk_slab_at((uintptr_t)first), hk_slab_at((uintptr_t)second));
     assert_int_equal(hk_abandoned_group(first), 1);
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_null(hk_abandoned_claim(first, CLASS, other));
-    void *plain = hk_abandoned_alloc(CLASS);
+    void *plain = hk_abandoned_alloc(CLASS, HK_FOR_ADOPTION);
     assert_int_equal(hk_abandoned_group(plain), 0);
     assert_true(hk_abandoned_free(first, CLASS) && hk_abandoned_free(plain, CLASS));
     assert_int_equal(owner_of(hk_slab_at((uintptr_t)first)), HK_ABANDONED); /* The slab was not released. */
     assert_int_equal(hk_page_map_lookup((uintptr_t)plain), 0);              /* The slab was released. */
     memset(first, 1, 2048);
     assert_true(hk_abandoned_purge() > 0 && *(char *)first == 0);
-    assert_ptr_equal(hk_abandoned_take_of_group(CLASS, 1), first);
+    assert_ptr_equal(hk_abandoned_alloc(CLASS, HK_FIRST_GROUP), first);
 }
 
-/* The first group needs memory for the lists of groups. If this memory is refused, the group gets no block. */
+/* If memory is refused, a group gets no block. */
 UNIT_TEST(groups_refused)
 {
     start();
@@ -99,9 +101,9 @@ UNIT_TEST(groups_refused)
     for (size_t bytes = 1 << 20; bytes >= HK_CACHE_LINE; bytes /= 2)
         while (hk_meta_alloc(bytes) != NULL)
             continue;
-    assert_null(hk_abandoned_take_of_group(CLASS, 1));
+    assert_null(hk_abandoned_alloc(CLASS, HK_FIRST_GROUP));
     fake_os_refuse(NULL);
-    assert_non_null(hk_abandoned_take_of_group(CLASS, 1));
+    assert_non_null(hk_abandoned_alloc(CLASS, HK_FIRST_GROUP));
 }
 
 UNIT_TEST(commons_of_few)
@@ -109,7 +111,7 @@ UNIT_TEST(commons_of_few)
     void *blocks[10];
     start();
     hk_abandoned_crowd(true);
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 10, 10), 10);
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, blocks + 10, 10), 10);
     struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
     hk_abandoned_crowd(false);
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
@@ -133,7 +135,7 @@ UNIT_TEST(commons_refused)
     unsigned taken = 1, all = 0;
     fake_os_refuse(refuse_all);
     while (all < 2000 && taken == 1) {
-        taken = hk_abandoned_take_common(CLASS_OF_32768, &block[all] + 1, 1);
+        taken = hk_abandoned_take(CLASS_OF_32768, HK_COMMONS, &block[all] + 1, 1);
         all += taken;
     }
     assert_int_equal(taken, 0);
@@ -147,7 +149,7 @@ UNIT_TEST(commons_are_swept)
     void *blocks[32];
     start();
     hk_abandoned_crowd(true);
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 32, 32), 32);
+    assert_int_equal(hk_abandoned_take(CLASS, HK_COMMONS, blocks + 32, 32), 32);
     for (int i = 0; i < 32; i++)
         *(char *)blocks[i] = 1;
     for (int i = 1; i < 32; i++)
@@ -212,7 +214,7 @@ UNIT_TEST(alloc)
     struct hk_slab *slab = slab_with(30, blocks);
     hk_abandoned_add(slab);
     for (int i = 0; i < 40; i++) {
-        mine[i] = hk_abandoned_alloc(CLASS);
+        mine[i] = hk_abandoned_alloc(CLASS, HK_FOR_ADOPTION);
         assert_non_null(mine[i]);
         assert_int_equal(hk_slab_at((uintptr_t)mine[i]) == slab, i < 2);
         assert_int_equal(owner_of(hk_slab_at((uintptr_t)mine[i])), HK_ABANDONED);
@@ -282,7 +284,7 @@ UNIT_TEST(sweep)
     assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT);
     assert_true(hk_abandoned_free(blocks[1][0], CLASS));
     assert_int_equal(hk_abandoned_purge(), 0);
-    hk_abandoned_alloc(CLASS);
+    hk_abandoned_alloc(CLASS, HK_FOR_ADOPTION);
     assert_true(hk_abandoned_purge() > 0);
 }
 

@@ -204,9 +204,9 @@ static void take_for_live(unsigned class, unsigned first, unsigned n, bool commo
     unsigned at = first, got = 1;
     n = 1 + n % 64;
     if (common)
-        got = hk_abandoned_take_common(class, taken + 64, n);
+        got = hk_abandoned_take(class, HK_COMMONS, taken + 64, n);
     else
-        taken[63] = hk_abandoned_alloc(class);
+        taken[63] = hk_abandoned_alloc(class, HK_FOR_ADOPTION);
     FUZZ_CHECK(got <= n && ((got > 0 && taken[63] != NULL) || fake_os.refuse != NULL));
     for (unsigned i = 0; i < got && taken[63] != NULL; i++, at++) {
         while (live[at % LIVE] != NULL && at < first + LIVE)
