@@ -55,8 +55,7 @@ HK_COLD const char *hk_guard_fault_of(const void *block)
     if (entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE) {
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         size_t index;
-        if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks ||
-            hk_slab_joins(slab, index))
+        if (!hk_slab_begins(slab, (uintptr_t)block, &index) || hk_slab_joins(slab, index))
             return HK_TEXT_inside;
         return state != NULL && hk_load(*state) != HK_STATE_NONE ? HK_TEXT_already_free : HK_TEXT_never_allocated;
     }

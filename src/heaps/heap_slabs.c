@@ -220,7 +220,7 @@ const char *hk_heap_fault_at(const void *block, uint32_t entry)
     size_t index;
     if (slab == NULL)
         return HK_TEXT_already_free;
-    if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks)
+    if (!hk_slab_begins(slab, (uintptr_t)block, &index))
         return HK_TEXT_inside;
     return (slab->freebits[index / 64] >> index % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }

@@ -39,7 +39,7 @@ static void step_options(void)
     if (hk_reports_wanted())
         hk_options.background = HK_BACKGROUND_ON;
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_slab_lists_share();
+        hk_slab_lists_shared = true;
     hk_policy_begin();
     options_are_read = true;
 }

@@ -41,7 +41,7 @@ static bool counting(void)
         bool counts = hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served() &&
                       hk_tcache_get() != NULL && hk_mark_thread();
         if (counts)
-            hk_slab_lists_share();
+            hk_slab_lists_shared = true;
         hk_store(xcounts, counts ? COUNTS : COUNTS_NOTHING);
     }
     return hk_load(xcounts) == COUNTS;

@@ -93,14 +93,20 @@ HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab 
     return kept;
 }
 
-void hk_abandoned_add(struct hk_slab *slab)
+/* Makes a slab abandoned, and updates the mixed flag of its page map entries. Returns false if the slab was released. */
+HK_INLINE bool give_up(struct hk_slab *slab)
 {
     struct class_abandoned *of_class = abandoned_of(slab->d.class);
-    uintptr_t start = slab->d.start;
-    size_t bytes = slab->d.bytes; /* read now, because an unlocked slab may be released at any time */
     hk_lock(&of_class->lock);
     hk_slab_hand_to(slab, HK_ABANDONED);
-    if (!keep_and_unlock(of_class, slab))
+    return keep_and_unlock(of_class, slab);
+}
+
+void hk_abandoned_add(struct hk_slab *slab)
+{
+    uintptr_t start = slab->d.start;
+    size_t bytes = slab->d.bytes; /* read now, because an abandoned slab may be released at any time */
+    if (!give_up(slab))
         return;
     HK_TRACE(&hk_ring_shared, publish, bytes, start);
     HK_COUNT(slabs_abandoned, 1);
@@ -271,15 +277,6 @@ size_t hk_abandoned_purge(void)
     return trim.bytes;
 }
 
-static void relist_abandoned(struct hk_slab *slab)
-{
-    struct class_abandoned *of_class = abandoned_of(slab->d.class);
-    hk_slab_recount(slab);
-    hk_slab_hand_to(slab, HK_ABANDONED); /* clears the mixed flag if the last joined block is free now */
-    hk_lock(&of_class->lock);
-    keep_and_unlock(of_class, slab);
-}
-
 /* Abandons a slab that the survivor does not own. Reads no list of another thread, because fork may have interrupted a change of the list. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
@@ -295,8 +292,10 @@ static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
         if (hk_remote_restart(slab))
             hk_inbox_push(survivor, slab);
     } else if (owner == HK_ABANDONED) {
-        if (hk_remote_merge(slab))
-            relist_abandoned(slab);
+        if (hk_remote_merge(slab)) {
+            hk_slab_recount(slab);
+            give_up(slab);
+        }
     } else if (owner >= HK_FIRST_OWNER) {
         slab->link.next = slab->link.prev = NULL;
         hk_remote_merge(slab);

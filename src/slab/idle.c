@@ -129,27 +129,22 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     return due || sweep->reclaims;
 }
 
-/* Estimates how many bytes of remote blocks lie on the huge page of the slab at `start`. */
-static size_t remote_beside(uintptr_t start)
+/* Returns true if the slab does not lie on a huge page, or if enough of the huge page is free or consists of remote blocks. */
+static bool worth_its_split(const struct hk_slab *slab)
 {
-    size_t bytes = 0;
-    uintptr_t chunk = hk_align_down(start, HK_CHUNK);
+    size_t free;
+    if (!hk_page_heap_on_huge_page(slab->d.start, &free))
+        return true;
+    uintptr_t chunk = hk_align_down(slab->d.start, HK_CHUNK);
     for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE) {
         uint32_t entry = hk_page_map_lookup(at);
         unsigned class = hk_entry_class(entry);
         if (hk_entry_owner(entry) < HK_FIRST_OWNER || class >= HK_CLASSES)
             continue;
         int blocks = hk_remote_blocks(hk_slab_at(at));
-        bytes += blocks > 0 ? (unsigned)blocks * hk_classes[class].size * HK_SLICE / hk_classes[class].slab_bytes : 0;
+        free += blocks > 0 ? (unsigned)blocks * hk_classes[class].size * HK_SLICE / hk_classes[class].slab_bytes : 0;
     }
-    return bytes;
-}
-
-static bool worth_its_split(const struct hk_slab *slab)
-{
-    size_t free;
-    return !hk_page_heap_on_huge_page(slab->d.start, &free) ||
-           free + remote_beside(slab->d.start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
+    return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
 /* Visits each slab in the inbox of a class once. */

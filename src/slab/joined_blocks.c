@@ -3,11 +3,6 @@
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
-static size_t joined_bytes(const struct hk_slab *slab)
-{
-    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
-}
-
 static void note_mixed(struct hk_slab *slab, bool mixed)
 {
     slab->mixed = mixed;
@@ -26,7 +21,7 @@ void hk_joined_end(struct hk_slab *slab)
     void *joined = hk_load(slab->xjoined);
     hk_store(slab->xjoined, NULL);
     slab->tried_cells = 0;
-    hk_meta_free(joined, joined_bytes(slab));
+    hk_meta_free(joined, hk_slab_bits_bytes(slab));
 }
 
 void hk_joined_recount(struct hk_slab *slab)
@@ -60,7 +55,7 @@ unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsign
 {
     unsigned got = 0, at = slab->first_word * 64u;
     _Atomic uint64_t *joined = hk_load(slab->xjoined);
-    if (joined == NULL && (joined = hk_meta_alloc(joined_bytes(slab))) == NULL)
+    if (joined == NULL && (joined = hk_meta_alloc(hk_slab_bits_bytes(slab))) == NULL)
         return 0;
     hk_store_release(slab->xjoined, joined);
     if (!slab->mixed)
@@ -105,11 +100,10 @@ unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits)
 
 void hk_joined_free(struct hk_slab *slab, void *block)
 {
-    size_t offset = (uintptr_t)block - slab->d.start, index;
-    bool begins = hk_which(offset, slab->reciprocal, &index);
-    uint64_t bit = (uint64_t)1 << (index % 64);
-    if (HK_UNLIKELY(slab->plain_extent != 0 || offset >= slab->extent || !begins))
+    size_t index;
+    if (HK_UNLIKELY(slab->plain_extent != 0 || !hk_slab_begins(slab, (uintptr_t)block, &index)))
         hk_slab_refuse(slab, block);
+    uint64_t bit = (uint64_t)1 << (index % 64);
     hk_track_give_back(slab, index);
     if (HK_UNLIKELY((slab->freebits[index / 64] & bit) != 0))
         hk_slab_refuse(slab, block);
@@ -125,8 +119,6 @@ size_t hk_joined_bytes(const void *block)
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     return (size_t)slab->d.block_size * hk_joined_cells(slab, hk_slab_index(slab, (uintptr_t)block));
 }
-
-unsigned hk_joined_class(const void *block) { return hk_class_that_fits(hk_joined_bytes(block)); }
 
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells)
 {

@@ -27,9 +27,8 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
     return cells;
 }
 
-/* hk_joined_bytes returns the size of a block in a slab that holds joined blocks. hk_joined_class returns the largest class of at most that size. */
+/* Returns the size of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);
-unsigned hk_joined_class(const void *block);
 /* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns the slab's number of blocks if no
  * joined block follows. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);

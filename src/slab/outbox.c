@@ -30,9 +30,8 @@ void hk_send(struct hk_slab *slab)
 /* Returns the index of the block in its slab. Ends the program if `block` is not the start of a block. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
-    size_t offset = (uintptr_t)block - slab->d.start, index;
-    bool begins = hk_which(offset, slab->reciprocal, &index);
-    if (HK_UNLIKELY(offset >= slab->extent || !begins))
+    size_t index;
+    if (HK_UNLIKELY(!hk_slab_begins(slab, (uintptr_t)block, &index)))
         hk_slab_refuse(slab, block);
     return index;
 }
@@ -89,6 +88,8 @@ static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, s
 {
     if (outbox->table != NULL)
         hk_meta_free(outbox->table, table_bytes(outbox->size));
+    else
+        hk_add(xtables, 1);
     outbox->table = table;
     outbox->size = entries;
     hk_store_release(outbox->xtable, entries == 0 ? 0 : (uintptr_t)table | hk_ctz64(entries));
@@ -97,14 +98,10 @@ static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, s
 
 static bool has_table(struct hk_outbox *outbox)
 {
-    if (HK_LIKELY(outbox->table != NULL))
-        return true;
-    struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(HK_OUTBOX_LEAST));
-    if (table == NULL)
-        return false;
-    use_table(outbox, table, HK_OUTBOX_LEAST);
-    hk_add(xtables, 1);
-    return true;
+    struct hk_outbox_entry *table = outbox->table == NULL ? hk_meta_alloc(table_bytes(HK_OUTBOX_LEAST)) : NULL;
+    if (table != NULL)
+        use_table(outbox, table, HK_OUTBOX_LEAST);
+    return outbox->table != NULL;
 }
 
 void hk_outbox_drop(struct hk_outbox *outbox)
@@ -173,62 +170,50 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* A block's slab, its entry in the table, and its index in the slab. */
-struct hk_outbox_place {
-    struct hk_slab *slab;
-    struct hk_outbox_entry *entry;
-    size_t index;
-};
-
 /* Adds the first block of a word to the entry. Makes the fast path refuse medium blocks, because each medium block is checked (see slab.h). */
-HK_INLINE void open_word(struct hk_outbox_place to)
+HK_INLINE void open_word(struct hk_outbox_entry *entry, const struct hk_slab *slab, size_t index)
 {
-    size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
-    to.entry->word = (uint32_t)(to.index / 64);
-    to.entry->bytes = size <= HK_FINE_MAX ? hk_min(to.slab->d.blocks - first, 64) * size : 0;
-    to.entry->start = to.slab->d.start + first * size;
-    to.entry->bits = (uint64_t)1 << (to.index % 64);
+    size_t size = slab->d.block_size, first = index & ~(size_t)63;
+    entry->word = (uint32_t)(index / 64);
+    entry->bytes = size <= HK_FINE_MAX ? hk_min(slab->d.blocks - first, 64) * size : 0;
+    entry->start = slab->d.start + first * size;
+    entry->bits = (uint64_t)1 << (index % 64);
 }
 
-/* Takes an entry for the block's slab. If the entry belongs to another slab, sends the blocks of the other slab first. */
-static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_place to)
+/* Takes an entry for a slab. If the entry belongs to another slab, sends the blocks of the other slab first. */
+static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_entry *entry, struct hk_slab *slab)
 {
-    if (to.entry->slab != NULL) {
+    if (entry->slab != NULL) {
         outbox->evicted++;
-        send(outbox, to.entry);
+        send(outbox, entry);
     }
-    size_t at = (size_t)(to.entry - outbox->table);
+    size_t at = (size_t)(entry - outbox->table);
     outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
-    to.entry->slab = to.slab;
-    to.entry->block_size = (int64_t)to.slab->d.block_size;
-    to.entry->reciprocal = to.slab->reciprocal;
-    open_word(to);
-}
-
-/* Adds a block to the word that the entry already holds. Called if the fast path refused the block, for example because the outbox had no room. */
-static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
-{
-    if (!hk_bit_set(&to.entry->bits, to.index))
-        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
+    entry->slab = slab;
+    entry->block_size = (int64_t)slab->d.block_size;
+    entry->reciprocal = slab->reciprocal;
 }
 
 HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block, bool tracked)
 {
     size_t at = hk_outbox_hash(block) & ((outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT);
     struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
-    struct hk_outbox_place to = {.slab = slab, .entry = entry, .index = block_index(slab, block)};
+    size_t index = block_index(slab, block);
     if (HK_UNLIKELY(tracked))
-        hk_track_put(slab, to.index);
+        hk_track_put(slab, index);
     outbox->used = true;
     outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
-        take_entry(outbox, to);
-    } else if (HK_UNLIKELY(entry->word == to.index / 64)) {
-        add_to_word(to, block);
+        take_entry(outbox, entry, slab);
+    } else if (HK_UNLIKELY(entry->word ==
+                           index / 64)) { /* the fast path refused the block, for example for lack of room */
+        if (!hk_bit_set(&entry->bits, index))
+            hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
+        return;
     } else {
         mark_word(entry, tracked);
-        open_word(to);
     }
+    open_word(entry, slab, index);
 }
 
 /* Does the work of hk_outbox_put() if the outbox has no table or no room, or if every free is traced or tracked. */

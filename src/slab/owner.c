@@ -9,7 +9,6 @@
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
-void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* 64 owners and their flags. Most programs never have more owners, and so touch no page of the table of the other parts. */
 struct owners_part {

@@ -67,7 +67,6 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_owner_register(struct hk_owner *owner);
 /* Tells whether other threads may use the lists of owners. If it is false, owners take no lock. It is set before a second thread exists. */
 extern bool hk_slab_lists_shared;
-void hk_slab_lists_share(void);
 
 HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)
 {

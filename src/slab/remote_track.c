@@ -75,8 +75,7 @@ static _Atomic uint64_t *tracked_word(const void *block)
         return NULL;
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     size_t index;
-    bool begins = hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) && index < slab->d.blocks;
-    return begins && slab->track != NULL ? &slab->track[index] : NULL;
+    return slab->track != NULL && hk_slab_begins(slab, (uintptr_t)block, &index) ? &slab->track[index] : NULL;
 }
 
 uint64_t hk_track_of(const void *block)

@@ -92,9 +92,8 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 
 HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
 {
-    size_t index = hk_slab_index(slab, (uintptr_t)block);
-    bool begins = index < slab->d.blocks && slab->d.start + index * slab->d.block_size == (uintptr_t)block &&
-                  !hk_slab_joins(slab, index);
+    size_t index;
+    bool begins = hk_slab_begins(slab, (uintptr_t)block, &index) && !hk_slab_joins(slab, index);
     hk_invalid_pointer(HK_CALL_FLUSH, begins ? HK_TEXT_already_free : HK_TEXT_inside, block);
 }
 
@@ -121,7 +120,7 @@ void hk_mark_check(enum hk_call call, const void *block)
     size_t index;
     if (HK_LIKELY(hk_mark_is_live(block, &mark)))
         return;
-    if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks)
+    if (!hk_slab_begins(slab, (uintptr_t)block, &index))
         hk_invalid_pointer(call, HK_TEXT_inside, block);
     if (hk_page_map_has_mark((uintptr_t)block, &mark) || is_free_in_slab(slab, index))
         hk_invalid_pointer(call, HK_TEXT_already_free, block);

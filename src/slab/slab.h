@@ -83,6 +83,11 @@ HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
     *index = (size_t)(product >> 64);
     return (uint64_t)product < reciprocal;
 }
+/* Returns true if a block of the slab begins at an address in the slab's span. Stores the index of the block. */
+HK_INLINE bool hk_slab_begins(const struct hk_slab *slab, uintptr_t address, size_t *index)
+{
+    return hk_which(address - slab->d.start, slab->reciprocal, index) && *index < slab->d.blocks;
+}
 /* Returns the index of the block that contains an address. An address in the slab's tail has an index above that of the last block. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
@@ -215,6 +220,11 @@ void hk_marks_assume(const struct hk_slab *slab);
 /* Returns a slab of free blocks that has no span yet. Its size is `bytes`, and its last `tail` bytes hold no block. `remote` is true if threads that
  * do not hold the slab may free its blocks. Returns NULL if the system refuses memory for the descriptor or the bitmaps. */
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
+/* Returns the bytes of one bitmap of a slab. Each bitmap has cache lines of its own. */
+HK_INLINE size_t hk_slab_bits_bytes(const struct hk_slab *slab)
+{
+    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
 /* Frees the descriptor and the bitmaps of a slab. */
 void hk_slab_drop(struct hk_slab *slab);
 /* Returns a new slab of free blocks for `owner`, or NULL if memory is refused. Any thread may call it. */

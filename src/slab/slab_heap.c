@@ -114,11 +114,20 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Takes blocks of the class by joining blocks of smaller classes. Tries the largest of the smaller classes first. */
-static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+bool hk_slab_heap_joins = true;
+
+/* Takes blocks of the class by joining blocks of smaller classes, so that a large heap uses the free blocks of fading classes before it grows. Tries
+ * the largest of the smaller classes first. Returns the number of joined blocks. */
+static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
     unsigned got = 0;
+    if (size < LEAST_JOINED || size > LARGEST_JOINED || !hk_slab_heap_joins)
+        return 0;
+    if (owner->join_waits[class] > 0) {
+        owner->join_waits[class]--;
+        return 0;
+    }
     for (unsigned host = class; host-- > 0 && got < want;) {
         size_t cell = hk_classes[host].size, cells = (size + cell - 1) / cell;
         if (cells > HK_JOINED_MOST_CELLS)
@@ -126,21 +135,6 @@ static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **e
         if (hk_class_that_fits(cells * cell) == class && class_fades(owner, host))
             got += join_with(owner, host, (unsigned)cells, end - got, want - got);
     }
-    return got;
-}
-
-bool hk_slab_heap_joins = true;
-
-/* Takes joined blocks, so that a large heap uses the free blocks of fading classes before it grows. Returns the number of joined blocks. */
-static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
-{
-    if (hk_classes[class].size < LEAST_JOINED || hk_classes[class].size > LARGEST_JOINED || !hk_slab_heap_joins)
-        return 0;
-    if (owner->join_waits[class] > 0) {
-        owner->join_waits[class]--;
-        return 0;
-    }
-    unsigned got = join_in_smaller(owner, class, end, want);
     if (got == 0)
         owner->join_waits[class] = SLABS_UNTIL_NEXT_TRY;
     return got;
@@ -266,16 +260,6 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
     return freed;
 }
 
-static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
-{
-    bool was_full = slab->free == 0;
-    unsigned got = hk_remote_collect(slab);
-    if (was_full && got > 0)
-        move_between_lists(owner, slab);
-    release_unless_kept(owner, slab);
-    return got;
-}
-
 /* Calls hk_send() without the lock, because hk_send() may wait for another thread. The test of xowner needs no lock, because only the owner gives its
  * slabs away. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
@@ -285,7 +269,11 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
         return 0;
     }
     hk_slab_lists_lock(owner);
-    unsigned got = collect_slab(owner, slab);
+    bool was_full = slab->free == 0;
+    unsigned got = hk_remote_collect(slab);
+    if (was_full && got > 0)
+        move_between_lists(owner, slab);
+    release_unless_kept(owner, slab);
     hk_slab_lists_unlock(owner);
     return got;
 }

@@ -10,25 +10,19 @@
 
 enum { OWN_WORDS = sizeof((struct hk_slab *)0)->own_bits / sizeof(uint64_t) };
 
-/* Returns the bytes of one bitmap. Each bitmap has cache lines of its own. */
-static size_t bits_bytes(const struct hk_slab *slab)
-{
-    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
-}
-
 HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
 {
     slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
     slab->freebits = slab->own_bits;
     slab->xremote = slab->xown_remote;
     if (slab->words > OWN_WORDS)
-        slab->freebits = hk_meta_alloc(bits_bytes(slab) * (remote ? 2 : 1));
+        slab->freebits = hk_meta_alloc(hk_slab_bits_bytes(slab) * (remote ? 2 : 1));
     if (slab->freebits == NULL) {
         hk_footprint_refused(false);
         return false;
     }
     if (remote && slab->words > OWN_WORDS)
-        slab->xremote = (void *)((char *)slab->freebits + bits_bytes(slab));
+        slab->xremote = (void *)((char *)slab->freebits + hk_slab_bits_bytes(slab));
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->d.blocks % 64 != 0)
         slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->d.blocks % 64)) - 1;
@@ -62,7 +56,7 @@ struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remo
 void hk_slab_drop(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, bits_bytes(slab) * (slab->xremote != slab->xown_remote ? 2 : 1));
+        hk_meta_free(slab->freebits, hk_slab_bits_bytes(slab) * (slab->xremote != slab->xown_remote ? 2 : 1));
     hk_descriptor_drop(&slab->d);
 }
 

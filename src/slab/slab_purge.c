@@ -45,12 +45,19 @@ static bool is_purged(const struct hk_slab *slab, const struct range *range)
     return parts != 0 && (parts & ~(uint32_t)slab->clean) == 0;
 }
 
-static size_t purge(struct hk_slab *slab, const struct range *range)
+/* Purges a range, and counts the call. Returns the bytes of the range, or 0 if the system refuses. */
+static size_t purge_counted(const struct range *range)
 {
-    size_t length = range->end - range->start, bytes = is_purged(slab, range) ? 0 : length;
+    size_t length = range->end - range->start;
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, length, range->start);
-    if (!hk_span_purge(range->start, length))
+    return hk_span_purge(range->start, length) ? length : 0;
+}
+
+static size_t purge(struct hk_slab *slab, const struct range *range)
+{
+    size_t length = purge_counted(range), bytes = is_purged(slab, range) ? 0 : length;
+    if (length == 0)
         return 0;
     hk_slab_note_clean(slab, (uint16_t)(slab->clean | parts_in(slab, range)));
     hk_reuse_idled(bytes);
@@ -185,11 +192,8 @@ size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, s
 {
     size_t bytes = 0;
     for (struct range range = {.bits = bits}; range.next < slab->d.blocks && next_range(slab, &range);) {
-        size_t length = range.end - range.start;
         sweep->work -= HK_WORK_OF_CALL;
-        HK_COUNT(purges, 1);
-        HK_TRACE(&hk_ring_shared, purge, length, range.start);
-        bytes += hk_span_purge(range.start, length) ? length : 0;
+        bytes += purge_counted(&range);
     }
     HK_COUNT(purged_bytes, bytes);
     HK_COUNT(purged_remote, bytes);

@@ -214,7 +214,7 @@ static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint3
     else if (cache == NULL)
         hk_remote_free(block, entry);
     else if (hk_entry_owner(entry) == cache->owner.id)
-        hk_tcache_keep(cache, hk_joined_class(block), block);
+        hk_tcache_keep(cache, hk_class_that_fits(hk_joined_bytes(block)), block);
     else if (hk_entry_owner(entry) == HK_ABANDONED)
         send_to_abandoned(cache, block, entry);
     else

@@ -6,7 +6,7 @@
  * Code     `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()`, `unqueue()`, `claim_word()`, `uncount()` in
  *          `slab/remote.c`; `hk_slab_all_free()` in `slab/remote.h`; `send()` in `slab/outbox.c`; `hk_inbox_push()`,
  *          `take_inbox()`, `take_locked()`, `hk_inbox_take()` in `slab/owner.c`; `take_back()` and `hk_drain_some()` in `tcache/drain.c`;
- *          `collect_slab()` in `slab/slab_heap.c`
+ *          `hk_slab_heap_collect()` in `slab/slab_heap.c`
  * Shows    no block is lost or claimed twice; the writes of the freeing thread are visible to the thread that claims; a slab
  *          is in at most one queue; it is released when all its blocks are free, and no thread touches it afterwards; the
  *          counts end at 0

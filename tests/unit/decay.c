@@ -388,7 +388,7 @@ UNIT_TEST(one_call_a_hold)
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
     SET_KNOB(huge_pages_from, 0);
-    hk_slab_lists_share();
+    hk_slab_lists_shared = true;
     leave_ranges(NULL);
     fake_os_refuse(NULL);
     assert_int_equal(hk_decay_all(0), expected * HK_PAGE);
@@ -404,7 +404,7 @@ UNIT_TEST(one_call_a_hold_in_background)
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
     SET_KNOB(huge_pages_from, 0);
-    hk_slab_lists_share();
+    hk_slab_lists_shared = true;
     unit_in_thread(leave_abandoned, NULL);
     leave_ranges(NULL);
     fake_os_refuse(NULL);

@@ -188,7 +188,7 @@ UNIT_TEST(swept_by_passes)
 UNIT_TEST(swept_in_the_background)
 {
     get(SIZE);
-    hk_slab_lists_share();
+    hk_slab_lists_shared = true;
     free_elsewhere(all);
     for (int i = 0; i < 20; i++) {
         fake_os_pass_ms(200);

@@ -56,7 +56,7 @@ UNIT_TEST(whole_runs)
     assert_true(is_mixed(slab));
     for (int i = 5; i < 8; i++) {
         assert_int_equal(hk_joined_bytes(joined_block[i]), 192);
-        assert_int_equal(hk_joined_class(joined_block[i]), CLASS_OF_192);
+        assert_int_equal(hk_class_that_fits(hk_joined_bytes(joined_block[i])), CLASS_OF_192);
     }
     assert_int_equal(hk_joined_bytes(blocks[9]), 64);
     assert_int_equal(hk_joined_take(slab, 3, joined_block + 1, 1), 0);
