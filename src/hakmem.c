@@ -96,7 +96,6 @@
 #include "runtime/deepbind.c"
 #include "api/plain_alloc.c"
 #include "api/kinds.c"
-#include "api/record.c"
 #include "api/instrumented.c"
 #include "api/free.c"
 #include "api/malloc.c"

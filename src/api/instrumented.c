@@ -1,14 +1,16 @@
-/* Serves the calls that the plain allocator must not serve alone. The mode says whether the guard, the hooks or the samples see such a call. If the
- * guard is on, block_checks checks each block when it is given out and when it is taken back. */
+/* Serves the calls that the plain allocator must not serve alone. The mode says whether the guard, the hooks or the samples see such a call. The
+ * functions of the first part tell hooks and samples, and call the plain allocator. Those of the second part call them while the guard is on, and
+ * block_checks checks each block when it is given out and when it is taken back. */
 #include "api/instrumented.h"
 #include <errno.h>
 #include <string.h>
 #include "api/heap_blocks.h"
-#include "api/record.h"
+#include "api/kinds.h"
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "guard/sampled.h"
 #include "large/large.h"
+#include "prof/attach_sampling.h"
 #include "prof/hooks.h"
 #include "runtime/background.h"
 #include "runtime/learning.h"
@@ -19,6 +21,83 @@
 #include "span/bootstrap.h"
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
+
+/* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
+static HK_COLD void *alloc_watched(struct hk_request *request)
+{
+    struct hk_tcache *cache = hk_tcache_get();
+    if (cache == NULL || !hk_attach_sampling_picks(cache, request->size))
+        return NULL;
+    request->zeroed = false;
+    void *block = request->size <= HK_FINE_MAX ? hk_attach_sampling_alloc(request->size, request->align)
+                                               : hk_plain_alloc_large(cache, request);
+    if (block != NULL)
+        hk_hooks_picked(cache, block, request->size, request->caller);
+    return block;
+}
+
+/* Allocates a block without telling the hooks. Tries the bin first, because hooks must not change which blocks the program gets. */
+static void *alloc_unwatched(struct hk_request *request)
+{
+    bool hits = request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP;
+    void *block = hits ? hk_hit_malloc_fine(request->size) : NULL;
+    request->zeroed = false;
+    if (block != NULL)
+        return block;
+    if (hk_mode_has(HK_MODE_SAMPLING))
+        block = hk_sampled_alloc(request);
+    return block != NULL ? block : hk_plain_serve(request);
+}
+
+/* Returns a block, or NULL if memory is refused, and shows the allocation to hooks and samples. Tries the bin first. */
+static void *record_alloc(struct hk_request *request)
+{
+    if (!hk_mode_has(HK_MODE_HOOKS))
+        return alloc_unwatched(request);
+    HK_FENCE(memory_order_acquire); /* pairs with the thread that begins to watch a running process */
+    void *block = hk_hooks.watches ? alloc_watched(request) : NULL;
+    if (block != NULL)
+        return block;
+    block = alloc_unwatched(request);
+    if (HK_LIKELY(block != NULL))
+        hk_hooks_alloc(HK_EVENT_alloc, block, request->size, request->caller);
+    return block;
+}
+
+/* Tells the hooks about a free. Returns true if a site rule has freed the block. Only large blocks have site rules. */
+static bool free_by_rule(void *block, uint32_t entry)
+{
+    bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);
+    enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_plain_size(block, entry) : 0);
+    if (HK_LIKELY(rule == HK_SITE_NO_RULE))
+        return false;
+    if (rule == HK_SITE_KEEP_WARM)
+        hk_large_keep(block, hk_site_keep_until());
+    else
+        hk_large_drop(block);
+    return true;
+}
+
+/* Frees a block and tells the hooks. Messages about invalid pointers name `call`. */
+static void record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
+{
+    enum hk_block_kind kind = hk_block_kind_of(block, entry);
+    hk_block_check_free(call, block, entry, kind, size); /* checks before a hook sees the free */
+    if (hk_mode_has(HK_MODE_HOOKS) && !hk_entry_is_heap(entry) && free_by_rule(block, entry))
+        return;
+    if (!hk_hit_free_known(block, entry))
+        hk_block_free(call, block, entry, kind, caller);
+}
+
+void *hk_instrumented_resize(void *block, size_t size, size_t now, void *caller)
+{
+    if (!hk_mode_has(HK_MODE_HOOKS))
+        return hk_plain_resize(block, size, now);
+    uint64_t record = hk_hooks_resize_begin(block);
+    void *resized = hk_plain_resize(block, size, now);
+    hk_hooks_resize_end(block, record, resized, size, caller);
+    return resized;
+}
 
 /* Unmaps a large block instead of caching it, because while protections guard contents, its last page faults and its other pages are not zero. */
 static HK_NOINLINE void free_large(void *block)
@@ -34,7 +113,7 @@ static void raw_free(void *block)
     if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry)))
         free_large(block);
     else if (HK_UNLIKELY(hk_hooks.on))
-        hk_record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
+        record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
     else if (!hk_hit_free_known(block, entry))
         hk_plain_free(block, entry);
 }
@@ -66,7 +145,7 @@ static HK_NOINLINE void *alloc_other(struct hk_request *request)
         return empty;
     struct hk_request whole = *request;
     whole.size = hk_guard_size(size);
-    void *block = hk_record_alloc(&whole);
+    void *block = record_alloc(&whole);
     request->zeroed |= whole.zeroed;
     if (HK_UNLIKELY(block == NULL) || HK_UNLIKELY(hk_page_map_lookup((uintptr_t)block) == 0))
         return block; /* the guard does not check a sampled block, which lies against a guard page */
@@ -105,7 +184,8 @@ HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kin
     return block;
 }
 
-HK_NOINLINE void *hk_guarded_alloc(struct hk_request *request)
+/* Allocates a block while the guard is on. Returns NULL if memory is refused. */
+static HK_NOINLINE void *guarded_alloc(struct hk_request *request)
 {
     size_t offset, size = request->size;
     void *block = NULL;
@@ -143,7 +223,7 @@ HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request
     size_t size = hk_guard_size(request->size);
     unsigned class = has_slabs(group, request) ? hk_class_of_aligned(size, request->align) : HK_CLASSES;
     if (class >= HK_CLASSES)
-        return hk_guarded_alloc(request);
+        return guarded_alloc(request);
     request->zeroed = HK_GUARDS(zero);
     void *block = taken_of_group(class, group);
     if (HK_UNLIKELY(block == NULL))
@@ -155,7 +235,7 @@ HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request
     return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
 }
 
-HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
+static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_guard_is_small(size)))
         return malloc_other(size, caller);
@@ -221,7 +301,7 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
 }
 
 /* Checks and frees a block. The quick path takes blocks that are live, of this kind, and in the window, as most blocks are. */
-HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
     if (state != NULL && hk_guard.contents) {
@@ -276,7 +356,7 @@ static void *move_from_slot(void *block, struct hk_request *request)
 
 static void *move_from_empty(void *block, struct hk_request *request)
 {
-    void *to = hk_guarded_alloc(request);
+    void *to = guarded_alloc(request);
     if (to != NULL)
         hk_empty_free(HK_CALL_REALLOC, block);
     return to;
@@ -287,7 +367,7 @@ static void *resize_by_pages(void *block, size_t before, const struct hk_request
     struct hk_guard_passage passage;
     if (!hk_guard_passage_begin(&passage, block))
         return NULL;
-    void *here = hk_record_resize(block, request->size, before, request->caller);
+    void *here = hk_instrumented_resize(block, request->size, before, request->caller);
     hk_guard_passage_end(&passage, here != NULL ? here : block);
     return here;
 }
@@ -335,8 +415,8 @@ HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
         return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
     }
     if (hk_mode_has(HK_MODE_GUARD))
-        return hk_guarded_alloc(request);
-    void *block = hk_record_alloc(request);
+        return guarded_alloc(request);
+    void *block = record_alloc(request);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick(); /* called after hits too, because the gate may be shut to make this tick run */
     if (hk_mode_has(HK_MODE_WAKE))
@@ -347,7 +427,7 @@ HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
 HK_NOINLINE void *hk_instrumented_malloc(size_t size, void *caller)
 {
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
-        return hk_guarded_malloc(size, caller);
+        return guarded_malloc(size, caller);
     struct hk_request request = {.size = size, .align = HK_FINE_STEP, .caller = caller};
     return hk_instrumented_alloc(&request);
 }
@@ -362,7 +442,7 @@ static enum hk_kind kind_freed_by(enum hk_call call)
 void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *caller)
 {
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
-        hk_guarded_free(call, block, kind_freed_by(call), size, caller);
+        guarded_free(call, block, kind_freed_by(call), size, caller);
     else if (hk_started() || !hk_is_bootstrapping())
-        hk_record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
+        record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
 }

@@ -5,7 +5,6 @@
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
-#include "api/record.h"
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "decay/decay.h"
@@ -141,7 +140,7 @@ static void *move_exactly(void *to, void *block, size_t bytes)
 HK_INLINE void *resize_in_place(void *block, size_t size, size_t now, void *caller)
 {
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_resize(block, size, now)
-                                         : hk_record_resize(block, size, now, caller);
+                                         : hk_instrumented_resize(block, size, now, caller);
 }
 
 /* Resizes a block after a second block was refused. A shrink never fails. If the block grows, a resize in place is tried once more, because idle

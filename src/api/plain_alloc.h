@@ -2,7 +2,7 @@
  * thread's cache or, if the thread has no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries once more.
  *
  * Threads  Any thread may call these functions.
- * Never    No function sets errno. Guards, hooks, samples and the start are the work of record.h and instrumented.h. */
+ * Never    No function sets errno. Guards, hooks, samples and the start are the work of instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 

@@ -342,6 +342,15 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
+/* Returns the number of blocks that the cache has handed out. held_by() would read more of the cache, and each epoch calls this function. */
+static uint64_t served_by(const struct hk_heap_cache *cache)
+{
+    uint64_t served = 0;
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        served += cache->bins[class].served;
+    return served;
+}
+
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
@@ -350,7 +359,7 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     hk_heap_lock(heap);
     flush_locked(cache);
     if (cache->generation == hk_load(heap->xgeneration)) {
-        heap->served += held_by(cache).served;
+        heap->served += served_by(cache);
         HK_HEAP_LIST_REMOVE(&heap->caches, cache);
     }
     hk_heap_unlock(heap);
@@ -374,7 +383,7 @@ void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
             end_heap_cache(shelf, at);
             continue;
         }
-        uint64_t served = held_by(cache).served;
+        uint64_t served = served_by(cache);
         if (served == cache->served_when_aged) {
             hk_heap_lock(cache->heap);
             flush_locked(cache);

@@ -44,7 +44,7 @@ void *hk_attach_sampling_alloc(size_t size, size_t align);
 /* Returns true for the page map entry of a picked block that is not large. */
 HK_INLINE bool hk_attach_sampling_has(uint32_t entry)
 {
-    const struct hak_heap *heap = hk_entry_is_heap(entry) ? hk_load_acquire(hk_attach_sampling.xheap) : NULL;
+    const struct hak_heap *heap = hk_load_acquire(hk_attach_sampling.xheap);
     return heap != NULL && hk_entry_owner(entry) == HK_FIRST_HEAP + heap->index;
 }
 
