@@ -44,7 +44,8 @@ static void step_options(void)
     options_are_read = true;
 }
 
-static void step_lists(void)
+/* Not a part of hk_start(), which is cold, because clang optimizes the loops of a cold function for size, and each process runs these loops. */
+static HK_NOINLINE void step_lists(void)
 {
     hk_track_report_begin();
     hk_guard_begin();
