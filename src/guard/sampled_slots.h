@@ -45,8 +45,8 @@ HK_INLINE bool hk_slots_hold(const void *p)
 void hk_slots_init(void);
 
 /* Returns a slot with an accessible, zeroed block of `size` bytes. The first call maps the slots. Returns NULL if the block does not fit, too many
- * slots are live, or the system refuses. A later call may succeed. `align` is a power of two. The caller must write the call stack directly to the slot's `allocated`, because a copy would take 184 bytes of
- * the thread's stack, which may be small. */
+ * slots are live, or the system refuses. A later call may succeed. `align` is a power of two. The caller must write the call stack directly to the
+ * slot's `allocated`, because a copy would take 184 bytes of the thread's stack, which may be small. */
 struct hk_slot *hk_slot_take(size_t size, size_t align);
 
 /* Says whether a pointer into the slots is a live block, a freed block, or another address. */

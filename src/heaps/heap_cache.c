@@ -19,7 +19,7 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
 void *hk_no_heap_items[1];
 
-/* Initializes a cache that is shut and has bins without arrays. */
+/* Initializes a cache. The cache is shut at first, and its bins have no arrays. */
 static void init_cache(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
@@ -89,7 +89,8 @@ static void drop_shelf(struct hk_heap_shelf *shelf)
         hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
 }
 
-/* Returns the place of a heap's number. Enlarges the shelf if the number has no place. Returns NULL if memory is refused. */
+/* Returns the place on the shelf for the cache of the heap with this number. Enlarges the shelf if it is too short. Returns NULL if memory is
+ * refused. */
 static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32_t index)
 {
     if (HK_LIKELY(index < shelf->size))
@@ -214,19 +215,18 @@ static void flush_locked(struct hk_heap_cache *cache)
     }
 }
 
-/* Returns what the cache holds and has handed out. The cache's thread may change `top` at the same time. */
-HK_READS_SHARED_WORD static struct hk_heap_cached held_by(const struct hk_heap_cache *cache)
+/* Adds the blocks and bytes of a cache to the sum. The cache's thread may change `top` at the same time. */
+HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
 {
-    struct hk_heap_cached held = {.caches = 1};
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         const struct hk_heap_bin *bin = &cache->bins[class];
         size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
         n = n < MOST_SLOTS ? n : 0; /* 0 if another thread is replacing the array */
-        held.blocks += n;
-        held.bytes += n * hk_classes[class].size;
-        held.served += *(const volatile uint64_t *)&bin->served;
+        sum->blocks += n;
+        sum->bytes += n * hk_classes[class].size;
+        sum->served += *(const volatile uint64_t *)&bin->served;
     }
-    return held;
+    sum->caches++;
 }
 
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
@@ -247,7 +247,9 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
-        if (cache->shelf != own && held_by(cache).blocks > 0) {
+        struct hk_heap_cached held = {0};
+        count_heap_cache(cache, &held);
+        if (cache->shelf != own && held.blocks > 0) {
             hk_store(cache->xhit, &hk_no_cache);
             any = true;
         }
@@ -342,7 +344,7 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
-/* Returns the number of blocks that the cache has handed out. held_by() would read more of the cache, and each epoch calls this function. */
+/* Returns the number of blocks that the cache has handed out. Frees do not change this number. */
 static uint64_t served_by(const struct hk_heap_cache *cache)
 {
     uint64_t served = 0;
@@ -404,11 +406,8 @@ void hk_heap_shelf_end(struct hk_heap_shelf *shelf)
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap)
 {
     struct hk_heap_cached sum = {0};
-    for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
-        struct hk_heap_cached held = held_by(cache);
-        sum = (struct hk_heap_cached){sum.blocks + held.blocks, sum.bytes + held.bytes, sum.caches + 1,
-                                      sum.served + held.served};
-    }
+    for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        count_heap_cache(cache, &sum);
     return sum;
 }
 

@@ -47,7 +47,7 @@ struct hak_heap {
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
     struct hk_link *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
-    struct hk_link *empty[HK_FINE_CLASSES]; /* one slab of free blocks, which waits for the next miss */
+    struct hk_link *empty[HK_FINE_CLASSES]; /* at most one slab, whose blocks are all free, kept for the next miss */
 };
 
 /* Registers the table's lock for fork. Runs at the start. */

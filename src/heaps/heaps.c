@@ -6,7 +6,7 @@ static struct hk_large_block *large_of(struct hk_link *link)
     return hk_container_of(link, struct hk_large_block, in_heap);
 }
 
-/* Returns the record of a heap's large block. Ends the program if no large block begins at `block`. */
+/* Returns the record of a large block that belongs to a heap. Ends the program if `block` is not the start of the large block. */
 static struct hk_large_block *large_at(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -71,7 +71,7 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     return block;
 }
 
-/* Frees a large block that is not on the heap's list any more. */
+/* Frees a large block. The caller has taken it off the heap's list. */
 static void free_unlisted(struct hak_heap *heap, struct hk_large_block *large, uint32_t entry)
 {
     large->ended = entry == HK_ENTRY_ENDED_LARGE;

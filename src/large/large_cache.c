@@ -177,8 +177,9 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Takes a block out of the cache, if more than `keep` bytes are cached: the oldest cached block, or else the oldest kept block, unless it was still in
- * use at `before`. Otherwise takes a block of pending_unmap, or returns NULL. */
+/* Takes out the block that is to be unmapped next. If more than `keep` bytes are cached, this is the oldest cached block or, if that block became
+ * idle after `before`, the oldest kept block. If both became idle after `before`, or no more than `keep` bytes are cached, this is the oldest block
+ * of pending_unmap. Returns NULL if there is none. */
 static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -254,8 +255,8 @@ void hk_large_hold_to_budget(void)
         continue;
 }
 
-/* Sets the time of all blocks of a list that have no time yet. These are the newest blocks, so they are the first of the list. `place` is the offset of
- * the list's link in the blocks. */
+/* Sets the time of all blocks of a list that have no time yet. These are the newest blocks, so they are the first of the list. `place` is the offset
+ * of the list's link in struct hk_large_block. */
 static void date_unseen_locked(const struct hk_list *list, size_t place, uint64_t now_ms)
 {
     for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {

@@ -66,8 +66,8 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps the cached blocks, and then cuts off the slack, that a purge first saw at least delay_ms ago. If delay_ms is 0, purges all cached blocks and
- * slack. Begins with the oldest, and stops after `enough` bytes. If `enough` is less than SIZE_MAX, cuts slack only if delay_ms is 0, because a growing
+/* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only blocks and slack that a purge first
+ * saw at least delay_ms ago, or all if delay_ms is 0. If both `enough` is less than SIZE_MAX and delay_ms is not 0, cuts off no slack, because a growing
  * buffer is about to use its slack. Returns the number of bytes that were unmapped. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
@@ -130,7 +130,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 }
 /* Counts a miss if a block of about this size was unmapped lately, because the cache would have served it. Called when a new block is mapped. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
-/* Returns the most bytes that may be cached. A slice more than the option allows is for the lead of a block as large as the option. */
+/* Returns how many bytes may be cached. This is a slice more than the option allows, so that a block as large as the option fits with its lead. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
 /* Unmaps the oldest blocks, and then cuts slack, until the cache is within its budget. */
 HK_ROOM void hk_large_hold_to_budget(void);

@@ -57,7 +57,8 @@ HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 enum hk_side { HK_LOWER, HK_HIGHER };
 void hk_extents_add(struct hk_large_block *large);
 void hk_extents_remove(struct hk_large_block *large);
-/* Returns the last block that begins below the address, or the first block that begins at the address or above. Returns NULL if no block does. */
+/* For HK_LOWER, returns the last block that begins below the address. For HK_HIGHER, returns the first block that begins at the address or above it.
+ * Returns NULL if there is no such block. */
 struct hk_large_block *hk_extents_nearest(uintptr_t address, enum hk_side side);
 
 /* The value of idle_since until a purge sets the time. */
@@ -85,7 +86,7 @@ extern struct hk_large {
     struct hk_link *sorted;       /* a link in `cached`; the bins of large_cache.c have its block and all later ones */
     int room_unsorted;            /* number of blocks that may be cached before blocks are sorted again */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
-    struct hk_large_block *extents; /* root of the treap; all mappings except those that are being changed */
+    struct hk_large_block *extents; /* root of the treap, which has all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */

@@ -41,7 +41,7 @@ void hk_attach_sampling_tick(void);
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
 /* Returns a block from the heap of the picked blocks. Returns NULL if memory is refused, or if the alignment needs a medium or large block. */
 void *hk_attach_sampling_alloc(size_t size, size_t align);
-/* Returns true for the page map entry of a picked block that is not large. */
+/* Returns true if the page map entry is that of a picked block of at most HK_FINE_MAX bytes. */
 HK_INLINE bool hk_attach_sampling_has(uint32_t entry)
 {
     const struct hak_heap *heap = hk_load_acquire(hk_attach_sampling.xheap);

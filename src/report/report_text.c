@@ -11,7 +11,8 @@ static void add_bytes(struct hk_text *text, uint64_t bytes, int width)
     uint64_t tenths = bytes * 10;
     for (; tenths >= 10240 && unit < 4; unit++)
         tenths /= 1024;
-    hk_text_add(text, "%*lu.%lu %s", width - 6 /* the length of ".3 MiB" */, tenths / 10, tenths % 10, units[unit]);
+    /* The text after the first number is as long as ".3 MiB". */
+    hk_text_add(text, "%*lu.%lu %s", width - 6, tenths / 10, tenths % 10, units[unit]);
 }
 
 static void text_part(struct hk_text *text, const char *name, size_t bytes, size_t resident, const char *meaning)

@@ -41,7 +41,8 @@ void hk_background_begin_with_thread(hk_thread_maker *make);
 
 /* Ends the background thread and waits for its end. Returns false if the process had no background thread. */
 bool hk_background_end(void);
-/* Counts a thread less, which ends or could not be created. If only one thread remains, ends the background thread and returns true. */
+/* Subtracts a thread from the count, because it ends or could not be created. If only one thread remains, ends the background thread and returns
+ * true. */
 bool hk_background_thread_ended(void);
 /* Called when the system has refused the program a thread. Ends the background thread, and creates no new one for a minute. Returns false if the
  * process had no background thread. */

@@ -63,7 +63,8 @@ static void dump_wanted(void)
     hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
 }
 
-/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms. Reduces *until_due to the ms until this is so again. */
+/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. If the next time comes sooner than in *until_due ms, sets
+ * *until_due to the ms until then. */
 static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, uint64_t *until_due)
 {
     if (every == 0)

@@ -15,7 +15,7 @@ static struct class_abandoned {
 static struct hk_list group_lists[HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
 static _Atomic bool xhas_groups;
 
-/* Returns a list of the class, whose lock the caller holds. */
+/* Returns a list of the class. The caller holds the lock of the class. */
 static struct hk_list *list_at(struct class_abandoned *of_class, unsigned list)
 {
     if (HK_LIKELY(list < HK_FIRST_GROUP))

@@ -35,8 +35,8 @@ enum hk_abandoned_list_id {
 /* Returns the number of the list that the slab of a live block belongs to. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks from one slab of a list, or from a new slab if the list is empty. Stores them in front of `end`. Returns how many, or 0
- * if the system refuses memory. */
+/* Allocates up to n >= 1 blocks from one slab of a list, or from a new slab if the list is empty. Stores the blocks in front of `end`. Returns the
+ * number of blocks, or 0 if the system refuses memory. */
 unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n);
 /* Returns a block of a list for a thread that has no cache, or NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class, unsigned list);

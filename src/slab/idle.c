@@ -161,8 +161,8 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
     }
 }
 
-/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. If the budget ends within an owner's inboxes, this
- * is the same owner, because the unvisited slabs are in the owner's backlog. */
+/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. If the budget ends within an owner's inboxes,
+ * this is the same owner, because the unvisited slabs are in the owner's backlog. */
 static uint32_t visit_owners(uint32_t id, struct hk_sweep *sweep)
 {
     while ((id = hk_owner_next(id)) < hk_owner_end() && sweep->work-- > 0) {
