@@ -67,8 +67,8 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
 /* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only blocks and slack that a purge first
- * saw at least delay_ms ago, or all if delay_ms is 0. If both `enough` is less than SIZE_MAX and delay_ms is not 0, cuts off no slack, because a growing
- * buffer is about to use its slack. Returns the number of bytes that were unmapped. */
+ * saw at least delay_ms ago, or all if delay_ms is 0. Cuts off no slack if both `enough` is less than SIZE_MAX and delay_ms is not 0, because a
+ * growing buffer is about to use its slack. Returns the number of bytes that were unmapped. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);

@@ -14,8 +14,8 @@ enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16, HK_QUARANTINE_HELD 
 struct hk_quarantine {
     uint64_t random;
     unsigned at; /* index of the block that has waited longest */
-    void *
-        blocks[HK_QUARANTINE_HELD]; /* first HK_QUARANTINE_MIXED blocks in random order, then those that wait in turn */
+    /* The first HK_QUARANTINE_MIXED blocks leave at random. The blocks after them leave in turn. */
+    void *blocks[HK_QUARANTINE_HELD];
 };
 
 extern uint64_t hk_quarantine_seed; /* the seed of the random numbers, set at the start */
