@@ -28,7 +28,9 @@ static _Atomic unsigned xunused; /* number of blocks in a row that seemed unused
 
 void hk_large_note_use_locked(const struct hk_large_block *large)
 {
-    uint64_t random = hk_random_next(large->d.start + hk_load(hk_large.xgone)), unused = hk_load(xunused);
+    static uint64_t random;
+    uint64_t unused = hk_load(xunused);
+    random = hk_random_next(random);
     if (!hk_large_freed_are_intact || (unused == MOST_UNUSED && (random >> 60) % REREAD != 0))
         return;
     const volatile uint64_t *words = (const volatile uint64_t *)large->d.start;

@@ -143,6 +143,28 @@ UNIT_TEST(little_used)
     assert_true(on_huge_pages(get(4 * MB, false)));
 }
 
+/* Blocks in use at once lie one below the other, so that their addresses fall as fast as the number of freed bytes rises. */
+UNIT_TEST(little_used_then_many_used)
+{
+    start();
+    let_huge_pages_be_used();
+    for (size_t size = 2 * MB; size < 10 * MB; size += MB) {
+        for (unsigned i = 0; i < 8; i++)
+            hk_large_free(get(5 * MB, i != 0));
+        hk_large_purge(0, 0, SIZE_MAX);
+        char *block[48];
+        for (unsigned i = 0; i < 48; i++)
+            block[i] = memset(get(size, false), 1, size);
+        for (unsigned i = 0; i < 48; i++)
+            hk_large_free(block[i]);
+        hk_large_purge(0, 0, SIZE_MAX);
+        char *next = get(4 * MB, false);
+        assert_true(on_huge_pages(next));
+        hk_large_free(memset(next, 1, 4 * MB));
+        hk_large_purge(0, 0, SIZE_MAX);
+    }
+}
+
 /* A protection may zero freed blocks, or make them fault. */
 UNIT_TEST(little_used_and_protected)
 {
@@ -1027,6 +1049,7 @@ int main(void)
         cmocka_unit_test(huge_pages),
         cmocka_unit_test(huge_pages_at_stake),
         cmocka_unit_test(little_used),
+        cmocka_unit_test(little_used_then_many_used),
         cmocka_unit_test(little_used_and_protected),
         cmocka_unit_test(whole_huge_pages),
         cmocka_unit_test(maps_where_vacant),
