@@ -123,9 +123,13 @@ class Garden:
         self.targets = set(re.findall(r"^(\S+):", targets, re.M))
 
     def copy(self):
-        """Copies the files that git knows, with the changes of the working tree. A changed file gets a new time, so that it is compiled again."""
+        """Copies the files that git knows, with the changes of the working tree. A changed file gets a new time, so that it is compiled again. Deletes
+        files of an earlier copy that git no longer knows, because the build would compile them too."""
         names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True,
                                check=True).stdout.decode().split("\0")
+        for old in [old for old in self.tree.rglob("*") if not old.is_relative_to(self.build) and not old.is_dir()]:
+            if not (ROOT / old.relative_to(self.tree)).is_file():
+                old.unlink()
         for name in filter(None, names):
             source, target = ROOT / name, self.tree / name
             if not source.is_file() or (target.is_file() and target.read_bytes() == source.read_bytes()):
