@@ -85,6 +85,7 @@ HAK_SIZE_(2) HAK_USED_ void *hak_realloc(void *block, size_t size);
 HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_reallocarray(void *block, size_t count, size_t size);
 /* Frees the block. Does nothing if `block` is NULL. Keeps errno. */
 void hak_free(void *block);
+void hak_cfree(void *block);
 /* Free the block for a caller that knows the requested size and alignment (C23). The library treats both as hints. They keep errno. */
 void hak_free_sized(void *block, size_t size);
 void hak_free_aligned_sized(void *block, size_t alignment, size_t size);
@@ -103,7 +104,7 @@ HAK_FRESH_ HAK_USED_ void *hak_pvalloc(size_t size);
 
 /* Returns the number of bytes that may be used in the block, at least the requested size. Returns 0 for NULL. A compiler that checks accesses
  * (_FORTIFY_SOURCE) knows only the requested bytes. Keeps errno. */
-size_t hak_usable_size(void *block);
+size_t hak_malloc_usable_size(void *block);
 
 /* Returns free memory to the system at once. First it empties the calling thread's cache and takes back the blocks that other threads have
  * freed for this thread. Then it releases empty slabs, cached large blocks, and free pages in slabs that are in use. Returns 1 if memory was
@@ -111,7 +112,26 @@ size_t hak_usable_size(void *block);
  * without a block, and cached large blocks) stay resident for the next allocations. The most recently freed memory stays: runs in pieces of up
  * to 2 MiB, and large blocks only as a whole. With 0, none stays. Free pages between blocks in use are always released. The call costs system
  * calls and, later, page faults: it takes from microseconds to some 100 ms. Keeps errno. */
-int hak_trim(size_t keep);
+int hak_malloc_trim(size_t keep);
+
+/* The next five functions do what glibc's functions without `hak_` do. The first two are declared only if <malloc.h> was included before this header,
+ * because it defines their structs.
+ *
+ * Return the numbers of the report in the fields of glibc. Return only zeros if there is no memory for the walk over the heap. hak_mallinfo() shows
+ * numbers above INT_MAX as INT_MAX. */
+#if defined(M_MXFAST) && defined(__GLIBC_PREREQ)
+struct mallinfo hak_mallinfo(void);
+#if __GLIBC_PREREQ(2, 33)
+struct mallinfo2 hak_mallinfo2(void);
+#endif
+#endif
+/* Changes nothing, because HAKMEM adapts by itself. Returns what glibc's mallopt() returns, which is 0 for a bad M_MXFAST, and 1 otherwise. */
+int hak_mallopt(int parameter, int value);
+/* Writes an XML description of the heap to `file`, a FILE. Returns 0, EINVAL if `options` is not 0, or ENOMEM if there is no memory for the walk. */
+struct _IO_FILE;
+int hak_malloc_info(int options, struct _IO_FILE *file);
+/* Writes the report to stderr. */
+void hak_malloc_stats(void);
 
 /* Tells how much memory HAKMEM has, where it is, and what HAKMEM has done so far. New versions add fields only at the end. Each field has 64 bits. */
 struct hak_stats {

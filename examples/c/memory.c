@@ -52,8 +52,8 @@ int main(int arguments, char **argument)
             rows[row] = NULL;
         }
     say("most is free");
-    hak_trim(0);
-    say("after hak_trim");
+    hak_malloc_trim(0);
+    say("after hak_malloc_trim");
     if (arguments > 1 && hak_report(argument[1]) != 0)
         fprintf(stderr, "%s: the report cannot be written\n", argument[1]);
     for (size_t row = 0; row < ROWS; row++)

@@ -65,5 +65,5 @@ int main()
     if (hak_get_stats(&stats, sizeof stats) != 0)
         return 1;
     std::printf("HAKMEM %s served %llu allocations; samples has room for %zu bytes\n", hak_version(), static_cast<unsigned long long>(stats.mallocs),
-                hak_usable_size(samples.data()));
+                hak_malloc_usable_size(samples.data()));
 }

@@ -150,6 +150,8 @@ HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct
 
 HK_EXPORT void hak_free(void *block) { hk_free(block); }
 
+HK_EXPORT void hak_cfree(void *block) { hk_free(block); }
+
 HK_EXPORT void hak_free_sized(void *block, size_t size)
 {
     HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED), hk_free_not_mine(block, hot, offset),

@@ -59,7 +59,7 @@ HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
 /* Moves a block of another heap into this heap. Returns NULL if memory is refused. */
 static void *moved_here(struct hak_heap *heap, void *block, size_t size)
 {
-    size_t now = hak_usable_size(block);
+    size_t now = hak_malloc_usable_size(block);
     void *moved = hak_heap_malloc(heap, size);
     if (moved == NULL)
         return NULL;

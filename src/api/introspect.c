@@ -1,4 +1,4 @@
-/* Defines glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and hakmem.h's. All show the report's numbers. */
+/* Defines mallinfo, mallopt, malloc_info and malloc_stats, and hakmem.h's functions that tell what HAKMEM has done. All show the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,11 +12,9 @@
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 
-struct mallinfo2 hk_mallinfo2(void);
-struct mallinfo hk_mallinfo(void);
-int hk_mallopt(int parameter, int value);
-int hk_malloc_info(int options, FILE *file);
-void hk_malloc_stats(void);
+/* hakmem.h declares these two only for C libraries that define the structs. */
+struct mallinfo hak_mallinfo(void);
+struct mallinfo2 hak_mallinfo2(void);
 
 static size_t in_use(const struct hk_heap_stats *heap_stats)
 {
@@ -43,7 +41,7 @@ static struct mallinfo2 info_of(const struct hk_heap_stats *heap_stats)
 }
 
 /* Returns all zeros if memory for the heap statistics is refused, because the interface has no error code. */
-struct mallinfo2 hk_mallinfo2(void)
+HK_EXPORT struct mallinfo2 hak_mallinfo2(void)
 {
     struct mallinfo2 info = {.arena = 0};
     struct hk_report *report = hk_report_open();
@@ -55,9 +53,9 @@ struct mallinfo2 hk_mallinfo2(void)
     return info;
 }
 
-struct mallinfo hk_mallinfo(void)
+HK_EXPORT struct mallinfo hak_mallinfo(void)
 {
-    struct mallinfo2 wide = hk_mallinfo2();
+    struct mallinfo2 wide = hak_mallinfo2();
 #define CLAMPED(field) .field = (int)hk_min(wide.field, (size_t)__INT_MAX__)
     return (struct mallinfo){CLAMPED(arena),   CLAMPED(ordblks),  CLAMPED(hblks),    CLAMPED(hblkhd),
                              CLAMPED(fsmblks), CLAMPED(uordblks), CLAMPED(fordblks), CLAMPED(keepcost)};
@@ -68,7 +66,7 @@ enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
 /* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. This
  * result is 1 even for an unknown parameter, but 0 for an M_MXFAST out of range. */
-int hk_mallopt(int parameter, int value)
+HK_EXPORT int hak_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
         return hk_answer_who_serves();
@@ -117,7 +115,7 @@ static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
 }
 
 /* Writes a report in glibc's format with a single heap. "fast" stands for the blocks in bins, and "rest" stands for all other free memory. */
-int hk_malloc_info(int options, FILE *file)
+HK_EXPORT int hak_malloc_info(int options, FILE *file)
 {
     if (options != 0)
         return EINVAL;
@@ -137,7 +135,7 @@ HK_EXPORT int hak_heap_profile(const char *path)
     return hk_started() && hk_heap_profile_write_to(path) == 0 ? 0 : -1;
 }
 
-void hk_malloc_stats(void) { (void)hak_report("-"); }
+HK_EXPORT void hak_malloc_stats(void) { (void)hak_report("-"); }
 
 static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
 {
@@ -200,10 +198,10 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
     return 0;
 }
 
-HK_REPLACES(struct mallinfo2, mallinfo2, (void), hk_mallinfo2)
-HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)
-HK_REPLACES(int, mallopt, (int parameter, int value), hk_mallopt)
-HK_REPLACES(int, malloc_info, (int options, FILE *file), hk_malloc_info)
-HK_REPLACES(void, malloc_stats, (void), hk_malloc_stats)
-HK_REPLACES_IN_GLIBC(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
-HK_REPLACES_IN_GLIBC(int, __libc_mallopt, (int parameter, int value), hk_mallopt)
+HK_REPLACES(struct mallinfo2, mallinfo2, (void), hak_mallinfo2)
+HK_REPLACES(struct mallinfo, mallinfo, (void), hak_mallinfo)
+HK_REPLACES(int, mallopt, (int parameter, int value), hak_mallopt)
+HK_REPLACES(int, malloc_info, (int options, FILE *file), hak_malloc_info)
+HK_REPLACES(void, malloc_stats, (void), hak_malloc_stats)
+HK_REPLACES_IN_GLIBC(struct mallinfo, __libc_mallinfo, (void), hak_mallinfo)
+HK_REPLACES_IN_GLIBC(int, __libc_mallopt, (int parameter, int value), hak_mallopt)

@@ -277,7 +277,7 @@ HK_EXPORT void *hak_pvalloc(size_t size)
     return alloc_aligned_or_refuse(page, hk_align_up(hk_max(size, 1), page), HK_CALLER);
 }
 
-HK_EXPORT size_t hak_usable_size(void *block)
+HK_EXPORT size_t hak_malloc_usable_size(void *block)
 {
     block = HK_UNTAGGED(block);
     if (block == NULL)
@@ -290,7 +290,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     return kind == HK_BLOCK_foreign ? 0 : bytes; /* HAKMEM knows only that these bytes are readable */
 }
 
-HK_EXPORT int hak_trim(size_t keep)
+HK_EXPORT int hak_malloc_trim(size_t keep)
 {
     struct hk_tcache *cache = hk_tcache_get();
     if (cache == NULL)
@@ -309,7 +309,7 @@ HK_REPLACES(void *, memalign, (size_t alignment, size_t size), hak_memalign)
 HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), hak_posix_memalign)
 HK_REPLACES(void *, valloc, (size_t size), hak_valloc)
 HK_REPLACES(void *, pvalloc, (size_t size), hak_pvalloc)
-HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
+HK_REPLACES(int, malloc_trim, (size_t keep), hak_malloc_trim)
 HK_REPLACES_IN_GLIBC(void *, __libc_malloc, (size_t size), hak_malloc)
 HK_REPLACES_IN_GLIBC(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)
 HK_REPLACES_IN_GLIBC(void *, __libc_realloc, (void *block, size_t size), hak_realloc)

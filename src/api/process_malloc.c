@@ -70,7 +70,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     block = HK_UNTAGGED(block);
     if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
         return 0;
-    return hak_usable_size(block);
+    return hak_malloc_usable_size(block);
 }
 
 /* Returns the usable bytes of a block. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */

@@ -72,7 +72,7 @@ HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
         return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     if (hk_guarded_group(block) == group_of(token) || size > HK_MEDIUM_MAX)
         return hak_realloc(block, size);
-    size_t before = hak_usable_size(block);
+    size_t before = hak_malloc_usable_size(block);
     void *to = malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     if (to == NULL)
         return NULL;

@@ -90,8 +90,8 @@ static int with_flags(const char *path, int flags, const char *name)
     look_up(library, "hak_malloc", &hak.malloc);
     look_up(library, "hak_realloc", &hak.realloc);
     look_up(library, "hak_free", &hak.free);
-    look_up(library, "hak_usable_size", &hak.usable_size);
-    look_up(library, "hak_trim", &hak.trim);
+    look_up(library, "hak_malloc_usable_size", &hak.usable_size);
+    look_up(library, "hak_malloc_trim", &hak.trim);
     from_before = realloc(from_before, 50000);
     CHECK(from_before != NULL, "a block from before dlopen");
     pthread_barrier_wait(&opened);

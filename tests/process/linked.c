@@ -88,7 +88,7 @@ int main(void)
 {
     alarm(60);
     char *copy = strdup("allocated by libc"); /* strdup must use the same heap. */
-    must(hak_usable_size(copy) >= 18, "strdup's block is not HAKMEM's");
+    must(hak_malloc_usable_size(copy) >= 18, "strdup's block is not HAKMEM's");
     hak_free(copy);
     must(use_heap(&failures) != NULL, "the main thread");
     threads_work("threads");

@@ -52,7 +52,7 @@ int main()
     alarm(60);
     bool  good = work(1) && before_main.at(2).size() == 50000;
     void *p = ::operator new(100);
-    good = good && hak_usable_size(p) >= 100;
+    good = good && hak_malloc_usable_size(p) >= 100;
     hak_free(p); /* If operator new is not HAKMEM's, this free reports a foreign block. */
     std::vector<std::thread> threads;
     std::vector<int>         results(4, 0);

@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     }
     const struct plugin *plugin = dlsym(handle, "plugin");
     char *ours = strdup("ours");
-    if (!plugin || !plugin->constructed() || hak_usable_size(ours) < sizeof "ours") {
+    if (!plugin || !plugin->constructed() || hak_malloc_usable_size(ours) < sizeof "ours") {
         return 1;
     }
     plugin->take(plugin->resize(plugin->give(100), 100000));

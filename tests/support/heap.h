@@ -17,8 +17,8 @@
 #define heap_posix_memalign hak_posix_memalign
 #define heap_aligned_alloc hak_aligned_alloc
 #define heap_free hak_free
-#define heap_usable_size hak_usable_size
-#define heap_trim hak_trim
+#define heap_usable_size hak_malloc_usable_size
+#define heap_trim hak_malloc_trim
 #else
 #define heap_malloc malloc
 #define heap_calloc calloc

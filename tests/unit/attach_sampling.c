@@ -58,7 +58,7 @@ static void step(struct slot *slot, struct rng *rng)
     slot->block = slot->block == NULL ? fresh(rng, size) : hak_realloc(slot->block, size);
     slot->size = size;
     assert_non_null(slot->block);
-    assert_true(hak_usable_size(slot->block) >= size);
+    assert_true(hak_malloc_usable_size(slot->block) >= size);
     memset(slot->block, (int)(size & 255), size);
 }
 

@@ -84,7 +84,7 @@ UNIT_TEST(in_malloc)
     assert_int_equal(asked, 1);
     assert_false(hk_mode_has(HK_MODE_WAKE));
     hak_free(block);
-    hak_trim(0);
+    hak_malloc_trim(0);
     hk_mode_set(HK_MODE_WAKE);
     fake_os_pass_ms(MINUTE + 1);
     hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);

@@ -64,7 +64,7 @@ static void allocate(struct slot *slot, struct rng *rng)
     default: slot->block = hak_malloc(slot->size); break;
     }
     assert_true(slot->block != NULL || hk_load(fake_os.xrefused) > 0);
-    assert_true(slot->block == NULL || hak_usable_size(slot->block) >= slot->size);
+    assert_true(slot->block == NULL || hak_malloc_usable_size(slot->block) >= slot->size);
 }
 
 static void step(struct slot *slot, struct rng *rng)
@@ -119,7 +119,7 @@ static void correct_use(enum mode how)
     drop_all(slots);
     drop_all(others);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_guard_faults]), 0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 
@@ -167,7 +167,7 @@ static void refused_use(enum mode how)
     assert_true(hk_load(fake_os.xrefused) > 10);
     fake_os_refuse(NULL);
     drop_all(slots);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 
@@ -184,7 +184,7 @@ UNIT_TEST(zeroed_as_asked)
         unsigned char *zeroed = hak_calloc(1, size);
         for (size_t i = 0; i < size; i++)
             assert_int_equal(zeroed[i], 0);
-        assert_int_equal(hak_usable_size(zeroed), size);
+        assert_int_equal(hak_malloc_usable_size(zeroed), size);
         hak_free(zeroed);
     }
 }
@@ -214,7 +214,7 @@ UNIT_TEST(a_report_leaves_the_block)
     errno = 0;
     assert_null(hak_realloc(other, 50));
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(hak_usable_size(other), 0);
+    assert_int_equal(hak_malloc_usable_size(other), 0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_guard_faults]), 5);
     assert_string_equal(block, "intact");
     hak_free(block);
@@ -239,14 +239,14 @@ static void by_delete(void *block) { hk_operator_delete(block); }
 static void by_delete_array(void *block) { hk_operator_delete_array(block); }
 static void behind(void *block)
 {
-    ((volatile char *)block)[hak_usable_size(block)] ^= 1;
+    ((volatile char *)block)[hak_malloc_usable_size(block)] ^= 1;
     hak_free(block);
 }
 static void before(void *block)
 {
     void *neighbors[20];
     for (unsigned i = 0; i < 20; i++)
-        neighbors[i] = hak_malloc(hak_usable_size(block));
+        neighbors[i] = hak_malloc(hak_malloc_usable_size(block));
     for (unsigned i = 0; i < 20; i++) {
         if ((uintptr_t)neighbors[i] % HK_SLICE != 0) /* A byte before a slice may fault. */
             ((volatile char *)neighbors[i])[-1] ^= 1;
@@ -255,7 +255,7 @@ static void before(void *block)
 }
 static void after_free(void *block)
 {
-    size_t size = hak_usable_size(block);
+    size_t size = hak_malloc_usable_size(block);
     hak_free(block);
     ((volatile char *)block)[0] = 'x';
     for (unsigned i = 0; i < 10000; i++)
@@ -374,7 +374,7 @@ UNIT_TEST(the_exact_size_is_known_where_canaries_are)
     start_safe(HARDENED);
     hk_operator_delete_sized(hk_operator_new(100), 100);
     char *grown = hak_realloc(hak_malloc(10), 20);
-    assert_int_equal(hak_usable_size(grown), 20);
+    assert_int_equal(hak_malloc_usable_size(grown), 20);
     hak_free_sized(grown, 20);
 }
 
@@ -384,12 +384,12 @@ UNIT_TEST(empty_blocks_have_addresses_of_their_own)
     void *one = hak_malloc(0), *other = hak_calloc(0, 8);
     assert_true(hk_is_empty(one) && hk_is_empty(other));
     assert_ptr_not_equal(one, other);
-    assert_int_equal(hak_usable_size(one), 0);
+    assert_int_equal(hak_malloc_usable_size(one), 0);
     char *grown = hak_realloc(one, 10);
     assert_false(hk_is_empty(grown));
     hak_free(grown);
     hak_free(other);
-    hak_trim(0); /* The trim also empties the quarantine. */
+    hak_malloc_trim(0); /* The trim also empties the quarantine. */
     unit_heap_holds(0);
 }
 
@@ -404,7 +404,7 @@ UNIT_TEST(more_empty_blocks_than_addresses)
     assert_false(hk_is_empty(blocks[MANY - 1]));
     for (unsigned i = 0; i < MANY; i++)
         hak_free(blocks[i]);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 

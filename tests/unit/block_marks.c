@@ -52,7 +52,7 @@ UNIT_TEST(marked_while_with_the_program)
 
 static void free_it(void *block) { hak_free(block); }
 static void resize_it(void *block) { hak_free(hak_realloc(block, 3 * SIZE)); }
-static void measure_it(void *block) { (void)hak_usable_size(block); }
+static void measure_it(void *block) { (void)hak_malloc_usable_size(block); }
 static void free_small_size(void *block) { hak_free_sized(block, 4 * SIZE); }
 
 static void dies_in_every_call(void *block, const char *fault)

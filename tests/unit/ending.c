@@ -48,7 +48,7 @@ UNIT_TEST(threads_end)
         unit_heap_holds(BLOCKS / 2);
         for (unsigned b = 0; b < BLOCKS / 2; b++)
             hak_free(blocks[b]);
-        hak_trim(0);
+        hak_malloc_trim(0);
         unit_heap_holds(0);
     }
 }

@@ -139,7 +139,7 @@ UNIT_TEST(refused)
         hak_free(other);
     }
     assert_true(refused > 0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 

@@ -47,7 +47,7 @@ UNIT_TEST(no_block)
     hk_operator_delete_array_sized(NULL, 8);
     hk_operator_delete_aligned_sized(NULL, 8, ALIGN);
     hk_operator_delete_array_aligned_sized(NULL, 8, ALIGN);
-    assert_int_equal(hak_usable_size(NULL), 0);
+    assert_int_equal(hak_malloc_usable_size(NULL), 0);
     assert_int_equal(faults(), 0);
 }
 
@@ -65,7 +65,7 @@ static void of_another_allocator(void)
     uint64_t before = hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]);
     hak_free(other);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]), before + 1);
-    assert_int_equal(hak_usable_size(other), 0);
+    assert_int_equal(hak_malloc_usable_size(other), 0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]), before + 1);
     assert_int_equal(faults(), 0);
 }
@@ -90,7 +90,7 @@ static void aligned_forms(void)
         hk_operator_delete_array_aligned_sized(hk_operator_new_array_aligned(SIZE, align), SIZE, align);
         char *block = hk_operator_new_array_aligned(SIZE, align);
         assert_int_equal((uintptr_t)block % align, 0);
-        assert_true(hak_usable_size(block) >= SIZE);
+        assert_true(hak_malloc_usable_size(block) >= SIZE);
         memset(block, 0x77, SIZE);
         hk_operator_delete_array_aligned(block, align);
     }
@@ -161,17 +161,17 @@ UNIT_TEST(exact_sizes)
 #define OVERWRITTEN "bytes behind the block were overwritten"
 static void resize_damaged(void *block)
 {
-    ((volatile char *)block)[hak_usable_size(block)] ^= 1;
+    ((volatile char *)block)[hak_malloc_usable_size(block)] ^= 1;
     assert_null(hak_realloc(block, 3 * SIZE));
 }
 static void measure_damaged(void *block)
 {
-    ((volatile char *)block)[hak_usable_size(block)] ^= 1;
-    (void)hak_usable_size(block);
+    ((volatile char *)block)[hak_malloc_usable_size(block)] ^= 1;
+    (void)hak_malloc_usable_size(block);
 }
 static void free_damaged(void *block)
 {
-    ((volatile char *)block)[hak_usable_size(block)] ^= 1;
+    ((volatile char *)block)[hak_malloc_usable_size(block)] ^= 1;
     hak_free(block);
 }
 
@@ -180,14 +180,14 @@ static char *swapped[2];
 static void swap_canaries(void *argument)
 {
     (void)argument;
-    char *end = swapped[0] + hak_usable_size(swapped[0]);
-    memcpy(end, swapped[1] + hak_usable_size(swapped[1]), 8);
+    char *end = swapped[0] + hak_malloc_usable_size(swapped[0]);
+    memcpy(end, swapped[1] + hak_malloc_usable_size(swapped[1]), 8);
     hak_free(swapped[0]);
 }
 
 static void zero_canary(void *block)
 {
-    memset((char *)block + hak_usable_size(block), 0, 8);
+    memset((char *)block + hak_malloc_usable_size(block), 0, 8);
     hak_free(block);
 }
 
@@ -280,7 +280,7 @@ UNIT_TEST(groups_of_blocks)
     harden("1");
     char *block = hk_guarded_alloc_in(2, &small);
     assert_int_equal(hk_guarded_group(block), 2);
-    assert_int_equal(hak_usable_size(block), SIZE);
+    assert_int_equal(hak_malloc_usable_size(block), SIZE);
     hak_free(block);
     fake_os_refuse(fake_refuse_all);
     for (block = NULL; (block = hk_guarded_alloc_in(3, &large)) != NULL;)
@@ -299,7 +299,7 @@ UNIT_TEST(blocks_of_own_heaps)
     hak_heap_t *heap = hak_heap_create("guarded", 0);
     char *block = hak_heap_malloc(heap, SIZE);
     strcpy(block, "of a heap");
-    assert_true(hak_usable_size(block) >= SIZE);
+    assert_true(hak_malloc_usable_size(block) >= SIZE);
     block = hak_realloc(block, 50 * SIZE);
     assert_ptr_equal(hak_heap_of(block), heap);
     assert_string_equal(block, "of a heap");
@@ -367,7 +367,7 @@ UNIT_TEST(memory_that_a_heap_has_used)
     for (int round = 0; round < 6; round++)
         for (size_t size = 1000; size <= 900000; size *= 9) {
             write_blocks(NULL, size);
-            hak_trim(SIZE_MAX); /* With SIZE_MAX, a trim flushes the bins and purges nothing. */
+            hak_malloc_trim(SIZE_MAX); /* With SIZE_MAX, a trim flushes the bins and purges nothing. */
             struct hak_heap *heap = hak_heap_create("between", 0);
             write_blocks(heap, size);
             write_blocks(heap, size / 9);

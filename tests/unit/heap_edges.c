@@ -111,7 +111,7 @@ UNIT_TEST(realloc_at_the_edges)
     expect_no_memory(hak_heap_realloc(heap, block, 5 * HK_MIB)); /* 5 MiB exceed the heap's limit. */
     expect_no_memory(hak_heap_realloc(other, block, 3 * HK_MIB));
     assert_true(pattern_holds((unsigned char *)block, 2 * HK_MIB, 1));
-    assert_int_equal(hak_usable_size(block), 2 * HK_MIB);
+    assert_int_equal(hak_malloc_usable_size(block), 2 * HK_MIB);
     assert_null(hak_heap_realloc(heap, block, 0));
     volatile size_t most = SIZE_MAX;
     expect_no_memory(hak_heap_malloc(heap, most));
@@ -128,7 +128,7 @@ static void put_twice(void *block)
     void *blocks[2] = {block, block};
     hk_heap_put(hk_heap_by_index(0), blocks, 2);
 }
-static void size_of(void *block) { (void)hak_usable_size(block); }
+static void size_of(void *block) { (void)hak_malloc_usable_size(block); }
 
 UNIT_TEST(blocks_that_are_none)
 {
@@ -158,7 +158,7 @@ UNIT_TEST(forks)
         struct hak_heap_stats stats;
         hak_free(block);
         (void)hak_heap_get_stats(heap, &stats, sizeof stats);
-        bool right = stats.caches == 1 && stats.live_blocks == 1 && stats.large == hak_usable_size(large);
+        bool right = stats.caches == 1 && stats.live_blocks == 1 && stats.large == hak_malloc_usable_size(large);
         hak_free(large);
         (void)hak_heap_get_stats(heap, &stats, sizeof stats);
         _exit(right && stats.live == 0 && stats.large == 0 && hak_heap_malloc(heap, 100) == block ? 7 : 3);

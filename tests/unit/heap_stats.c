@@ -41,11 +41,11 @@ UNIT_TEST(sums)
         if (blocks[i] == NULL) {
             unsigned shift = 3 + rng_below(&rng, rng_below(&rng, 50) == 0 ? 19 : 11);
             blocks[i] = hak_malloc(((size_t)1 << shift) + rng_below(&rng, 1u << shift));
-            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            bool large = hak_malloc_usable_size(blocks[i]) > HK_MEDIUM_MAX;
             live += !large;
             larges += large;
         } else {
-            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            bool large = hak_malloc_usable_size(blocks[i]) > HK_MEDIUM_MAX;
             live -= !large;
             larges -= large;
             hak_free(blocks[i]);
@@ -60,7 +60,7 @@ UNIT_TEST(sums)
             assert_int_equal(heap_stats.mallocs - heap_stats.frees, live + larges);
         }
         if (step % 3000 == 0)
-            hak_trim(0);
+            hak_malloc_trim(0);
     }
 }
 
@@ -82,7 +82,7 @@ UNIT_TEST(remote_pending)
     unit_in_thread(free_some, &count);
     assert_int_equal(part("remote_pending"), count * 64); /* The thread sent its 100 frees when it ended. */
     unit_heap_holds(0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("remote_pending"), 0);
     assert_int_equal(heap_stats.threads, 1);
@@ -104,7 +104,7 @@ UNIT_TEST(each_part)
     assert_int_equal(part("large_live"), 0);
     assert_int_equal(part("large_cached"), 3 * HK_MIB);
     assert_int_equal(part("thread_caches"), in_bins + 1280);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("large_cached") + part("thread_caches") + part("free_in_slabs") + part("slab_tails"), 0);
     assert_int_equal(heap_stats.idle_dirty, 0);
@@ -118,7 +118,7 @@ UNIT_TEST(rounding)
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 1100);
     assert_int_equal(part("rounding"), 52);
-    hak_trim(0); /* The trim empties the bins, so that the next malloc is a miss. */
+    hak_malloc_trim(0); /* The trim empties the bins, so that the next malloc is a miss. */
     assert_non_null(hak_malloc(1152));
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 2252);
@@ -444,7 +444,7 @@ UNIT_TEST(rounding_of_unlike_blocks)
 {
     unit_start();
     assert_non_null(hak_malloc(1100));
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_non_null(hak_malloc(1151));
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("rounding"), 53);

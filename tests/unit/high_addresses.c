@@ -147,7 +147,7 @@ UNIT_TEST(realloc_keeps_the_block)
 
 static void free_it(void *p) { hak_free(p); }
 static void resize_it(void *p) { (void)!hak_realloc(p, 100); }
-static void measure_it(void *p) { (void)hak_usable_size(p); }
+static void measure_it(void *p) { (void)hak_malloc_usable_size(p); }
 
 static void refused_as_foreign(void *p)
 {

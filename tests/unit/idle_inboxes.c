@@ -70,7 +70,7 @@ static void expect_all_home(void)
         if (!chosen(i))
             hak_free(blocks[i]);
     unit_heap_holds(0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
     hk_heap_stats_take(&heap_stats);
     assert_int_equal(heap_stats.sum.slabs, 0);
@@ -80,7 +80,7 @@ static void expect_all_home(void)
 static void trim(void *unused)
 {
     (void)unused;
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 UNIT_TEST(trimmed_by_anybody)

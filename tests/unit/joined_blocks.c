@@ -185,7 +185,7 @@ static unsigned char *held_here(void)
 static void assert_gone(void)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_int_equal(slab->free, 3);
     assert_int_equal(slab->joined, 0);
     assert_false(is_mixed(slab));
@@ -195,9 +195,9 @@ static void assert_gone(void)
 UNIT_TEST(size_and_resize)
 {
     unsigned char *joined_block = held_here();
-    assert_int_equal(hak_usable_size(joined_block), 192);
-    assert_int_equal(hak_usable_size(blocks[199]), 64);
-    assert_int_equal(hak_usable_size(blocks[203]), 64);
+    assert_int_equal(hak_malloc_usable_size(joined_block), 192);
+    assert_int_equal(hak_malloc_usable_size(blocks[199]), 64);
+    assert_int_equal(hak_malloc_usable_size(blocks[203]), 64);
     pattern_fill(joined_block, 192, 5);
     assert_ptr_equal(hak_realloc(joined_block, 150), joined_block);
     assert_ptr_equal(hak_realloc(joined_block, 192), joined_block);
@@ -206,7 +206,7 @@ UNIT_TEST(size_and_resize)
     assert_true(pattern_holds(larger, 192, 5));
     unsigned char *again = hak_malloc(180); /* The bin serves this block. */
     assert_ptr_equal(again, joined_block);
-    assert_int_equal(hak_usable_size(again), 192);
+    assert_int_equal(hak_malloc_usable_size(again), 192);
     pattern_fill(again, 180, 6);
     unsigned char *smaller = hak_realloc(again, 20);
     assert_ptr_not_equal(smaller, again);
@@ -281,22 +281,22 @@ static void twice(void *block)
 {
     hak_free(block);
     hak_free(block);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 static void twice_elsewhere(void *block)
 {
     unit_in_thread(twice, block);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 static void once_here(void *block)
 {
     hak_free(block);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 static void once_elsewhere(void *block)
 {
     unit_in_thread(free_it, block);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 /* Tests mistakes of the program: a second free, a free of an address at which a part of the joined block begins, and a free of any other address
@@ -330,19 +330,19 @@ UNIT_TEST(of_an_ended_thread)
     unit_in_thread(leave_behind, &joined_block);
     struct hk_slab *slab = hk_slab_at((uintptr_t)joined_block);
     assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ABANDONED, CLASS_OF_64) | HK_ENTRY_MIXED);
-    assert_int_equal(hak_usable_size(joined_block), 192);
+    assert_int_equal(hak_malloc_usable_size(joined_block), 192);
     pattern_fill(joined_block, 192, 7);
     unit_dies(twice, joined_block, "block already free");
     unit_dies(once_here, joined_block + 64, "pointer inside a block");
     unsigned char *moved = hak_realloc(joined_block, 500);
     assert_true(pattern_holds(moved, 192, 7));
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_int_equal(slab->free, 203);
     assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ABANDONED, CLASS_OF_64));
     hak_free(moved);
     for (unsigned i = 203; i < BLOCKS; i++)
         hak_free(blocks[i]);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 
@@ -361,7 +361,7 @@ UNIT_TEST(adopted)
     memset(small, 0, 64);
     assert_true(pattern_holds(joined_block, 192, 8));
     unit_in_thread(free_it, joined_block);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_false(is_mixed(slab));
     hak_free(small);
     unit_heap_holds(BLOCKS - 203);

@@ -30,7 +30,7 @@ UNIT_TEST(starts_when_it_can)
         errno = 0;
         assert_null(hak_malloc(10));
         assert_int_equal(errno, ENOMEM);
-        assert_int_equal(hak_trim(0), 0);
+        assert_int_equal(hak_malloc_trim(0), 0);
         hak_free(NULL);
     }
     assert_false(hk_started());
@@ -112,12 +112,12 @@ static void gone_in_the_last_round(void)
     for (int i = 1; i <= 10; i++) {
         unit_in_thread(enter_last_round, NULL);
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i - 1);
-        hak_trim(0);
+        hak_malloc_trim(0);
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i);
         assert_int_equal(hk_tcaches_alive(), 1);
         unit_heap_holds(1);
         hak_free(blocks[0]);
-        hak_trim(0);
+        hak_malloc_trim(0);
         unit_heap_holds(0);
     }
     assert_int_equal(hk_owner_end(), HK_FIRST_OWNER + 2);
@@ -156,7 +156,7 @@ UNIT_TEST(no_thread_key)
         assert_int_equal(hak_pthread_create(&thread, NULL, use_a_little_and_end, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i - 1);
-        hak_trim(0);
+        hak_malloc_trim(0);
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i);
     }
     unit_heap_holds(0);
@@ -192,10 +192,10 @@ static size_t in_its_bin;
 
 static void child_without_the_owner(void)
 {
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(COUNT - 10 + in_its_bin);
     free_them(10, COUNT);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(in_its_bin);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_fork_stranded]), in_its_bin);
 #ifndef __SANITIZE_THREAD__ /* The thread sanitizer cannot start a thread after this fork. */
@@ -218,7 +218,7 @@ UNIT_TEST(fork_with_another_owner)
     free_them(10, COUNT);
     step_to(2);
     pthread_join(thread, NULL);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_forks]), 1);
 }
@@ -226,7 +226,7 @@ UNIT_TEST(fork_with_another_owner)
 static void child_of_one_thread(void)
 {
     free_them(0, 100);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_fork_stranded]), 0);
 }
@@ -259,7 +259,7 @@ static void child_without_the_holder(void)
 {
     assert_true(hk_try_lock(&held->drain_lock));
     hk_unlock(&held->drain_lock);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 
@@ -297,7 +297,7 @@ static void *steals(void *unused)
             loot[i] = hak_malloc(BOOTY_SIZE);
         for (int i = 0; i < LOOT; i++)
             hak_free(loot[i]);
-        hak_trim(0); /* This releases the thread's own slabs, so that it needs blocks again in the next round. */
+        hak_malloc_trim(0); /* This releases the thread's own slabs, so that it needs blocks again in the next round. */
         atomic_store(&stolen, hk_load(hk_tcache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
     }
     return unused;
@@ -313,7 +313,7 @@ static size_t live_blocks(void)
 /* The child loses the blocks of the stealing thread, and a slab that this thread was making during the fork. The child keeps its own blocks. */
 static void child_of_the_robbed(void)
 {
-    hak_trim(0);
+    hak_malloc_trim(0);
     size_t lost = live_blocks();
     assert_in_range(lost, 0, BOOTY + LOOT);
     for (int i = 0; i < BOOTY; i++) {
@@ -324,7 +324,7 @@ static void child_of_the_robbed(void)
     for (int i = 0; i < BOOTY; i++)
         assert_int_equal(((unsigned char *)booty[i])[BOOTY_SIZE - 1], i % 256);
     free_booty(NULL);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_int_equal(live_blocks(), lost);
 }
 
@@ -345,7 +345,7 @@ UNIT_TEST(fork_amid_theft)
     }
     step_to(2);
     pthread_join(thief, NULL);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 
@@ -372,7 +372,7 @@ static void child_of_a_mother(void)
     for (int i = 0; i < 100; i++)
         hak_free(hak_malloc(2 * HK_MIB)); /* Each call is a miss, which reads the clock and the thread's budget. */
     assert_int_equal(hk_tcache_self()->budget, 2 * hk_options.thread_cache);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 /* Threads begin and end while fork copies the memory. The child must count only its own thread, which gets the budget of the whole process. */

@@ -66,7 +66,7 @@ UNIT_TEST(free_pages)
     start();
     release(PER_PAGE, BLOCKS);
     assert_all(PER_PAGE, 0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_all(PER_PAGE, 0);
 }
 

@@ -135,7 +135,7 @@ UNIT_TEST(no_memory_for_empty_blocks)
     fake_os_refuse(NULL);
     char *block = hak_malloc(0);
     assert_true(block != NULL && !hk_is_empty(block));
-    assert_true(hak_usable_size(block) > 0);
+    assert_true(hak_malloc_usable_size(block) > 0);
     hak_free(block);
     unit_heap_holds(0);
 }

@@ -140,7 +140,7 @@ UNIT_TEST(fork_child)
     assert_int_equal(status, 0);
     pthread_barrier_wait(&both);
     pthread_join(thread, NULL);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
 }
 

@@ -90,7 +90,7 @@ UNIT_TEST(large_blocks)
     assert_int_equal(back(2) - before, 4 * HK_MIB);
     hak_free(block);
     let_pass(192);
-    hak_trim(0);
+    hak_malloc_trim(0);
     block = hak_malloc(4 * HK_MIB); /* The new block lies where the last one was unmapped. */
     assert_int_equal(back(2) - before, 8 * HK_MIB);
     hak_free(block);

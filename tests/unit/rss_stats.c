@@ -148,7 +148,7 @@ UNIT_TEST(large_then_idle)
     assert_int_equal(more(HK_PART_thread_caches), 5 * HK_PAGE);
     hk_bin_empty(hk_tcache_self(), CLASS_OF_65536);
     assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_int_equal(more(HK_PART_idle), 0);
 }
 

@@ -51,7 +51,7 @@ static void try_every_call(void)
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (size_t size = 100; size <= 8000; size *= 3) {
             char *block = sampled_by(calls[i], size);
-            assert_int_equal(hak_usable_size(block), hk_guard_size(size));
+            assert_int_equal(hak_malloc_usable_size(block), hk_guard_size(size));
             if (calls[i] == zeroed)
                 assert_int_equal(block[0] | block[size / 2] | block[size - 1], 0);
             if (calls[i] == aligned)
@@ -275,7 +275,7 @@ static void resize_freed(void)
     hak_free(victim);
     victim = hak_realloc(victim, 500);
 }
-static void measure_inside(void) { (void)hak_usable_size(victim + 1); }
+static void measure_inside(void) { (void)hak_malloc_usable_size(victim + 1); }
 static void free_damaged(void)
 {
     victim[(uintptr_t)victim % PAGE == 0 ? 100 : -1] ^= 1;

@@ -20,9 +20,6 @@
 #include "tcache/bins.h"
 #include "tcache/pool.h"
 
-struct mallinfo2 hk_mallinfo2(void);
-int hk_malloc_info(int options, FILE *file);
-
 static void exhaust(void)
 {
     fake_os_refuse(fake_refuse_all);
@@ -148,9 +145,9 @@ UNIT_TEST(statistics)
     errno = 0;
     assert_int_equal(hak_get_stats(&stats, sizeof stats), -1);
     assert_int_equal(errno, ENOMEM);
-    info = hk_mallinfo2();
+    info = hak_mallinfo2();
     assert_memory_equal(&info, &zero, sizeof info);
-    assert_int_equal(hk_malloc_info(0, file), ENOMEM);
+    assert_int_equal(hak_malloc_info(0, file), ENOMEM);
     fake_os_refuse(NULL);
     hk_report_close(first);
     assert_int_equal(hak_get_stats(&stats, sizeof stats), 0);

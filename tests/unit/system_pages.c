@@ -187,7 +187,7 @@ static void large_blocks(size_t bytes)
     on_pages_of(bytes);
     unit_start();
     char *block = hak_malloc((2 << 20) + 100), *aligned = hak_aligned_alloc((size_t)1 << 20, (3 << 20) + 5);
-    assert_int_equal(hak_usable_size(block) % page, 0);
+    assert_int_equal(hak_malloc_usable_size(block) % page, 0);
     memset(block, 7, (2 << 20) + 100);
     memset(aligned, 8, (3 << 20) + 5);
     block = hak_realloc(block, (9 << 20) + 1);
@@ -197,11 +197,11 @@ static void large_blocks(size_t bytes)
     block = hak_realloc(block, (2 << 20) - 9999);
     hak_free(block);
     hak_free(aligned);
-    hak_trim(0);
+    hak_malloc_trim(0);
     assert_int_equal((uintptr_t)hak_valloc(1) % page, 0);
     char *pages = hak_pvalloc(page + 1);
     assert_int_equal((uintptr_t)pages % page, 0);
-    assert_true(hak_usable_size(pages) >= 2 * page);
+    assert_true(hak_malloc_usable_size(pages) >= 2 * page);
 }
 UNIT_TEST(large_blocks_4) { large_blocks(4096); }
 UNIT_TEST(large_blocks_16) { large_blocks(16384); }
@@ -220,7 +220,7 @@ static void hardened(size_t bytes)
         assert_int_equal(block[size - 1], 1);
         hak_free(block);
     }
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 UNIT_TEST(hardened_4) { hardened(4096); }
 UNIT_TEST(hardened_16) { hardened(16384); }

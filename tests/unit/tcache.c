@@ -176,7 +176,7 @@ UNIT_TEST(budget_of_a_large_heap)
     assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* The blocks have 250 MiB. */
     free_many(LARGE);
     hk_tcache_trim(cache);
-    hak_trim(0);
+    hak_malloc_trim(0);
     wait_for_a_look();
     assert_int_equal(cache->budget, hk_options.thread_cache);
     unit_heap_holds(0);
@@ -315,7 +315,7 @@ UNIT_TEST(thread_leaves_blocks)
     unit_heap_holds(count);
     assert_true(hk_load(hk_global_counts[HK_GLOBAL_slabs_abandoned]) > 0);
     free_many(count);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
     static struct hk_heap_stats heap_stats;
     hk_heap_stats_take(&heap_stats);
@@ -374,7 +374,7 @@ UNIT_TEST(resize)
     char *block = hak_malloc(65536);
     memset(block, 7, 65536);
     assert_true(hk_tcache_resize(cache, block, 131072));
-    assert_int_equal(hak_usable_size(block), 131072);
+    assert_int_equal(hak_malloc_usable_size(block), 131072);
     assert_int_equal(counted(cache, HK_THREAD_resized_in_place), 1);
     assert_false(hk_tcache_resize(NULL, block, 200000));
     assert_false(hk_tcache_resize(cache, block, 2 * HK_MIB));
@@ -395,7 +395,7 @@ UNIT_TEST(bins_leave_no_metadata)
             get_many(hk_classes[class].size, 300);
             free_many(300);
         }
-        hak_trim(0);
+        hak_malloc_trim(0);
         size_t now = hk_meta_mapped() - hk_meta_unused();
         assert_true(round < 2 || now <= in_use);
         in_use = now;
@@ -441,13 +441,13 @@ static void double_free_found_by_trim(void *block)
 {
     hak_free(block);
     hak_free(block);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 static void free_inside(void *block)
 {
     hak_free((char *)block + 16);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 UNIT_TEST(mistakes)
@@ -470,7 +470,7 @@ UNIT_TEST(foreign)
     fake_os.break_end = (uintptr_t)heap + sizeof heap;
     hak_free(heap + 64);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]), 1);
-    assert_int_equal(hak_usable_size(heap + 64), 0);
+    assert_int_equal(hak_malloc_usable_size(heap + 64), 0);
     memset(heap, 'x', sizeof heap);
     char *moved = hak_realloc(heap + 64, 100);
     assert_non_null(moved);
@@ -550,7 +550,7 @@ static void steal_and_free(void *theft)
 static void steal_and_trim(void *theft)
 {
     steal_and_free(theft);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 /* The calling thread allocates blocks, another thread frees them, and the calling thread sleeps for `ms` milliseconds. */
@@ -569,7 +569,7 @@ static void expect_all_home(void)
 {
     static struct hk_heap_stats heap_stats;
     unit_heap_holds(0);
-    hak_trim(0);
+    hak_malloc_trim(0);
     unit_heap_holds(0);
     hk_heap_stats_take(&heap_stats);
     assert_int_equal(heap_stats.sum.slabs, 0);

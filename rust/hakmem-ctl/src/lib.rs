@@ -47,7 +47,7 @@ pub fn stats() -> io::Result<Stats> {
 /// assert!(!hakmem_ctl::trim(0), "the first call left nothing");
 /// ```
 pub fn trim(keep: usize) -> bool {
-    unsafe { hakmem_sys::hak_trim(keep) == 1 }
+    unsafe { hakmem_sys::hak_malloc_trim(keep) == 1 }
 }
 
 /// Writes the report to a file, which is replaced whole: JSON if the name ends in .json, OpenMetrics if in .prom, else text; "-" is stderr, %p in the

@@ -172,6 +172,44 @@ pub struct pthread_attr_t {
     _opaque: [u8; 0],
 }
 
+/// `struct mallinfo` of `malloc.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct mallinfo {
+    pub arena: c_int,
+    pub ordblks: c_int,
+    pub smblks: c_int,
+    pub hblks: c_int,
+    pub hblkhd: c_int,
+    pub usmblks: c_int,
+    pub fsmblks: c_int,
+    pub uordblks: c_int,
+    pub fordblks: c_int,
+    pub keepcost: c_int,
+}
+
+/// `struct mallinfo2` of `malloc.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct mallinfo2 {
+    pub arena: usize,
+    pub ordblks: usize,
+    pub smblks: usize,
+    pub hblks: usize,
+    pub hblkhd: usize,
+    pub usmblks: usize,
+    pub fsmblks: usize,
+    pub uordblks: usize,
+    pub fordblks: usize,
+    pub keepcost: usize,
+}
+
+/// `FILE` of the C library, behind pointers only.
+#[repr(C)]
+pub struct FILE {
+    _opaque: [u8; 0],
+}
+
 extern "C" {
     pub fn hak_version() -> *const c_char;
     pub fn hak_malloc(size: usize) -> *mut c_void;
@@ -179,6 +217,7 @@ extern "C" {
     pub fn hak_realloc(block: *mut c_void, size: usize) -> *mut c_void;
     pub fn hak_reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
     pub fn hak_free(block: *mut c_void);
+    pub fn hak_cfree(block: *mut c_void);
     pub fn hak_free_sized(block: *mut c_void, size: usize);
     pub fn hak_free_aligned_sized(block: *mut c_void, alignment: usize, size: usize);
     pub fn hak_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
@@ -186,8 +225,13 @@ extern "C" {
     pub fn hak_posix_memalign(block: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
     pub fn hak_valloc(size: usize) -> *mut c_void;
     pub fn hak_pvalloc(size: usize) -> *mut c_void;
-    pub fn hak_usable_size(block: *mut c_void) -> usize;
-    pub fn hak_trim(keep: usize) -> c_int;
+    pub fn hak_malloc_usable_size(block: *mut c_void) -> usize;
+    pub fn hak_malloc_trim(keep: usize) -> c_int;
+    pub fn hak_mallinfo() -> mallinfo;
+    pub fn hak_mallinfo2() -> mallinfo2;
+    pub fn hak_mallopt(parameter: c_int, value: c_int) -> c_int;
+    pub fn hak_malloc_info(options: c_int, file: *mut FILE) -> c_int;
+    pub fn hak_malloc_stats();
     pub fn hak_get_stats(stats: *mut hak_stats, size: usize) -> c_int;
     pub fn hak_report(path: *const c_char) -> c_int;
     pub fn hak_heap_profile(path: *const c_char) -> c_int;

@@ -70,9 +70,12 @@ fn one_version() {
 fn blocks() {
     unsafe {
         let block = hak_malloc(100);
-        assert!(hak_usable_size(block) >= 100);
+        assert!(hak_malloc_usable_size(block) >= 100);
         let block = hak_realloc(block, 5000);
         hak_free_sized(block, 5000);
+        let block = hak_malloc(20 << 20);
+        assert!(hak_mallinfo2().hblkhd >= 20 << 20 && hak_mallinfo().hblkhd >= 20 << 20);
+        hak_cfree(block);
         let block = hak_aligned_alloc(4096, 10);
         assert_eq!(block as usize % 4096, 0);
         hak_free_aligned_sized(block, 4096, 10);

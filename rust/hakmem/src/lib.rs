@@ -33,7 +33,7 @@ impl HakMem {
     /// # Safety
     /// `block` is null, or a live block of HAKMEM's.
     pub unsafe fn usable_size(&self, block: *const u8) -> usize {
-        sys::hak_usable_size(block as *mut c_void)
+        sys::hak_malloc_usable_size(block as *mut c_void)
     }
 }
 

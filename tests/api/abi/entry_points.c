@@ -26,7 +26,7 @@ bool entry_points_find(struct entry_points *table, const char *prefix)
     look_up(&table->posix_memalign, prefix, "posix_memalign");
     look_up(&table->valloc, prefix, "valloc");
     look_up(&table->pvalloc, prefix, "pvalloc");
-    look_up(&table->usable_size, prefix, prefix[0] ? "usable_size" : "malloc_usable_size");
+    look_up(&table->usable_size, prefix, "malloc_usable_size");
     look_up(&table->free, prefix, "free");
     look_up(&table->free_sized, prefix, "free_sized");
     look_up(&table->free_aligned_sized, prefix, "free_aligned_sized");

@@ -2,6 +2,8 @@
  * Tests all of include/hakmem.h as a program uses it. Each function is called before main, in a thread, in a fork child, or in a signal handler.
  * Programs that were compiled with an older or a newer header must be able to read the statistics. This file is compiled as C and, in public.cpp,
  * as C++. */
+#include <malloc.h> /* before hakmem.h, which declares more then */
+
 #include "hakmem.h"
 
 #include <errno.h>
@@ -69,19 +71,21 @@ static void test_blocks(void)
 {
     errno = 7;
     char *block = (char *)hak_malloc(100);
-    MUST(is_aligned(block, 16) && hak_usable_size(block) >= 100);
+    MUST(is_aligned(block, 16) && hak_malloc_usable_size(block) >= 100);
     memset(block, 1, 100);
     block = (char *)hak_realloc(block, 100000);
     MUST(is_aligned(block, 16) && block[99] == 1);
     block = (char *)hak_reallocarray(block, 3, 1000);
-    MUST(block != NULL && block[0] == 1 && hak_usable_size(block) >= 3000);
+    MUST(block != NULL && block[0] == 1 && hak_malloc_usable_size(block) >= 3000);
     MUST(hak_realloc(block, 0) == NULL);
     block = (char *)hak_calloc(10, 10);
     MUST(is_aligned(block, 16) && block[0] == 0 && block[99] == 0);
     hak_free_sized(block, 100);
     hak_free(hak_malloc(0));
     hak_free(NULL);
-    MUST(hak_usable_size(NULL) == 0 && errno == 7);
+    hak_cfree(hak_malloc(10));
+    hak_cfree(NULL);
+    MUST(hak_malloc_usable_size(NULL) == 0 && errno == 7);
 }
 
 static void test_alignment(void)
@@ -102,7 +106,7 @@ static void test_alignment(void)
     MUST(is_aligned(block, 4096));
     hak_free(block);
     block = hak_pvalloc(100);
-    MUST(is_aligned(block, 4096) && hak_usable_size(block) >= 4096);
+    MUST(is_aligned(block, 4096) && hak_malloc_usable_size(block) >= 4096);
     hak_free(block);
     MUST(errno == 7);
 }
@@ -182,7 +186,7 @@ static void test_footprint_after_a_trim(void)
     for (int i = 0; i < SPREAD; i++)
         if (i % KEPT_OF != 0)
             hak_free(blocks[i]);
-    hak_trim(0);
+    hak_malloc_trim(0);
     MUST(now().footprint >= SPREAD / KEPT_OF * 4096 && now().footprint < before.footprint + SPREAD * SMALL / 2);
     for (int i = 0; i < SPREAD; i += KEPT_OF)
         hak_free(blocks[i]);
@@ -242,8 +246,8 @@ static void test_trim(void)
 {
     enum { KEPT = 16 * MIB };
     char *large[4];
-    hak_trim(0);
-    MUST(hak_trim(0) == 0);
+    hak_malloc_trim(0);
+    MUST(hak_malloc_trim(0) == 0);
     for (int i = 0; i < 4; i++) {
         large[i] = (char *)hak_malloc(8 * MIB);
         MUST(large[i] != NULL);
@@ -251,11 +255,11 @@ static void test_trim(void)
     for (int i = 0; i < 4; i++)
         hak_free(large[i]);
     errno = 7;
-    MUST(hak_trim(SIZE_MAX) == 0 && now().large_cached >= 32 * MIB);
-    MUST(hak_trim(KEPT) == 1);
+    MUST(hak_malloc_trim(SIZE_MAX) == 0 && now().large_cached >= 32 * MIB);
+    MUST(hak_malloc_trim(KEPT) == 1);
     struct hak_stats kept = now();
     MUST(kept.large_cached + kept.idle_resident <= KEPT && kept.large_cached >= KEPT / 2);
-    MUST(hak_trim(0) == 1 && errno == 7);
+    MUST(hak_malloc_trim(0) == 1 && errno == 7);
     MUST(now().large_cached == 0 && now().idle_resident == 0);
 }
 
@@ -273,6 +277,27 @@ static void test_files(void)
     if (report != NULL)
         fclose(report);
     unlink(name);
+}
+
+/* musl lacks the structs. glibc before 2.33 lacks mallinfo2. */
+static void test_introspection(void)
+{
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 33)
+    char xml[9] = "";
+    FILE *file = tmpfile();
+    void *large = hak_malloc(LARGE);
+    MUST(hak_mallinfo2().hblkhd >= LARGE && hak_mallinfo().hblkhd >= LARGE);
+    MUST(hak_mallopt(M_MXFAST, 64) == 1 && hak_mallopt(M_MXFAST, -1) == 0);
+    MUST(file != NULL && hak_malloc_info(1, file) == EINVAL && hak_malloc_info(0, file) == 0);
+    if (file != NULL) {
+        rewind(file);
+        MUST(fread(xml, 1, 8, file) == 8 && strcmp(xml, "<malloc ") == 0);
+        fclose(file);
+    }
+    hak_free(large);
+#endif
+#endif
 }
 
 static void handler(int number)
@@ -304,7 +329,7 @@ static void test_moments(void)
     pid_t child = fork();
     if (child == 0) {
         hak_free(hak_malloc(100));
-        _exit(now().forks == forks + 1 && hak_trim(0) >= 0 && failures == 0 ? 0 : 1);
+        _exit(now().forks == forks + 1 && hak_malloc_trim(0) >= 0 && failures == 0 ? 0 : 1);
     }
     int status = -1;
     MUST(child > 0 && waitpid(child, &status, 0) == child && status == 0);
@@ -324,6 +349,7 @@ int main(void)
     test_older_and_newer();
     test_trim();
     test_files();
+    test_introspection();
     test_moments();
     printf("public: HAKMEM %s, %d failures\n", hak_version(), failures);
     return failures ? 1 : 0;

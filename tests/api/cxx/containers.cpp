@@ -105,7 +105,7 @@ void test_sequences()
     copy.resize(10);
 #ifdef __cpp_exceptions // without exceptions, libstdc++ does not shrink
     copy.shrink_to_fit();
-    MUST(hak_usable_size(copy.data()) >= 10 * sizeof(int) && hak_usable_size(copy.data()) < 200);
+    MUST(hak_malloc_usable_size(copy.data()) >= 10 * sizeof(int) && hak_malloc_usable_size(copy.data()) < 200);
 #endif
     copy.swap(moved);
     MUST(copy.size() == count && moved.size() == 10);
@@ -146,7 +146,7 @@ void test_shared_pointer()
 {
     auto shared = std::allocate_shared<string>(hakmem::allocator<void>(), long_text);
     std::weak_ptr<string> weak = shared;
-    MUST(*shared == long_text && hak_usable_size(shared->data()) > 0);
+    MUST(*shared == long_text && hak_malloc_usable_size(shared->data()) > 0);
     shared.reset();
     MUST(weak.expired());
 }
@@ -227,7 +227,7 @@ void test_default_resource()
     std::pmr::memory_resource *before = std::pmr::set_default_resource(hakmem::process_resource());
     {
         std::pmr::vector<int> numbers(1000, 1);
-        MUST(hak_usable_size(numbers.data()) >= 1000 * sizeof(int));
+        MUST(hak_malloc_usable_size(numbers.data()) >= 1000 * sizeof(int));
     }
     std::pmr::set_default_resource(before);
 }

@@ -71,7 +71,7 @@ static void freed_after_reset(void)
 static void freed_after_trim(void)
 {
     end_heap(false);
-    hak_trim(0);
+    hak_malloc_trim(0);
     free_all();
     look_for_damage();
     hak_free(hak_heap_malloc(hak_heap_create("next", 0), 5 * MIB));
@@ -126,7 +126,7 @@ static void served_again(void)
     end_heap(false);
     void *again = hak_malloc(sizes[3]);
     CHECK(again == blocks[3], "the cached mapping serves again");
-    CHECK(hak_usable_size(again) >= sizes[3], "measured");
+    CHECK(hak_malloc_usable_size(again) >= sizes[3], "measured");
     hak_free(again);
     heap = hak_heap_create("next", 0);
     again = hak_heap_malloc(heap, sizes[3]);
@@ -138,7 +138,7 @@ static void served_again(void)
 static void mapped_by_another(void)
 {
     end_heap(false);
-    hak_trim(0);
+    hak_malloc_trim(0);
     void *mine = mmap(blocks[3], sizes[3], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     CHECK(mine == blocks[3], "mmap");
     hak_free(mine);
@@ -153,7 +153,7 @@ static void resized_late(void)
 static void measured_late(void)
 {
     end_heap(false);
-    CHECK(hak_usable_size(blocks[3]) == 0, "not reached");
+    CHECK(hak_malloc_usable_size(blocks[3]) == 0, "not reached");
 }
 
 static void moved_late(void)

@@ -163,7 +163,7 @@ static void free_twice(void)
     CHECK(hak_heap_malloc(heap, 100) != NULL, "another that stays");
     hak_free(block);
     hak_free(block);
-    hak_trim(0); /* returns the block from the thread's cache to its slab */
+    hak_malloc_trim(0); /* returns the block from the thread's cache to its slab */
 }
 
 static int make_mistake(const char *name)
@@ -222,7 +222,7 @@ static void *use_many(void *unused)
 static uint64_t metadata(void)
 {
     struct hak_stats stats;
-    hak_trim(0);
+    hak_malloc_trim(0);
     CHECK(hak_get_stats(&stats, sizeof stats) == 0, "stats");
     return stats.metadata;
 }
@@ -266,7 +266,7 @@ static void realloc_keeps_heap(void)
         block = i % 2 == 0 ? hak_realloc(block, sizes[i]) : hak_heap_realloc(heap, block, sizes[i]);
         CHECK(block != NULL && hak_heap_of(block) == heap, "%zu bytes", sizes[i]);
         CHECK(pattern_holds(block, before < sizes[i] ? before : sizes[i], 5), "%zu bytes", sizes[i]);
-        CHECK(hak_usable_size(block) >= sizes[i], "%zu bytes", sizes[i]);
+        CHECK(hak_malloc_usable_size(block) >= sizes[i], "%zu bytes", sizes[i]);
         pattern_fill(block, before = sizes[i], 5);
     }
     block = hak_heap_realloc(other, block, 60);
@@ -408,7 +408,7 @@ static void forks(unsigned count)
 static void small_heaps(size_t count)
 {
     static hak_heap_t *heaps[5000];
-    hak_trim(0);
+    hak_malloc_trim(0);
     struct hak_stats before, after;
     hak_get_stats(&before, sizeof before);
     for (size_t i = 0; i < count; i++) {

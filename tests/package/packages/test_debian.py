@@ -20,7 +20,7 @@ ALTERS = re.compile(r"^(proc|sys|dev|tmp|var/log|var/cache/ldconfig|var/lib/dpkg
 PROGRAM = """#include <hakmem.h>
 #include <stdio.h>
 #include <stdlib.h>
-int main(void) { void *block = malloc(100); printf("%s %d\\n", hak_version(), block != NULL && hak_usable_size(block) >= 100); free(block); return 0; }
+int main(void) { void *block = malloc(100); printf("%s %d\\n", hak_version(), block != NULL && hak_malloc_usable_size(block) >= 100); free(block); return 0; }
 """
 PRELOADED = "import os, sys; os.environ['X'] = 'y' * 100000; print(any('libhakmem' in line for line in open('/proc/self/maps')))"
 

@@ -28,7 +28,7 @@ static void of_size(size_t size, unsigned tag)
 {
     char *block = hak_malloc(size);
     memset(block, 0x5a, size);
-    expect(hak_usable_size(tagged(block, tag)) == hak_usable_size(block), "usable_size", size);
+    expect(hak_malloc_usable_size(tagged(block, tag)) == hak_malloc_usable_size(block), "usable_size", size);
     block = hak_realloc(tagged(block, tag), size + size / 2 + 1);
     expect(block != NULL && block[0] == 0x5a && block[size - 1] == 0x5a, "realloc", size);
     hak_free(tagged(block, tag));

@@ -16,7 +16,7 @@
 enum { BLOCKS = 2000 };
 
 #pragma weak hak_get_stats
-#pragma weak hak_usable_size
+#pragma weak hak_malloc_usable_size
 #pragma weak mallopt
 #pragma weak malloc_trim
 #pragma weak cfree
@@ -32,12 +32,12 @@ static uint64_t served(void)
     return stats.mallocs;
 }
 
-/* Checks that the block is HAKMEM's: both functions give the same usable size. With a block of musl, hak_usable_size would end the program. */
+/* Checks that the block is HAKMEM's: both functions give the same usable size. With a block of musl, hak_malloc_usable_size would end the program. */
 static void ours(void *block, size_t size, size_t align, const char *what)
 {
     CHECK(block != NULL && (uintptr_t)block % align == 0, "%s: %p", what, block);
-    CHECK(malloc_usable_size(block) >= size && hak_usable_size(block) == malloc_usable_size(block), "%s of %zu", what,
-          size);
+    CHECK(malloc_usable_size(block) >= size && hak_malloc_usable_size(block) == malloc_usable_size(block), "%s of %zu",
+          what, size);
     memset(block, 0xa5, size);
     free(block);
 }

@@ -64,7 +64,8 @@ bool held_get(struct held *held, enum held_call call, size_t align, size_t size)
         return false;
     }
     CHECK(((uintptr_t)held->block & (align - 1)) == 0, "%p is not aligned to %zu", held->block, align);
-    CHECK(hak_usable_size(held->block) >= size, "%zu of %zu bytes usable", hak_usable_size(held->block), size);
+    CHECK(hak_malloc_usable_size(held->block) >= size, "%zu of %zu bytes usable", hak_malloc_usable_size(held->block),
+          size);
     if (call == HELD_CALLOC)
         CHECK(all_zero(held->block, size), "calloc of %zu is not zero", size);
     fill(held, 0);
@@ -87,7 +88,7 @@ bool held_resize(struct held *held, size_t size)
     held->block = moved;
     held->size = size;
     CHECK(holds(held, kept), "realloc to %zu lost what was there", size);
-    CHECK(hak_usable_size(moved) >= size, "%zu of %zu bytes usable", hak_usable_size(moved), size);
+    CHECK(hak_malloc_usable_size(moved) >= size, "%zu of %zu bytes usable", hak_malloc_usable_size(moved), size);
     fill(held, kept);
     return true;
 }

@@ -53,7 +53,7 @@ static void holes(size_t size, size_t count)
         held_get(&held[i], HELD_MALLOC, 16, size);
     for (size_t i = 0; i < count; i += 2)
         held_put(&held[i]);
-    hak_trim(0);
+    hak_malloc_trim(0);
     for (size_t i = 0; i < count; i += 2)
         held_get(&held[i], HELD_MALLOC, 16, size);
     for (size_t i = 0; i < count; i++)

@@ -22,7 +22,7 @@ static void trims(size_t size, size_t count)
             held_get(&held[i], HELD_MALLOC, 16, size);
         for (size_t i = 0; i < count; i++)
             held_put(&held[i]);
-        hak_trim(round == 1 ? size * count / 2 : 0);
+        hak_malloc_trim(round == 1 ? size * count / 2 : 0);
     }
 }
 
@@ -74,7 +74,7 @@ static void mixed(size_t seed, size_t steps)
         else
             held_put(slot);
         if (what == 99)
-            hak_trim(0);
+            hak_malloc_trim(0);
         fake_os_pass_ms(what < 10 ? 40 : 0);
     }
     for (size_t i = 0; i < SLOTS; i++)

@@ -61,7 +61,7 @@ static void check_heap(const char *when)
 static void run(const struct scenario *scenario)
 {
     scenario->run(scenario->size, scenario->count);
-    hak_trim(0);
+    hak_malloc_trim(0);
 }
 
 /* Runs the scenario once with refusals and once without. */

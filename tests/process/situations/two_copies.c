@@ -44,7 +44,7 @@ static void open_copy(struct copy *self, const char *library, const char *plugin
     look_up(second, "hak_malloc", &self->malloc);
     look_up(second, "hak_realloc", &self->realloc);
     look_up(second, "hak_free", &self->free);
-    look_up(second, "hak_usable_size", &self->usable);
+    look_up(second, "hak_malloc_usable_size", &self->usable);
     self->plugin = dlsym(first, "plugin");
     CHECK(self->plugin && self->plugin->constructed(), "the plugin of a copy");
 }

@@ -21,7 +21,7 @@
 #define calloc hak_calloc
 #define realloc hak_realloc
 #define free hak_free
-#define malloc_trim hak_trim
+#define malloc_trim hak_malloc_trim
 #endif
 
 enum { THREADS = 8, SHARDS = 16, SLOTS = 64, FORKS = 3, STEPS_BETWEEN_TRIMS = 512, EXITED_WELL = 7 };

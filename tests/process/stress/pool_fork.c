@@ -17,7 +17,7 @@
 #include "hakmem.h"
 #define malloc hak_malloc
 #define free hak_free
-#define malloc_trim hak_trim
+#define malloc_trim hak_malloc_trim
 #endif
 
 enum { CROWD = 24, BLOCKS = 40, ROUNDS_OF_CHILD = 3, EXITED_WELL = 7 };

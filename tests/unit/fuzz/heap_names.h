@@ -40,8 +40,8 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 #define heap_free hak_free
 #define heap_free_sized hak_free_sized
 #define heap_free_aligned_sized hak_free_aligned_sized
-#define heap_usable_size hak_usable_size
-#define heap_trim hak_trim
+#define heap_usable_size hak_malloc_usable_size
+#define heap_trim hak_malloc_trim
 #define NAMED(name, other) __asm__(#other)
 #endif
 

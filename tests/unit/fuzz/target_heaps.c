@@ -59,7 +59,7 @@ static void expect_refusal(struct own_heap *heap)
 
 static void enter_block(struct own_block *block, struct own_heap *heap, void *p, size_t size, size_t align)
 {
-    *block = (struct own_block){p, size, hak_usable_size(p), ++next_seed, heap};
+    *block = (struct own_block){p, size, hak_malloc_usable_size(p), ++next_seed, heap};
     FUZZ_CHECK(hak_heap_of(p) == heap->handle && (uintptr_t)p % align == 0 && block->usable >= size);
     FUZZ_CHECK(shadow_enter(p, block->usable), "(%zu bytes overlap another block)", size);
     pattern_fill(p, size, block->seed);
@@ -214,7 +214,7 @@ static void step_own(struct fuzz_input *in, uint8_t op)
     else if (op >= 236)
         world_pass_ms(how);
     else if (op >= 234)
-        (void)hak_trim(0);
+        (void)hak_malloc_trim(0);
     else if (op >= 232)
         how < 64 ? world_refuse(how) : world_heal();
     else if (block->p == NULL)

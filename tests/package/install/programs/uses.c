@@ -7,9 +7,9 @@
 int main(int argc, char **argv)
 {
     char *block = malloc(1000);
-    if (block == NULL || hak_usable_size(block) < 1000)
+    if (block == NULL || hak_malloc_usable_size(block) < 1000)
         return 1;
-    memset(block, 'x', hak_usable_size(block));
+    memset(block, 'x', hak_malloc_usable_size(block));
     block = hak_realloc(block, 100000);
     if (block == NULL || block[999] != 'x')
         return 2;

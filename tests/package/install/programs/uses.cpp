@@ -17,14 +17,14 @@ int main(int argc, char **argv)
     if (table.size() != 1000)
         return 1;
     auto number = std::make_unique<long>(7);
-    if (hak_usable_size(number.get()) < sizeof(long))
+    if (hak_malloc_usable_size(number.get()) < sizeof(long))
         return 2;
     struct alignas(256) Wide { char bytes[256]; };
     auto wide = std::make_unique<Wide>();
     if (reinterpret_cast<std::uintptr_t>(wide.get()) % 256 != 0)
         return 3;
     std::pmr::vector<int> numbers(100, 1, hakmem::process_resource());
-    if (hak_usable_size(numbers.data()) < 100 * sizeof(int))
+    if (hak_malloc_usable_size(numbers.data()) < 100 * sizeof(int))
         return 6;
     std::size_t volatile huge = SIZE_MAX / 4;
     try {
