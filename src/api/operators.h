@@ -29,7 +29,7 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
         serves == (own);                                                                                               \
     }))
 
-/* Marks a function that only its exported name reaches. It may be unused, because a library without malloc exports no such names. */
+/* Marks a function that is called only by its exported name. The function may be unused, because a library without malloc exports no such names. */
 #define HK_BY_NAME static __attribute__((unused))
 
 #endif

@@ -117,8 +117,8 @@ HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
-/* Returns a block, or NULL if the token is ignored or memory is refused. On NULL, the caller calls the operator without a token. After a refusal,
- * this operator calls the new handler or throws. */
+/* Returns a block, or NULL if the token is ignored or memory is refused. On NULL, the caller calls the operator that has no token. If memory is
+ * refused again, that operator calls the std::new_handler or throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
     return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)

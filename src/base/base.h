@@ -75,8 +75,9 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 /* HK_CHECKED(type, own, parameters, name) declares the function `own`, which the library exports only under the name `name`. */
 #define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
 
-/* `HK_BY_JUMP return f(x);` is a tail call: f returns to the caller of this function, and sees that caller's return address. gcc before 15 lacks the
- * attribute, but makes tail calls where it can (-foptimize-sibling-calls). tests/process/check_jumps.py verifies them. */
+/* `HK_BY_JUMP return f(x);` makes the call of f a jump. So f returns directly to the caller of this function, and HK_CALLER in f is that caller.
+ * gcc before 15 lacks the attribute musttail, but makes such calls jumps where it can (-foptimize-sibling-calls). tests/process/check_jumps.py
+ * verifies this. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))

@@ -33,8 +33,8 @@ bool hk_decay_tick(struct hk_ticker *ticker);
 bool hk_decay_growth(struct hk_ticker *ticker);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Wakes or requests the background thread after much memory was freed at once. A caller of hk_decay_growth() need not call this, because
- * hk_decay_growth() does the same. */
+/* Wakes the background thread after much memory was freed at once, or asks for its start if there is none. A caller of hk_decay_growth() need not
+ * call this, because hk_decay_growth() does the same. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
 {

@@ -238,8 +238,8 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
-    /* A slab of a small class without allocated blocks is kept for the next miss if no other slab of the class has free blocks, the limit is not
-     * near, and the heap has allocated blocks. */
+    /* An empty slab of a small class is kept for the next miss if no other slab of the class has free blocks, the heap is not near its limit, and
+     * other blocks of the heap are live. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

@@ -89,7 +89,7 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 }
 /* Unmaps a block. If the system refuses, caches the block again, and returns false. */
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
-/* Caches a block as kept, so that no purge by age unmaps it before idle_since + the purge delay. */
+/* Caches a block that a rule keeps. The purge by age may unmap the block only when the purge delay has passed since idle_since. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
 /* Takes a block out of the cache. The block must not be modified. */

@@ -24,7 +24,8 @@ static void *if_covered(void *p, size_t bytes)
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
 bool hk_large_freed_are_intact = true;
-static _Atomic unsigned xunused; /* number of blocks in a row that seemed unused when they were freed */
+/* The number of freed blocks since the last one that the program seemed to have written. */
+static _Atomic unsigned xunused;
 
 void hk_large_note_use_locked(const struct hk_large_block *large)
 {
@@ -195,7 +196,8 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return true;
 }
 
-/* Does not move a modified block to a reserved range, because the block may consist of several mappings, which one system call cannot move. */
+/* If the program has changed the mapping of a block, the block may consist of several mappings. Such a block is not moved to a reserved range,
+ * because one system call cannot move several mappings. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

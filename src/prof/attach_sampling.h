@@ -1,12 +1,13 @@
 /* Attach sampling: samples the allocations of a process that began without hooks. Nearly all calls of the process remain hits, which are calls on the
  * fast path (tcache/hit.h). Any other call is a miss, and can be sampled. The gate bounds the sizes of hits. If it is shut, each allocation misses.
  *
- *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
- *   smaller blocks:          at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> the gate opens
+ *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down to the next sample
+ *   smaller blocks:          are counted in rounds only. A tick of the learner begins a round if the last one ended 150 ms ago. In a round the gate is
+ *                            shut, so that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms, and the gate opens.
  *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
- * Owns       This file owns the window, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve. So
- *            the samples of a class stand for equal shares of the blocks that the process allocated in the class.
+ * Owns       This file owns the round, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve, in a
+ *            round or not. If a class served 1,000 blocks since the last tick, and a round took 10 samples of it, each sample stands for 100 blocks.
  * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open. Frees of blocks that were not picked
  *            remain hits.
  * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */

@@ -108,7 +108,8 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Enters a block. Counts it in the filter first, because the thread that frees the block must never read 0 from the filter. */
+/* Adds a block to the table of samples. Counts the block in the filter first, because the thread that frees the block must never read 0 from the
+ * filter. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);

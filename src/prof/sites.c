@@ -12,7 +12,8 @@ enum {
     FADE_FROM = 32,  /* when a site has counted this number of blocks, its counts are halved */
     LEAST_FATES = 4, /* the fewest blocks that a rule is based on */
     CLEAR_PART = 16, /* divisor; a new rule must save more than this part of a page fault per block */
-    WAITED_FOR = 2,  /* weight of a page fault that a rule causes, because the program waits for the fault */
+    /* The weight of a page fault that a rule causes. It is more than 1 because the program waits for the fault. */
+    WAITED_FOR = 2,
 };
 
 const char *const hk_site_rule_names[HK_SITE_RULES] = {"none", "keep-warm", "purge-at-once"};

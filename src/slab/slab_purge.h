@@ -16,7 +16,7 @@
 
 struct hk_sweep {
     uint64_t now, touched; /* ms; `touched` stands for the time of any touch since the last look */
-    int64_t work;          /* unused part of the work budget; a look takes 1, a system call takes HK_WORK_OF_CALL */
+    int64_t work;          /* rest of the work budget; to visit a slab costs 1, a system call costs HK_WORK_OF_CALL */
     bool reclaims;         /* the sweep reclaims memory because the heap grows */
     bool waits;            /* a visited slab has free pages that are not due yet */
 };

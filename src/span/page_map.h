@@ -103,7 +103,7 @@ void hk_window_open(bool hits);
 /* Returns the first address of the heap in the window, or 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
 
-/* Returns the leaf of an address, or NULL if no address near it was ever covered. */
+/* Returns the leaf of the page map that has the entry of the address, or NULL if this leaf was never mapped. */
 HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
 {
     struct hk_branch *branch =

@@ -75,8 +75,8 @@ struct hk_tcache {
     uint32_t served_at_epoch[HK_CLASSES]; /* `served` of the bin at the last epoch */
     size_t granted;                       /* bytes of the blocks that the bins have capacity for */
     size_t budget;                        /* limit of `granted` */
-    int new_for;                          /* blocks to exchange with the commons; > 0 while the thread is new */
-    int until_tick;                       /* weight of the slow calls that remain until the next tick */
+    int new_for;    /* number of blocks that a new thread still takes from or gives to the commons (abandoned.h) */
+    int until_tick; /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
     bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
     uint32_t next_victim;             /* the owner whose inbox steal() tries next */

@@ -26,9 +26,10 @@ void hk_pool_shut_ended(void);
 bool hk_pool_crowded(void);
 /* Purges the caches that have waited in the pool since an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
-/* Purges all waiting caches. Returns the purged bytes. */
+/* Purges all caches of ended threads that wait for a new thread. Returns the number of purged bytes. */
 size_t hk_pool_purge(void);
-/* Purges the memory of ended threads if it is large. Called by an ending thread if only one other remains, which may make no more calls. */
+/* Purges the memory of ended threads if there is much of it. An ending thread calls this if only one other thread remains, because that thread may
+ * make no more calls. */
 void hk_tcaches_all_ended(void);
 /* Registers the lock of the pool at the start, because fork must take this lock. */
 void hk_pool_init(void);
