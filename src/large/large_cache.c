@@ -129,13 +129,11 @@ static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
     return HK_LIKELY(sizes.count == 0) ? best : hk_fit_nearest(&sizes, &want, best);
 }
 
-static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
-
 void hk_large_note_if_missed_locked(size_t bytes)
 {
     for (unsigned i = 0; i < HK_LARGE_GHOSTS; i++)
         if (hk_large.ghosts[i].bytes >= bytes && hk_large.ghosts[i].bytes / 2 <= bytes) {
-            hk_reuse_back(idle_ms(hk_large.ghosts[i].idle_from), bytes);
+            hk_reuse_back(hk_age_since(hk_large.ghosts[i].idle_from, hk_reuse_now()), bytes);
             HK_COUNT(large_missed, hk_large.ghosts[i].made_room);
             hk_large.ghosts[i].bytes = 0;
             return;
@@ -149,7 +147,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     if (best != NULL) {
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
         if (!kept) /* the reuse of a kept block teaches nothing about the purge delay */
-            hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
+            hk_reuse_back(hk_age_since(best->idle_from, hk_reuse_now()), best->d.bytes);
         hk_large_leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the entry still says that the block's heap has ended */
             hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));

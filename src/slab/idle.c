@@ -123,8 +123,7 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     } else if (slab->purged_remote != 0) {
         return false;
     }
-    bool due =
-        hk_age_since(slab->seen_at, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
+    bool due = hk_age_since(slab->seen_at, sweep->now) >= HK_POLICY(purge_delay);
     sweep->waits |= !due && !sweep->reclaims;
     return due || sweep->reclaims;
 }
