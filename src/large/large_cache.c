@@ -33,25 +33,17 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_large_block *large)
         fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if no bin is filled. */
-static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
-{
-    for (; bin <= last; bin = (bin / 64 + 1) * 64) {
-        uint64_t bits = fit->filled[bin / 64] >> bin % 64;
-        if (bits != 0)
-            return bin + hk_ctz64(bits) <= last ? bin + hk_ctz64(bits) : HK_FIT_BINS;
-    }
-    return HK_FIT_BINS;
-}
-
 struct search {
     struct hk_want want; /* the request, narrowed to blocks that fit better than `best` */
     struct hk_large_block *best;
     unsigned looks; /* number of blocks that the search may still look at */
 };
 
-static void look_into(const struct hk_list *bin, struct search *search)
+static void look_into(const struct hk_fit *fit, unsigned number, struct search *search)
 {
+    const struct hk_list *bin = &fit->bins[number];
+    if ((fit->filled[number / 64] >> number % 64 & 1) == 0)
+        return;
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
         struct hk_large_block *large = hk_container_of(link, struct hk_large_block, by_size);
         search->looks--;
@@ -70,12 +62,10 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
 {
     struct search search = {*want, otherwise, MOST_LOOKS};
     unsigned own = bin_of(want->bytes);
-    for (unsigned bin = own; (bin = filled_from(fit, bin, bin_of(search.want.least + search.want.range))) < HK_FIT_BINS;
-         bin++)
-        look_into(&fit->bins[bin], &search);
+    for (unsigned bin = own; bin <= bin_of(search.want.least + search.want.range); bin++)
+        look_into(fit, bin, &search);
     for (unsigned bin = own; bin-- > bin_of(search.want.least);)
-        if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)
-            look_into(&fit->bins[bin], &search);
+        look_into(fit, bin, &search);
     return search.best;
 }
 
