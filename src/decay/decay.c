@@ -235,7 +235,11 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
-HK_COLD void hk_decay_notify_slow(void) { hk_background_notify(hk_decay_footprint()); }
+void hk_decay_notify(void)
+{
+    if (HK_UNLIKELY(hk_slab_lists_shared))
+        hk_background_notify(hk_decay_footprint());
+}
 
 /* Returns a budget of no work while the background thread works, because that thread sweeps the slabs of all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
@@ -266,7 +270,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
         if (begin)
             hk_slab_heap_sweep_begin(owner, false);
         over = hk_slab_heap_sweep(owner, &sweep);
-        round->threads |= hk_owner_is_open(owner);
+        round->threads |= hk_load(owner->xopen);
     }
     hk_unlock_in_turn(&sweep_lock);
     round->waits |= sweep.waits;
@@ -296,8 +300,7 @@ static size_t purge_of_others(void)
         struct hk_trim trim = hk_trim_begin();
         for (bool more = true; more;) {
             hk_lock(&sweep_lock);
-            more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) &&
-                   hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
+            more = !hk_owner_rests(id) && hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
             hk_unlock_in_turn(&sweep_lock);
         }
         bytes += trim.bytes;
