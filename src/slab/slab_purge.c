@@ -172,15 +172,13 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
         trim->within = 0;
         slab->pages = HK_PAGES_PURGED; /* stays so until a block is allocated or freed */
     }
-    struct range range = {.bits = slab->freebits, .next = trim->within}, rest;
+    struct range range = {.bits = slab->freebits, .next = trim->within};
     if (next_range(slab, &range)) {
         trim->calls++;
         trim->bytes += purge(slab, &range);
         trim->within = range.next;
-    }
-    rest = range;
-    if (next_range(slab, &rest))
         return false;
+    }
     trim->at = NULL;
     slab->trimmed = trim->pass;
     return true;
