@@ -100,7 +100,7 @@ static void epoch_if_due(uint64_t now)
         return;
     /* If no thread has ticked for a long time, all free memory is older than the delay. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
-    hk_page_heap_purge(now, delay);
+    hk_page_heap_purge(now, delay, SIZE_MAX, delay == 0);
     hk_large_purge(now, delay, SIZE_MAX);
     hk_meta_purge(false);
     struct hk_sweep sweep = sweep_budget(last, now);
@@ -127,10 +127,11 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, the longest idle first. Returns the purged bytes. */
-static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
+/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, the longest idle first. Returns the purged bytes. Waits for another purge of
+ * slices only if `waits`. */
+static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due, bool waits)
 {
-    size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due, false);
+    size_t reclaimed = hk_page_heap_purge(now, delay_ms, due, waits);
     return reclaimed < due ? reclaimed + hk_large_purge(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
@@ -156,7 +157,7 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
     uint64_t reclaim_at = next_reclaim(now);
     bool more = is_new_peak(footprint);
     if ((more || reclaim_at <= now) && hk_decay_idle() > footprint / IDLE_PART)
-        reclaimed = reclaim_idle(now, IDLE_MS, hk_max(LEAST_RECLAIM, 2 * missing));
+        reclaimed = reclaim_idle(now, IDLE_MS, hk_max(LEAST_RECLAIM, 2 * missing), false);
     hk_store(xreclaim_at, reclaim_at + reclaimed / RECLAIMED_PER_MS);
     bool enough = reclaimed >= missing;
     size_t risen = enough ? watermark + reclaimed / RECLAIMED_PER_RISE : footprint + footprint / RISE_PART;
@@ -183,7 +184,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
 /* Reclaims idle memory. If this is not enough, increments xrises, so that threads purge their slabs. Does so at most once in SWEEP_AGAIN_MS. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
-    size_t reclaimed = reclaim_idle(now, 0, excess);
+    size_t reclaimed = reclaim_idle(now, 0, excess, false);
     uint64_t swept = hk_load(xswept_for_ceiling);
     if (reclaimed >= excess || now - swept < SWEEP_AGAIN_MS)
         return;
@@ -235,7 +236,11 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
-HK_COLD void hk_decay_notify_slow(void) { hk_background_notify(hk_decay_footprint()); }
+void hk_decay_notify(void)
+{
+    if (HK_UNLIKELY(hk_slab_lists_shared))
+        hk_background_notify(hk_decay_footprint());
+}
 
 /* Returns a budget of no work while the background thread works, because that thread sweeps the slabs of all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
@@ -266,7 +271,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
         if (begin)
             hk_slab_heap_sweep_begin(owner, false);
         over = hk_slab_heap_sweep(owner, &sweep);
-        round->threads |= hk_owner_is_open(owner);
+        round->threads |= hk_load(owner->xopen);
     }
     hk_unlock_in_turn(&sweep_lock);
     round->waits |= sweep.waits;
@@ -296,8 +301,7 @@ static size_t purge_of_others(void)
         struct hk_trim trim = hk_trim_begin();
         for (bool more = true; more;) {
             hk_lock(&sweep_lock);
-            more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) &&
-                   hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
+            more = !hk_owner_rests(id) && hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
             hk_unlock_in_turn(&sweep_lock);
         }
         bytes += trim.bytes;
@@ -308,15 +312,12 @@ static size_t purge_of_others(void)
 /* Purges idle memory until `keep` bytes remain. The kept memory keeps its age, so an epoch purges this memory after the purge delay. */
 static size_t trim_idle(size_t keep)
 {
-    uint64_t now = hk_os.clock_ms();
     size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
-    size_t bytes = hk_page_heap_purge_oldest(now, 0, excess, true);
-    if (bytes < excess)
-        bytes += hk_large_purge(now, 0, excess - bytes);
+    size_t bytes = reclaim_idle(hk_os.clock_ms(), 0, excess, true);
     return bytes + hk_page_heap_unmap(false);
 }
 
-static size_t purge_all_idle(void) { return hk_page_heap_purge(0, 0) + hk_large_purge(0, 0, SIZE_MAX); }
+static size_t purge_all_idle(void) { return reclaim_idle(0, 0, SIZE_MAX, true); }
 
 size_t hk_decay_all(size_t keep)
 {

@@ -35,12 +35,7 @@ bool hk_decay_growth(struct hk_ticker *ticker);
 void hk_decay_swept(const struct hk_ticker *ticker);
 /* Wakes the background thread after much memory was freed at once, or asks for its start if there is none. A caller of hk_decay_growth() need not
  * call this, because hk_decay_growth() does the same. */
-void hk_decay_notify_slow(void);
-HK_INLINE void hk_decay_notify(void)
-{
-    if (HK_UNLIKELY(hk_slab_lists_shared))
-        hk_decay_notify_slow();
-}
+void hk_decay_notify(void);
 
 /* Returns the work budget of a sweep over the caller's own slabs at this tick. The budget is a share of the time since the last tick. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);

@@ -26,8 +26,9 @@ static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
 /* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. *by_limit tells if the limit refused. */
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
+    bool blank;
     *by_limit = !hk_heap_charge(heap, bytes);
-    uintptr_t start = *by_limit ? 0 : hk_span_alloc(bytes / HK_SLICE, use);
+    uintptr_t start = *by_limit ? 0 : hk_span_alloc(bytes / HK_SLICE, use, &blank);
     if (start == 0 && !*by_limit)
         hk_heap_uncharge(heap, bytes);
     return start;

@@ -32,9 +32,10 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
     return large;
 }
 
-/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. Returns false if the mapping fits already. */
-static bool seize_for_change(struct hk_large_block *large, size_t bytes)
+/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. */
+static void *resize(struct hk_large_block *large, size_t bytes)
 {
+    size_t requested = large->requested;
     hk_lock(&hk_large.lock);
     hk_large_unset_requested_locked(large);
     bool changes = large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes);
@@ -43,13 +44,7 @@ static bool seize_for_change(struct hk_large_block *large, size_t bytes)
     else
         hk_large_set_requested_locked(large, bytes);
     hk_unlock(&hk_large.lock);
-    return changes;
-}
-
-static void *resize(struct hk_large_block *large, size_t bytes)
-{
-    size_t requested = large->requested;
-    if (!seize_for_change(large, bytes))
+    if (!changes)
         return (void *)large->d.start;
     bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
     hk_lock(&hk_large.lock);

@@ -33,25 +33,17 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_large_block *large)
         fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* Returns the first filled bin from `bin` up to `last`, or HK_FIT_BINS if no bin is filled. */
-static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
-{
-    for (; bin <= last; bin = (bin / 64 + 1) * 64) {
-        uint64_t bits = fit->filled[bin / 64] >> bin % 64;
-        if (bits != 0)
-            return bin + hk_ctz64(bits) <= last ? bin + hk_ctz64(bits) : HK_FIT_BINS;
-    }
-    return HK_FIT_BINS;
-}
-
 struct search {
     struct hk_want want; /* the request, narrowed to blocks that fit better than `best` */
     struct hk_large_block *best;
     unsigned looks; /* number of blocks that the search may still look at */
 };
 
-static void look_into(const struct hk_list *bin, struct search *search)
+static void look_into(const struct hk_fit *fit, unsigned number, struct search *search)
 {
+    const struct hk_list *bin = &fit->bins[number];
+    if ((fit->filled[number / 64] >> number % 64 & 1) == 0)
+        return;
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
         struct hk_large_block *large = hk_container_of(link, struct hk_large_block, by_size);
         search->looks--;
@@ -70,12 +62,10 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
 {
     struct search search = {*want, otherwise, MOST_LOOKS};
     unsigned own = bin_of(want->bytes);
-    for (unsigned bin = own; (bin = filled_from(fit, bin, bin_of(search.want.least + search.want.range))) < HK_FIT_BINS;
-         bin++)
-        look_into(&fit->bins[bin], &search);
+    for (unsigned bin = own; bin <= bin_of(search.want.least + search.want.range); bin++)
+        look_into(fit, bin, &search);
     for (unsigned bin = own; bin-- > bin_of(search.want.least);)
-        if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)
-            look_into(&fit->bins[bin], &search);
+        look_into(fit, bin, &search);
     return search.best;
 }
 
@@ -129,13 +119,11 @@ static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
     return HK_LIKELY(sizes.count == 0) ? best : hk_fit_nearest(&sizes, &want, best);
 }
 
-static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
-
 void hk_large_note_if_missed_locked(size_t bytes)
 {
     for (unsigned i = 0; i < HK_LARGE_GHOSTS; i++)
         if (hk_large.ghosts[i].bytes >= bytes && hk_large.ghosts[i].bytes / 2 <= bytes) {
-            hk_reuse_back(idle_ms(hk_large.ghosts[i].idle_from), bytes);
+            hk_reuse_back(hk_age_since(hk_large.ghosts[i].idle_from, hk_reuse_now()), bytes);
             HK_COUNT(large_missed, hk_large.ghosts[i].made_room);
             hk_large.ghosts[i].bytes = 0;
             return;
@@ -149,7 +137,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     if (best != NULL) {
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
         if (!kept) /* the reuse of a kept block teaches nothing about the purge delay */
-            hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
+            hk_reuse_back(hk_age_since(best->idle_from, hk_reuse_now()), best->d.bytes);
         hk_large_leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the entry still says that the block's heap has ended */
             hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));

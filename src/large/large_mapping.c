@@ -13,13 +13,7 @@ enum {
     REREAD = 8,          /* after MOST_UNUSED unused blocks, only one freed block in 8 is looked at */
 };
 
-static void *if_covered(void *p, size_t bytes)
-{
-    if (p == NULL || hk_page_map_cover((uintptr_t)p, 1))
-        return p;
-    hk_os.unmap(p, bytes);
-    return NULL;
-}
+static void *if_covered(void *p, size_t bytes) { return hk_page_map_covered(p, bytes, 1); }
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 

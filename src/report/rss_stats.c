@@ -171,14 +171,12 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
 {
     size_t bytes_of_slots = hk_load_acquire(hk_slot_range.xbytes);
     uintptr_t first_slot = hk_load(hk_slot_range.xstart);
-    struct hk_page_map_range table = hk_page_map_next_table(from, to);
-    uintptr_t area = from, area_end = to;
+    struct hk_range table = hk_page_map_next_table(from, to), area = hk_meta_next(from, to);
     size_t *tables = &walk->here->parts[HK_PART_metadata];
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
     keep_lower(own, from, table.start, table.end, tables);
-    if (hk_meta_next(&area, &area_end))
-        keep_lower(own, from, area, area_end, &walk->here->areas);
+    keep_lower(own, from, area.start, area.end, &walk->here->areas);
     keep_lower(own, from, first_slot, first_slot + bytes_of_slots, tables);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;

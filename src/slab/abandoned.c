@@ -6,28 +6,23 @@
 
 static struct class_abandoned {
     struct hk_lock lock;
-    struct hk_list partial, commons;
     struct hk_walk sweep;
-    unsigned sweeps; /* number of the list that is swept now (see list_at()) */
+    unsigned sweeps; /* number of the list that is swept now */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* The lists of groups. A list that was never used is all zeros, because most programs use no group and touch no page of these lists. */
-static struct hk_list group_lists[HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
-static _Atomic bool xhas_groups;
+/* The lists by enum hk_abandoned_list_id. A group's list that was never used is all zeros, because most programs use no group and touch no page of
+ * these lists. */
+static struct hk_list abandoned_lists[HK_FIRST_GROUP + HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
+static _Atomic unsigned xlists_in_use = HK_FIRST_GROUP;
 
 /* Returns a list of the class. The caller holds the lock of the class. */
-static struct hk_list *list_at(struct class_abandoned *of_class, unsigned list)
+static struct hk_list *list_at(const struct class_abandoned *of_class, unsigned list)
 {
-    if (HK_LIKELY(list < HK_FIRST_GROUP))
-        return list == HK_COMMONS ? &of_class->commons : &of_class->partial;
-    struct hk_list *of_group = &group_lists[list - HK_FIRST_GROUP][of_class - abandoned_by_class];
-    if (of_group->head.next == NULL)
-        hk_list_init(of_group);
-    return of_group;
+    struct hk_list *found = &abandoned_lists[list][of_class - abandoned_by_class];
+    if (HK_UNLIKELY(found->head.next == NULL))
+        hk_list_init(found);
+    return found;
 }
-
-static bool has_groups(void) { return hk_load(xhas_groups); }
-static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_GROUPS : HK_FIRST_GROUP; }
 
 static _Atomic bool xcrowded;
 static _Atomic unsigned xsweep_class; /* the class at which the sweep continues */
@@ -42,8 +37,8 @@ static HK_COLD void begin(void)
     if (!is_in_use()) {
         for (unsigned class = 0; class < HK_CLASSES; class ++) {
             abandoned_by_class[class].lock.rank = HK_RANK_ABANDONED;
-            hk_list_init(&abandoned_by_class[class].partial);
-            hk_list_init(&abandoned_by_class[class].commons);
+            hk_list_init(&abandoned_lists[HK_FOR_ADOPTION][class]);
+            hk_list_init(&abandoned_lists[HK_COMMONS][class]);
         }
         hk_lock_register(HK_RANK_ABANDONED, &abandoned_by_class[0].lock);
         hk_lock_register_more(HK_RANK_ABANDONED, HK_CLASSES - 1, sizeof abandoned_by_class[0]);
@@ -126,9 +121,9 @@ struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner)
     if (!is_in_use())
         return NULL;
     struct class_abandoned *of_class = &abandoned_by_class[class];
-    struct hk_list *from = &of_class->partial;
+    struct hk_list *from = &abandoned_lists[HK_FOR_ADOPTION][class];
     if (hk_list_looks_empty(from) && !hk_load(xcrowded))
-        from = &of_class->commons;
+        from = &abandoned_lists[HK_COMMONS][class];
     if (hk_list_looks_empty(from))
         return NULL;
     hk_lock(&of_class->lock);
@@ -174,14 +169,14 @@ bool hk_abandoned_collect(struct hk_slab *slab) { return free_in_place(slab->d.c
 
 bool hk_abandoned_has(unsigned class)
 {
-    return is_in_use() && !hk_list_looks_empty(&abandoned_by_class[class].partial);
+    return is_in_use() && !hk_list_looks_empty(&abandoned_lists[HK_FOR_ADOPTION][class]);
 }
 
 unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n)
 {
     struct class_abandoned *of_class = abandoned_of(class);
-    if (list >= HK_FIRST_GROUP && !has_groups())
-        hk_store(xhas_groups, true);
+    if (HK_UNLIKELY(list >= hk_load(xlists_in_use)))
+        hk_store(xlists_in_use, HK_FIRST_GROUP + HK_GROUPS);
     hk_lock(&of_class->lock);
     struct hk_list *from = list_at(of_class, list);
     struct hk_slab *slab = hk_slab_of_link(hk_list_first(from));
@@ -222,7 +217,7 @@ static bool sweep_abandoned(struct class_abandoned *of_class, struct hk_sweep *s
         hk_slab_sweep_under(&of_class->sweep, list, sweep);
     } else {
         of_class->sweep.at = NULL;
-        of_class->sweeps = (of_class->sweeps + 1) % lists_in_use();
+        of_class->sweeps = (of_class->sweeps + 1) % hk_load(xlists_in_use);
     }
     bool over = at_end && of_class->sweeps == HK_FOR_ADOPTION;
     hk_unlock_in_turn(&of_class->lock);
@@ -234,8 +229,8 @@ bool hk_abandoned_sweep(struct hk_sweep *sweep)
 {
     unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
     for (; class < HK_CLASSES; class ++) {
-        if (hk_list_looks_empty(&abandoned_by_class[class].partial) &&
-            hk_list_looks_empty(&abandoned_by_class[class].commons) && !has_groups())
+        if (hk_list_looks_empty(&abandoned_lists[HK_FOR_ADOPTION][class]) &&
+            hk_list_looks_empty(&abandoned_lists[HK_COMMONS][class]) && hk_load(xlists_in_use) == HK_FIRST_GROUP)
             continue;
         while (sweep->work > 0 && sweep_abandoned(&abandoned_by_class[class], sweep))
             continue;
@@ -270,7 +265,7 @@ size_t hk_abandoned_purge(void)
     struct hk_trim trim = hk_trim_begin();
     for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++) {
         struct class_abandoned *of_class = &abandoned_by_class[trim.class];
-        for (unsigned list = 0; list < lists_in_use(); list++)
+        for (unsigned list = 0; list < hk_load(xlists_in_use); list++)
             while (trim_abandoned(of_class, list, &trim))
                 continue;
     }

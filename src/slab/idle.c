@@ -33,9 +33,9 @@ static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
 {
     hk_slab_lists_lock(owner);
-    while (owner->open && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
+    while (hk_load(owner->xopen) && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
         trim->class ++; /* all slabs of the class are trimmed, and no system call was made */
-    bool more = owner->open && trim->class < HK_CLASSES;
+    bool more = hk_load(owner->xopen) && trim->class < HK_CLASSES;
     leave_in_turn(owner);
     return more;
 }
@@ -51,7 +51,7 @@ size_t hk_slab_heap_trim(struct hk_owner *owner)
 void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth)
 {
     hk_slab_lists_lock(owner);
-    if (owner->open && (owner->sweep_left == 0 || for_growth)) {
+    if (hk_load(owner->xopen) && (owner->sweep_left == 0 || for_growth)) {
         owner->sweep_left = HK_CLASSES;
         owner->sweep_reclaims = for_growth;
     }
@@ -89,7 +89,7 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
     do {
         int64_t rest = hk_slab_lists_shared ? hk_sweep_hold(sweep) : 0;
         hk_slab_lists_lock(owner);
-        over = !owner->open || sweep_on(owner, sweep);
+        over = !hk_load(owner->xopen) || sweep_on(owner, sweep);
         leave_in_turn(owner);
         sweep->work += rest;
     } while (hk_slab_lists_shared && !over && sweep->work > 0);
@@ -123,8 +123,7 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     } else if (slab->purged_remote != 0) {
         return false;
     }
-    bool due =
-        hk_age_since(slab->seen_at, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
+    bool due = hk_age_since(slab->seen_at, sweep->now) >= HK_POLICY(purge_delay);
     sweep->waits |= !due && !sweep->reclaims;
     return due || sweep->reclaims;
 }

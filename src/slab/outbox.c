@@ -96,14 +96,6 @@ static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, s
     show_table(outbox);
 }
 
-static bool has_table(struct hk_outbox *outbox)
-{
-    struct hk_outbox_entry *table = outbox->table == NULL ? hk_meta_alloc(table_bytes(HK_OUTBOX_LEAST)) : NULL;
-    if (table != NULL)
-        use_table(outbox, table, HK_OUTBOX_LEAST);
-    return outbox->table != NULL;
-}
-
 void hk_outbox_drop(struct hk_outbox *outbox)
 {
     if (outbox->table == NULL)
@@ -220,8 +212,11 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
-    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->d.block_size;
-    if (!waits) {
+    bool sent = outbox->room < (int64_t)slab->d.block_size;
+    struct hk_outbox_entry *table = outbox->table == NULL ? hk_meta_alloc(table_bytes(HK_OUTBOX_LEAST)) : NULL;
+    if (table != NULL)
+        use_table(outbox, table, HK_OUTBOX_LEAST);
+    if (outbox->table == NULL) {
         HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
         send_to(slab, block);
         return true;

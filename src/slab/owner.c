@@ -108,16 +108,8 @@ void hk_owner_open(struct hk_owner *owner)
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
     owner->sweep_reclaims = false;
-    owner->open = true;
+    hk_store(owner->xopen, true);
     hk_slab_lists_unlock(owner);
-}
-
-bool hk_owner_is_open(struct hk_owner *owner)
-{
-    hk_slab_lists_lock(owner);
-    bool open = owner->open;
-    hk_slab_lists_unlock(owner);
-    return open;
 }
 
 uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
@@ -242,7 +234,7 @@ void hk_owners_fork_child(const struct hk_owner *self)
         if (!hk_slab_lists_shared)
             continue;
         hk_store(owner->slab_lists_lock.xstate, 0);
-        owner->open = owner == self;
+        hk_store(owner->xopen, owner == self);
     }
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_store(hk_queued_slabs[class], 0);

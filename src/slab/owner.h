@@ -36,11 +36,11 @@ struct hk_slab_list {
 struct hk_owner {
     /* The number does not change after the owner was registered. */
     uint32_t id;
-    /* The owner uses these fields. `open` and the fields after it need slab_lists_lock if there is a background thread. */
+    /* The owner uses these fields. xopen and the fields after it need slab_lists_lock if there is a background thread. */
     struct hk_thread_counts counts;
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
-    bool open;               /* the owner has a thread */
+    _Atomic bool xopen;      /* the owner has a thread; any thread may read this without the lock */
     _Atomic uint64_t xawake; /* ms; when the owner last read the clock */
     bool sweep_reclaims;     /* the sweep reclaims memory for the growth of the heap */
     unsigned sweep_class;    /* class of the list that the sweep is at */
@@ -79,8 +79,6 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
         hk_unlock(&owner->slab_lists_lock);
 }
 
-/* Returns true if the owner has a thread. */
-bool hk_owner_is_open(struct hk_owner *owner);
 /* Empties the lists and opens the inboxes, at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
 /* Returns the number after the number of the last owner. The first owner has the number HK_FIRST_OWNER. */

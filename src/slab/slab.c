@@ -28,8 +28,8 @@ size_t hk_slabs_clean(void)
 
 static HK_COLD void note_refaults(struct hk_slab *slab)
 {
-    uint64_t idle_ms = (uint64_t)hk_age_since(slab->idle_from, hk_reuse_now()) << HK_AGE_SHIFT;
-    hk_reuse_back(idle_ms, hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS));
+    size_t bytes = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
+    hk_reuse_back(hk_age_since(slab->idle_from, hk_reuse_now()), bytes);
     hk_slab_note_clean(slab, 0);
 }
 

@@ -295,7 +295,7 @@ void hk_slab_heap_abandon(struct hk_owner *owner)
     }
     owner->sweep.at = NULL;
     owner->sweep_left = 0;
-    owner->open = false;
+    hk_store(owner->xopen, false);
     hk_slab_lists_unlock(owner);
 }
 

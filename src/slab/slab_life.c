@@ -68,7 +68,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     size_t tail = hk_page_heap_guarded && row->slab_bytes >= row->size + page ? page : 0;
     struct hk_slab *slab = cut(class, row->slab_bytes, tail, true);
     bool blank;
-    uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
+    uintptr_t start = slab != NULL ? hk_span_alloc(slab->d.bytes / HK_SLICE, use, &blank) : 0;
     if (start == 0 && slab != NULL)
         hk_slab_drop(slab);
     if (start == 0)

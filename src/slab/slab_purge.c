@@ -100,12 +100,11 @@ static bool worth_a_split(const struct hk_slab *slab)
 /* Looks at a slab, and notes the time if the slab was touched since the last look. Returns true if its free pages must be purged now. */
 static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    uint16_t delay = hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
     bool taken = slab->pages == HK_PAGES_TAKEN;
     if (slab->pages != HK_PAGES_AGEING)
         slab->idle_from = hk_age_stamp(sweep->touched);
     slab->pages = HK_PAGES_AGEING;
-    bool due = sweep->reclaims ? !taken : hk_age_since(slab->idle_from, sweep->now) >= delay;
+    bool due = sweep->reclaims ? !taken : hk_age_since(slab->idle_from, sweep->now) >= HK_POLICY(purge_delay);
     sweep->work--;
     sweep->waits |= !due;
     return due;
@@ -173,15 +172,13 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
         trim->within = 0;
         slab->pages = HK_PAGES_PURGED; /* stays so until a block is allocated or freed */
     }
-    struct range range = {.bits = slab->freebits, .next = trim->within}, rest;
+    struct range range = {.bits = slab->freebits, .next = trim->within};
     if (next_range(slab, &range)) {
         trim->calls++;
         trim->bytes += purge(slab, &range);
         trim->within = range.next;
-    }
-    rest = range;
-    if (next_range(slab, &rest))
         return false;
+    }
     trim->at = NULL;
     slab->trimmed = trim->pass;
     return true;

@@ -1,6 +1,5 @@
 /* Moves slices of a chunk between free and in use, and keeps the lists of chunks. */
 #include "span/chunks.h"
-#include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
 #include "os/os.h"
@@ -76,15 +75,11 @@ void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices)
     chunk->fresh &= ~slices;
     if (chunk->fresh != 0)
         begin_aging(chunk);
-    hk_page_heap.free_slices -= hk_popcount64(slices);
-    hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
+    hk_chunk_withdraw(chunk, slices);
     hk_page_heap_count_dirty((int)hk_popcount64(slices & ~chunk->dirty));
-    chunk->free &= ~slices;
     chunk->dirty |= slices;
-    chunk->aged &= ~slices;
     chunk->purged &= ~slices;
     hk_chunk_set_hollow(chunk, slices, 0);
-    hk_chunk_relist(chunk);
 }
 
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices)

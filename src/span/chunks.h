@@ -8,6 +8,7 @@
 #ifndef HK_CHUNKS_H
 #define HK_CHUNKS_H
 
+#include "base/bits.h"
 #include "base/lock.h"
 #include "span/page_map.h"
 
@@ -24,6 +25,7 @@ extern struct hk_page_heap {
     struct hk_list by_age;
     struct hk_list holes; /* chunks with unmapped slices; growth first reuses the addresses of these slices */
     size_t free_slices, free_dirty_slices;
+    uintptr_t end;          /* the end of the heap in the window; 0: the system chooses addresses */
     size_t staked_slices;   /* slices of unsure spans in dense chunks */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are marked dirty */
 } hk_page_heap;
@@ -41,7 +43,15 @@ HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->f
 /* unlist takes the chunk off the list of its longest free run. relist puts the chunk on the list of the run that is its longest now. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* use changes slices from free to in use. release changes slices from in use to free. */
+/* withdraw makes slices not free. use also makes them dirty, because a span gets them. release makes slices free again. */
+HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
+{
+    hk_page_heap.free_slices -= hk_popcount64(slices);
+    hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
+    chunk->free &= ~slices;
+    chunk->aged &= ~slices;
+    hk_chunk_relist(chunk);
+}
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
@@ -54,8 +64,6 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
  * size of a chunk. In the window, each mapping begins at the end of the previous mapping, because the system then merges the two mappings. Mappings
  * of whole chunks are aligned for huge pages. If a foreign mapping is in the way, the heap skips it. If the system does not let HAKMEM choose
  * addresses, the heap grows at any address. */
-/* Sets the address at which the heap begins to grow. Called once, after hk_page_map_init(). */
-void hk_address_space_init(void);
 /* Grows the arena by a share of its size. If the system refuses, grows the arena by less. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);

@@ -47,25 +47,17 @@ static union slot *next_in_group(void)
     return &group->slots[made];
 }
 
-/* Takes a slot from the list of unused slots. Returns NULL if the list is empty. Clears the slot's bytes after the head, because descriptors of slabs
- * and of large blocks have different fields there. */
-static union slot *take_unused(void)
-{
-    union slot *slot = descriptors.unused;
-    if (slot == NULL)
-        return NULL;
-    descriptors.unused = slot->free.next;
-    slot->free.next = NULL;
-    hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
-    return slot;
-}
-
 struct hk_descriptor *hk_descriptor_new(void)
 {
     hk_lock(&descriptors.lock);
-    union slot *slot = take_unused();
-    if (slot == NULL)
+    union slot *slot = descriptors.unused;
+    if (slot == NULL) {
         slot = next_in_group();
+    } else { /* the bytes after the head are cleared, because slabs and large blocks have different fields there */
+        descriptors.unused = slot->free.next;
+        slot->free.next = NULL;
+        hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
+    }
     hk_unlock(&descriptors.lock);
     if (HK_UNLIKELY(slot == NULL)) {
         hk_footprint_refused(false);

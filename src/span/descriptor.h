@@ -81,10 +81,14 @@ HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS
 HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
 HK_INLINE bool hk_entry_is_large(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE; }
 
-/* Ages count steps of 64 ms, so that 16 bits span 70 minutes. */
+/* Age stamps count steps of 64 ms, so that 16 bits span 70 minutes, which is longer than any purge delay. */
 enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
-HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
+/* Returns the time since a stamp in ms, in whole steps. */
+HK_INLINE uint64_t hk_age_since(uint16_t stamp, uint64_t now_ms)
+{
+    return (uint64_t)(uint16_t)(hk_age_stamp(now_ms) - stamp) << HK_AGE_SHIFT;
+}
 
 /* Names the call that received a pointer. HK_CALL_FLUSH stands for a free whose fault was found only at a flush, which moves blocks back to their
  * slabs. By then, the kind of free is no longer known. */

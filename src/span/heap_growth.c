@@ -12,10 +12,6 @@
 #define FIRST_SKIP (1 * HK_GIB)
 enum { SKIPS = 6 }; /* most attempts to skip a foreign mapping; each goes twice as far as the one before */
 
-static uintptr_t heap_end; /* the end of the heap in the window; 0: the system chooses addresses */
-
-void hk_address_space_init(void) { heap_end = hk_window_first(); }
-
 /* Returns an alignment that makes `size` bytes either lie in one chunk or fill whole chunks. */
 static size_t alignment_for(size_t size)
 {
@@ -25,48 +21,18 @@ static size_t alignment_for(size_t size)
     return align;
 }
 
-static uintptr_t map_in_window(size_t size)
+static void *map_in_window(size_t size)
 {
-    bool crosses = heap_end / HK_CHUNK != (heap_end + size - 1) / HK_CHUNK;
-    uintptr_t at = size % HK_CHUNK == 0 || crosses ? hk_align_up(heap_end, HK_CHUNK) : heap_end;
+    uintptr_t at = hk_page_heap.end;
+    if (size % HK_CHUNK == 0 || at / HK_CHUNK != (at + size - 1) / HK_CHUNK)
+        at = hk_align_up(at, HK_CHUNK);
     enum hk_placed placed;
     for (unsigned i = 0; (placed = hk_os.map_at((void *)at, size)) == HK_PLACE_TAKEN && i < SKIPS; i++)
         at = hk_align_up(at + (FIRST_SKIP << i), HK_CHUNK);
     if (placed != HK_PLACED)
-        return 0;
-    heap_end = at + size;
-    return at;
-}
-
-/* Makes the page map cover the memory, and returns `at`. If the page map cannot cover the memory, unmaps the memory and returns 0. */
-static uintptr_t covered(uintptr_t at, size_t size)
-{
-    if (at == 0 || hk_page_map_cover(at, size))
-        return at;
-    hk_os.unmap((void *)at, size);
-    return 0;
-}
-
-/* Adds [address, address + size) to the page heap as free, clean slices. A chunk that already has slices keeps its use. */
-static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
-{
-    for (uintptr_t at = address, next; at < address + size; at = next) {
-        next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
-        struct hk_chunk *chunk = hk_page_map_chunk(at);
-        uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
-        /* written before any field is read, because a new page that is read before its first write faults twice */
-        hk_store(chunk->xhuge, huge);
-        HK_READ_NO_EARLIER();
-        if (chunk->owned == 0) {
-            chunk->start = hk_align_down(at, HK_CHUNK);
-            chunk->use = (uint8_t)use;
-        }
-        chunk->owned |= slices;
-        chunk->free |= slices;
-        hk_page_heap.arenas[chunk->use].mapped += next - at;
-        hk_chunk_relist(chunk);
-    }
-    hk_page_heap.free_slices += size / HK_SLICE;
+        return NULL;
+    hk_page_heap.end = at + size;
+    return (void *)at;
 }
 
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
@@ -76,13 +42,30 @@ bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
            hk_thp_serves();
 }
 
-static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
+/* Adds [address, address + size) to the page heap as free, clean slices. A chunk that already has slices keeps its use. */
+static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
 {
     bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
-    huge = hk_os.advise_huge((void *)at, size, huge) && huge;
+    huge = hk_os.advise_huge((void *)address, size, huge) && huge;
     if (HK_UNLIKELY(hk_page_heap_guarded) && !huge)
-        hk_os.bar((void *)at, size);
-    add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
+        hk_os.bar((void *)address, size);
+    for (uintptr_t at = address, next; at < address + size; at = next) {
+        next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
+        struct hk_chunk *chunk = hk_page_map_chunk(at);
+        uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
+        /* written before any field is read, because a new page that is read before its first write faults twice */
+        hk_store(chunk->xhuge, huge);
+        HK_READ_NO_EARLIER();
+        if (chunk->owned == 0) {
+            chunk->start = hk_align_down(at, HK_CHUNK);
+            chunk->use = (uint8_t)(arena - hk_page_heap.arenas);
+        }
+        chunk->owned |= slices;
+        chunk->free |= slices;
+        hk_page_heap.arenas[chunk->use].mapped += next - at;
+        hk_chunk_relist(chunk);
+    }
+    hk_page_heap.free_slices += size / HK_SLICE;
 }
 
 /* Maps unmapped slices of a chunk again. Forgets the slices if another mapping has taken their addresses. */
@@ -96,7 +79,7 @@ static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, 
     if (chunk->unmapped == 0)
         hk_link_remove(&chunk->by_hole);
     if (placed == HK_PLACED)
-        enter_growth(arena, at, size);
+        add_memory(arena, at, size);
     return placed;
 }
 
@@ -118,13 +101,13 @@ static bool grow_back(struct hk_arena *arena, size_t size)
 /* Grows the arena by slices of one chunk, or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
-    uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
-    if (at == 0)
-        at = covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
-    if (at == 0)
+    void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
+    if (p == NULL)
+        p = hk_page_map_covered(hk_os_map_aligned(size, alignment_for(size)), size, size);
+    if (p == NULL)
         return false;
-    HK_COUNT(outside_window, hk_page_map_is_flat(at, size) ? 0 : size);
-    enter_growth(arena, at, size);
+    HK_COUNT(outside_window, hk_page_map_is_flat((uintptr_t)p, size) ? 0 : size);
+    add_memory(arena, (uintptr_t)p, size);
     return true;
 }
 

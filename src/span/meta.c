@@ -111,20 +111,14 @@ void hk_meta_wake(size_t size)
     hk_unlock(&hk_meta.lock);
 }
 
-size_t hk_meta_mapped(void)
-{
-    hk_lock(&hk_meta.lock);
-    size_t bytes = hk_meta.mapped;
-    hk_unlock(&hk_meta.lock);
-    return bytes;
-}
+size_t hk_meta_mapped(void) { return hk_load(hk_meta.xmapped); }
 
 size_t hk_meta_unused(void)
 {
     hk_lock(&hk_meta.lock);
     size_t in_areas =
         hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
-    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting, bytes = hk_meta.mapped - in_use;
+    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting, bytes = hk_meta_mapped() - in_use;
     hk_unlock(&hk_meta.lock);
     return bytes;
 }
@@ -144,24 +138,26 @@ size_t hk_meta_spare(void)
     return bytes;
 }
 
-bool hk_meta_next(uintptr_t *from, uintptr_t *to)
+void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start, uintptr_t end)
 {
-    uintptr_t start = *to, end = *to;
+    start = hk_max(start, from);
+    end = hk_min(end, to);
+    if (start < end && start < lowest->start)
+        *lowest = (struct hk_range){start, end};
+}
+
+struct hk_range hk_meta_next(uintptr_t from, uintptr_t to)
+{
+    struct hk_range lowest = {to, to};
     hk_lock(&hk_meta.lock);
-    for (const struct hk_region *region = hk_meta.newest; region != NULL; region = region->older) {
-        uintptr_t first = hk_max(region->start, *from), behind = hk_min(region->end, *to);
-        if (first < behind && first < start) {
-            start = first;
-            end = behind;
-        }
-    }
+    for (const struct hk_region *region = hk_meta.newest; region != NULL; region = region->older)
+        hk_range_keep_lowest(&lowest, from, to, region->start, region->end);
     hk_unlock(&hk_meta.lock);
-    *from = start;
-    *to = end;
-    return start < end;
+    return lowest;
 }
 
 void hk_meta_init(void) { hk_lock_register(HK_RANK_META, &hk_meta.lock); }
+
 static void return_listed(void)
 {
     for (unsigned lines = 1; lines < HK_META_LISTED_TO / HK_META_LINE && hk_meta.listed_bytes > 0; lines++)

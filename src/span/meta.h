@@ -30,8 +30,14 @@ size_t hk_meta_mapped(void);
 size_t hk_meta_unused(void);
 /* Returns the bytes of metadata that are not in use and lie in pages that may be resident. */
 size_t hk_meta_spare(void);
-/* Narrows [*from, *to) to the first region of metadata in this range. Returns false if the range has no region. */
-bool hk_meta_next(uintptr_t *from, uintptr_t *to);
+
+struct hk_range {
+    uintptr_t start, end;
+};
+/* Sets *lowest to the part of [start, end) that lies in [from, to) if this part begins at a lower address. */
+void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start, uintptr_t end);
+/* Returns the part of the lowest region of metadata that lies in [from, to), or an empty range at `to` if there is none. */
+struct hk_range hk_meta_next(uintptr_t from, uintptr_t to);
 void hk_meta_init(void);
 /* Ends a purge that another thread was running at the fork. Called in a fork child. */
 void hk_meta_fork_child(void);

@@ -166,13 +166,14 @@ static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
     region->end = start + size;
     region->older = hk_meta.newest;
     hk_meta.newest = region;
-    hk_meta.mapped += size;
+    hk_add(hk_meta.xmapped, size);
 }
 
 /* Returns the size of a new region, which is small if address space is scarce. */
 static size_t region_size(size_t wanted)
 {
-    size_t usual = hk_load(hk_footprint.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, hk_meta.mapped / REGION_PART);
+    size_t usual =
+        hk_load(hk_footprint.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, hk_load(hk_meta.xmapped) / REGION_PART);
     return hk_max(hk_align_down(hk_min(usual, LARGEST_REGION), HK_META_AREA_BYTES), wanted);
 }
 
@@ -297,15 +298,14 @@ static struct hk_meta_range carve_from(struct hk_meta_area *area, unsigned least
 
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most)
 {
+    struct hk_meta_range taken = {0};
     for (unsigned fits = log_of(least); fits < HK_META_AREA_FITS; fits++) {
-        unsigned tries = TRIES;
-        for (struct hk_meta_area *area = hk_meta.by_room[fits], *next; area != NULL && tries > 0;
-             area = next, tries--) {
+        struct hk_meta_area *area = hk_meta.by_room[fits], *next;
+        for (unsigned tries = TRIES; area != NULL && tries > 0; area = next, tries--) {
             next = area->next;
-            struct hk_meta_range taken = {0};
             if (area->longest >= least && (taken = carve_from(area, least, most)).start != NULL)
                 return taken;
         }
     }
-    return (struct hk_meta_range){0};
+    return taken;
 }

@@ -80,7 +80,7 @@ extern struct hk_meta {
     struct hk_meta_area *by_room[HK_META_AREA_FITS];
     char *next_page, *pages_end; /* the part of the last region of pages that was never handed out */
     /* counts of bytes */
-    size_t mapped;
+    _Atomic size_t xmapped;
     size_t free;              /* free bytes in areas */
     size_t clean;             /* free bytes in pages that are not resident */
     size_t areas;             /* bytes of areas that are not blank */

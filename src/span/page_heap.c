@@ -12,7 +12,7 @@ void hk_page_heap_init(void)
 {
     hk_lock_register(HK_RANK_PURGE, &hk_page_heap.purge_lock);
     hk_lock_register(HK_RANK_PAGE_HEAP, &hk_page_heap.lock);
-    hk_address_space_init();
+    hk_page_heap.end = hk_window_first();
     hk_list_init(&hk_page_heap.by_age);
     hk_list_init(&hk_page_heap.holes);
     for (unsigned use = 0; use < HK_USES; use++)
@@ -25,16 +25,23 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
+/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. */
+HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
+{
+    for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
+        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
+        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0)
+            return chunk;
+    }
+    return NULL;
+}
+
 /* Returns the chunk with the tightest fit, preferably a chunk with dirty slices, or NULL if none fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
-    for (uint64_t left = fit; left != 0; left &= left - 1) {
-        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_chunk_idle(chunk) != 0)
-            return chunk;
-    }
-    return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
+    struct hk_chunk *chunk = dirty_run(arena, slices, 1);
+    return chunk != NULL || fit == 0 ? chunk : first_of(arena, hk_ctz64(fit));
 }
 
 /* Gives a chunk of `from` to `use` if all its slices are free and it stands on no huge page. Returns the chunk, or NULL if there is no such chunk. */
@@ -52,17 +59,6 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* Returns a chunk with a free run of enough dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. */
-static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
-{
-    for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
-        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)slices) != 0)
-            return chunk;
-    }
-    return NULL;
-}
-
 /* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean slices of this use. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
@@ -70,7 +66,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     struct hk_arena *other = &hk_page_heap.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
     struct hk_chunk *chunk = tightest_fit(arena, slices);
     if ((chunk == NULL || hk_chunk_idle(chunk) == 0) && hk_page_heap.free_dirty_slices >= slices) {
-        struct hk_chunk *dirty_span = dirty_run(other, slices);
+        struct hk_chunk *dirty_span = dirty_run(other, slices, slices);
         chunk = dirty_span != NULL ? dirty_span : chunk;
     }
     if (chunk == NULL)
@@ -152,7 +148,7 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_page_heap_guarded && !hk_load(chunk->xhuge); }
 bool hk_span_is_guarded(uintptr_t address) { return hk_page_heap_guarded && is_guarded(hk_page_map_chunk(address)); }
 
-uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)
+uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
 {
     hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
     uintptr_t address = 0;
@@ -174,12 +170,6 @@ uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)
         return 0;
     }
     return address;
-}
-
-uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
-{
-    bool blank;
-    return hk_span_alloc_blank(slices, use, &blank);
 }
 
 /* Stores how many pages of each slice are purged. Slices whose pages are all purged become purged slices. */

@@ -17,10 +17,9 @@
 
 /* Initializes the page heap. Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. */
-uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
-/* Allocates like hk_span_alloc(). Sets *blank to true if all bytes are zero, because no block used them since the system provided the pages. */
-uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
+/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. Sets *blank to true if all bytes are zero,
+ * because no block used them since the system provided the pages. */
+uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* Frees a span of which `hollow` bytes are already purged. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
@@ -53,11 +52,10 @@ void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
 /* The next functions (purge.c) purge or unmap free slices. A slice cannot be allocated during that time. The functions hold purge_lock only for one
  * range of slices or one chunk at a time, because fork waits for this lock. */
-/* Purges free slices that have been dirty for at least `delay_ms`, or all free dirty slices if the delay is 0. Returns the purged bytes. */
-size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Purges chunks whose free slices have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns the
- * purged bytes. If another purge is under way, waits for it if `waits`, and stops otherwise. */
-size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
+/* Purges chunks whose free slices have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. If `enough` is SIZE_MAX,
+ * purges only slices that each have been dirty for the delay. Returns the purged bytes. If another purge is under way, waits for it if `waits`, and
+ * stops otherwise. */
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
 /* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Skips chunks with free dirty slices if
  * `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);

@@ -5,7 +5,6 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "span/footprint.h"
-#include "span/meta.h"
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
@@ -32,16 +31,11 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 
 static struct {
     struct hk_lock lock;
-    size_t mapped; /* bytes of tables */
-    char *lent;    /* memory for a leaf's tables and a branch, lent by the caller; NULL: none */
+    _Atomic size_t xmapped; /* bytes of tables */
+    char *lent;             /* memory for a leaf's tables and a branch, lent by the caller; NULL: none */
     bool took_lent;
     bool hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
-
-/* Holds the range of covered leaves in a branch, so that a walk touches no page of the branch outside this range. */
-static struct leaves {
-    uint16_t first, behind;
-} covered_leaves[HK_BRANCHES] HK_COLD_DATA;
 
 static struct window {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
@@ -119,7 +113,7 @@ bool hk_page_map_init(void)
         leaves /= 2;
     for (; !chosen && leaves > 0; leaves /= 2)
         chosen = window_around(leaves);
-    map.mapped = window.marks + window.leaves * ENTRIES_OF_LEAF;
+    hk_store(map.xmapped, window.marks + window.leaves * ENTRIES_OF_LEAF);
     return chosen;
 }
 
@@ -154,7 +148,7 @@ uintptr_t hk_window_first(void) { return window.first; }
 static bool map_more(void *end, size_t bytes)
 {
     bool more = hk_os.map_at(end, bytes) == HK_PLACED;
-    map.mapped += more ? bytes : 0;
+    hk_add(map.xmapped, more ? bytes : 0);
     return more;
 }
 
@@ -198,16 +192,19 @@ static struct hk_leaf *leaf_at(uintptr_t address)
     return hk_page_map_leaf(address);
 }
 
-/* Maps the chunks of one leaf, and its page map entries if the window does not have them. The window later does not grow to a leaf with its own
- * entries. */
-static bool cover_alone(size_t number, struct hk_leaf *leaf)
+/* Covers a leaf, so that look-ups find its tables by the root. Maps the chunks of the leaf, and its page map entries if the window does not have them.
+ * The window later does not grow to a leaf with its own entries. Returns false if the system refuses memory. */
+static bool cover_apart(uintptr_t address, size_t number)
 {
+    struct hk_leaf *leaf = leaf_at(address);
+    if (leaf == NULL || leaf->chunks != NULL)
+        return leaf != NULL;
     bool has_window = hk_window.chunks == NULL && number < window.leaves;
     size_t size = CHUNKS_OF_LEAF + (has_window ? 0 : ENTRIES_OF_LEAF);
     char *table = map_table(size);
     if (table == NULL)
         return false;
-    map.mapped += size;
+    hk_add(map.xmapped, size);
     if (number >= window.leaves)
         window.most = hk_min(window.most, number);
     _Atomic uint32_t *entries =
@@ -215,24 +212,6 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
     leaf->chunks = (void *)table;
     hk_store_release(leaf->xentries, entries);
     return true;
-}
-
-static void note_covered(uintptr_t address)
-{
-    uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES);
-    struct leaves *range = &covered_leaves[address >> HK_BRANCH_SHIFT];
-    *range = (struct leaves){(uint16_t)(range->behind == 0 ? leaf : hk_min(range->first, leaf)),
-                             (uint16_t)hk_max(range->behind, leaf + 1u)};
-}
-
-/* Covers a leaf, so that look-ups find its tables by the root. Returns false if the system refuses memory. */
-static bool cover_apart(uintptr_t at, size_t number)
-{
-    struct hk_leaf *leaf = leaf_at(at);
-    bool covered = leaf != NULL && (leaf->chunks != NULL || cover_alone(number, leaf));
-    if (covered)
-        note_covered(at);
-    return covered;
 }
 
 static bool cover_locked(uintptr_t address, uintptr_t end)
@@ -259,6 +238,14 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
     return covered;
 }
 
+void *hk_page_map_covered(void *p, size_t mapped, size_t size)
+{
+    if (p == NULL || hk_page_map_cover((uintptr_t)p, size))
+        return p;
+    hk_os.unmap(p, mapped);
+    return NULL;
+}
+
 bool hk_page_map_cover_with(uintptr_t address, void **table)
 {
     _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE, "both fit");
@@ -275,24 +262,7 @@ bool hk_page_map_cover_with(uintptr_t address, void **table)
 
 bool hk_page_map_is_flat(uintptr_t address, size_t size)
 {
-    hk_lock(&map.lock);
-    bool flat = address >= hk_window.base && address + size - hk_window.base <= window.leaves * HK_LEAF;
-    hk_unlock(&map.lock);
-    return flat;
-}
-
-static void cover_marks_locked(size_t needed)
-{
-    if (needed <= window.marks)
-        return;
-    size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
-    size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
-    bool fits = window.marks + more <= window.most_marks;
-    if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
-        window.marks += more;
-    else
-        window.most_marks = 0;
-    show_window();
+    return address >= hk_window.base && address + size - hk_window.base <= HK_LOAD_SETTLED(hk_window.covered);
 }
 
 void hk_page_map_cover_marks(uintptr_t address, size_t size)
@@ -301,8 +271,17 @@ void hk_page_map_cover_marks(uintptr_t address, size_t size)
     if (HK_LIKELY(end <= HK_LOAD_SETTLED(hk_window.marked)))
         return;
     hk_lock(&map.lock);
-    if (map.hits && end <= hk_window.flat)
-        cover_marks_locked((end - below_heap()) >> HK_MARK_SHIFT);
+    size_t needed = map.hits && end <= hk_window.flat ? (end - below_heap()) >> HK_MARK_SHIFT : 0;
+    if (needed > window.marks) {
+        size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
+        size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
+        bool fits = window.marks + more <= window.most_marks;
+        if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
+            window.marks += more;
+        else
+            window.most_marks = 0;
+        show_window();
+    }
     hk_unlock(&map.lock);
 }
 
@@ -319,53 +298,35 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry)
         hk_store_release(*hk_page_map_entry(address + i * HK_SLICE), entry);
 }
 
-size_t hk_page_map_tables(void)
-{
-    hk_lock(&map.lock);
-    size_t bytes = map.mapped;
-    hk_unlock(&map.lock);
-    return bytes;
-}
-
-static void keep_lowest(const void *table, size_t size, uintptr_t from, uintptr_t to, struct hk_page_map_range *lowest)
-{
-    uintptr_t first = hk_max((uintptr_t)table, from), behind = hk_min((uintptr_t)table + size, to);
-    if (first < behind && first < lowest->start)
-        *lowest = (struct hk_page_map_range){first, behind};
-}
-
-static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t *address)
-{
-    const struct hk_branch *leaves = hk_load(hk_page_map_root[branch]);
-    for (size_t i = hk_max(from, covered_leaves[branch].first); i < covered_leaves[branch].behind; i++)
-        if (hk_load(leaves->leaves[i].xentries) != NULL) {
-            *address = ((uintptr_t)branch << HK_BRANCH_SHIFT) + ((uintptr_t)i << HK_LEAF_SHIFT);
-            return &leaves->leaves[i];
-        }
-    return NULL;
-}
+size_t hk_page_map_tables(void) { return hk_load(map.xmapped); }
 
 /* Returns the first covered leaf from *address on, and sets *address to its start. Returns NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
-    const struct hk_leaf *leaf = NULL;
-    size_t from = (*address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES;
-    for (size_t branch = *address >> HK_BRANCH_SHIFT; leaf == NULL && branch < HK_BRANCHES; branch++, from = 0)
-        leaf = next_leaf_of(branch, from, address);
-    return leaf;
+    for (uintptr_t at = hk_align_down(*address, HK_LEAF); at >> HK_ADDRESS_BITS == 0;) {
+        const struct hk_leaf *leaf = hk_page_map_leaf(at);
+        if (leaf != NULL && hk_load(leaf->xentries) != NULL) {
+            *address = at;
+            return leaf;
+        }
+        at = leaf != NULL ? at + HK_LEAF : ((at >> HK_BRANCH_SHIFT) + 1) << HK_BRANCH_SHIFT;
+    }
+    return NULL;
 }
 
-struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
+struct hk_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
 {
-    struct hk_page_map_range lowest = {to, to};
+    struct hk_range lowest = {to, to};
     const struct hk_leaf *leaf;
     hk_lock(&map.lock);
-    keep_lowest((char *)hk_window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
-                &lowest);
-    keep_lowest(hk_window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
+    uintptr_t entries = (uintptr_t)hk_window.entries, chunks = (uintptr_t)hk_window.chunks;
+    hk_range_keep_lowest(&lowest, from, to, entries - window.marks, entries + window.leaves * ENTRIES_OF_LEAF);
+    hk_range_keep_lowest(&lowest, from, to, chunks, chunks + window.chunks_to * sizeof(struct hk_chunk));
     for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF) {
-        bool entries_follow = (char *)hk_load(leaf->xentries) == (char *)leaf->chunks + CHUNKS_OF_LEAF;
-        keep_lowest(leaf->chunks, CHUNKS_OF_LEAF + (entries_follow ? ENTRIES_OF_LEAF : 0), from, to, &lowest);
+        chunks = (uintptr_t)leaf->chunks;
+        uintptr_t end = chunks + CHUNKS_OF_LEAF;
+        bool entries_follow = (uintptr_t)hk_load(leaf->xentries) == end;
+        hk_range_keep_lowest(&lowest, from, to, chunks, end + (entries_follow ? ENTRIES_OF_LEAF : 0));
     }
     hk_unlock(&map.lock);
     return lowest;

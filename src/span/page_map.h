@@ -17,6 +17,7 @@
 #define HK_PAGE_MAP_H
 
 #include "base/list.h"
+#include "span/meta.h"
 
 enum {
     HK_SLICE_SHIFT = 16,
@@ -155,6 +156,8 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). Returns false if the range is no user address, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
+/* Covers the first `size` bytes of a new mapping. If this is refused, unmaps the whole mapping. Returns p, or NULL if p is NULL or was unmapped. */
+void *hk_page_map_covered(void *p, size_t mapped, size_t size);
 /* Covers one address. If the system refuses memory, uses the HK_PAGE_MAP_TABLE bytes at *table as the tables, and sets *table to NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
@@ -167,11 +170,8 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
  * hk_page_map_has_mark() tells a block without a mark from a block whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
 size_t hk_page_map_tables(void);
-/* hk_page_map_next_table() returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
-struct hk_page_map_range {
-    uintptr_t start, end;
-};
-struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
+/* Returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
+struct hk_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
 /* Returns the first covered address from `address` on, or UINTPTR_MAX if there is none. The chunk of the returned address may be read. */
 uintptr_t hk_page_map_next_covered(uintptr_t address);
 

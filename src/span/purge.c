@@ -8,8 +8,9 @@
 #include "span/chunks.h"
 #include "span/footprint.h"
 
-static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
+bool hk_span_purge(uintptr_t address, size_t size)
 {
+    struct hk_chunk *chunk = hk_page_map_chunk(address);
     if (hk_load(chunk->xhuge) && size != HK_CHUNK) {
         hk_chunk_leave_huge_page(chunk);
         hk_os_split_huge((void *)address, size);
@@ -19,8 +20,7 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once;  /* all dirty slices are purged, not only aged slices */
-    size_t enough; /* bytes after which the purge stops */
+    bool at_once; /* all dirty slices are purged, not only aged slices */
 };
 
 /* Returns the lowest run of slices in a set. */
@@ -51,11 +51,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
         if (chunk->aged != 0)
             hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
     }
-    chunk->aged &= ~due;
-    hk_page_heap.free_slices -= hk_popcount64(due);
-    hk_page_heap.free_dirty_slices -= hk_popcount64(due & chunk->dirty);
-    chunk->free &= ~due;
-    hk_chunk_relist(chunk);
+    hk_chunk_withdraw(chunk, due);
     return due;
 }
 
@@ -72,17 +68,6 @@ static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
     hk_unlock(&hk_page_heap.lock);
 }
 
-static uint32_t purge_slices(struct hk_chunk *chunk, uint32_t due)
-{
-    unsigned first = hk_ctz64(due);
-    size_t size = hk_popcount64(due) * HK_SLICE;
-    bool gone = purge_range(chunk, hk_chunk_address(chunk, first), size);
-    HK_COUNT(purges, 1);
-    HK_TRACE(&hk_ring_shared, purge, size, hk_chunk_address(chunk, first));
-    HK_COUNT(purged_bytes, gone ? size : 0);
-    return gone ? due : 0;
-}
-
 /* Purges one run of due slices in the oldest chunk. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
 static size_t purge_range_locked(const struct purge *purge, bool *over)
 {
@@ -95,38 +80,31 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     *over = !due_now;
     if (due == 0)
         return 0;
-    uint32_t gone = purge_slices(chunk, due);
-    *over = gone != due;
-    end_purge(chunk, due, gone);
-    return hk_popcount64(gone) * HK_SLICE;
+    uintptr_t address = hk_chunk_address(chunk, hk_ctz64(due));
+    size_t size = hk_popcount64(due) * HK_SLICE;
+    bool gone = hk_span_purge(address, size);
+    HK_COUNT(purges, 1);
+    HK_TRACE(&hk_ring_shared, purge, size, address);
+    HK_COUNT(purged_bytes, gone ? size : 0);
+    *over = !gone;
+    end_purge(chunk, due, gone ? due : 0);
+    return gone ? size : 0;
 }
 
-/* Purges runs of slices. Releases purge_lock after each run, because fork waits for the lock. If another purge holds the lock, waits for the lock if
- * `waits` is true, and stops otherwise. */
-static size_t purge_ranges(const struct purge *purge, bool waits)
+/* Purges runs of slices. Releases purge_lock after each run, because fork waits for the lock. */
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
+    struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
     size_t bytes = 0;
-    for (bool over = false; !over && bytes < purge->enough;) {
+    for (bool over = false; !over && bytes < enough;) {
         if (waits)
             hk_lock(&hk_page_heap.purge_lock);
         else if (!hk_try_lock(&hk_page_heap.purge_lock))
             break;
-        bytes += purge_range_locked(purge, &over);
+        bytes += purge_range_locked(&purge, &over);
         hk_unlock_in_turn(&hk_page_heap.purge_lock);
     }
     return bytes;
-}
-
-size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms)
-{
-    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = delay_ms == 0, .enough = SIZE_MAX};
-    return purge_ranges(&purge, purge.at_once);
-}
-
-size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
-{
-    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = true, .enough = enough};
-    return purge_ranges(&purge, waits);
 }
 
 /* Returns a chunk with no slice in use, or any chunk with free slices if address space is scarce. Returns NULL if there is no such chunk. Skips
@@ -150,17 +128,15 @@ static struct hk_chunk *next_to_unmap(bool dirty_too)
 static void disown_free(struct hk_chunk *chunk)
 {
     uint32_t slices = chunk->free;
-    hk_page_heap.free_slices -= hk_popcount64(slices);
-    hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
+    hk_chunk_withdraw(chunk, slices);
     hk_page_heap_count_dirty(-(int)hk_popcount64(slices & chunk->dirty));
     hk_page_heap.arenas[chunk->use].mapped -= hk_popcount64(slices) * HK_SLICE;
     hk_chunk_set_hollow(chunk, slices, 0);
     chunk->owned &= ~slices;
     chunk->dirty &= ~slices;
-    chunk->free = chunk->aged = chunk->purged = chunk->fresh = 0;
+    chunk->purged = chunk->fresh = 0;
     if (hk_link_linked(&chunk->by_age))
         hk_link_remove(&chunk->by_age);
-    hk_chunk_relist(chunk);
 }
 
 /* Unmaps slices. Returns the slices that the system refused to unmap. */
@@ -214,5 +190,3 @@ size_t hk_page_heap_unmap(bool dirty_too)
     }
     return bytes;
 }
-
-bool hk_span_purge(uintptr_t address, size_t size) { return purge_range(hk_page_map_chunk(address), address, size); }

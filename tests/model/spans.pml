@@ -3,7 +3,7 @@
  *
  * Code     `map_new()` in `large/large.c`, `if_covered()`, `hk_large_enter()`, `hk_large_unmap()` in `large/large_mapping.c`; `hk_descriptor_new()`,
  *          `hk_descriptor_drop()` in `span/descriptor.c`; `hk_large_at()` in `large/large_state.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
- *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `has_chunks()`, `cover_alone()` in `span/page_map.c`;
+ *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `has_chunks()`, `cover_apart()` in `span/page_map.c`;
  *          `hk_page_map_lookup()` in `span/page_map.h`
  * Shows    a block in use has its page map entry, number and descriptor; a mapping of the program has no page map entry; no
  *          word of the page map is written before it is mapped; a mapping that the system refuses to unmap is found as

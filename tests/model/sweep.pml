@@ -7,7 +7,7 @@
  * Code     `run()` in `runtime/background.c`; `hk_decay_in_background()`, `sweep_some()`, `purge_of_others()` in
  *          `decay/decay.c`; `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()`, `sweep_on()`, `hk_slab_heap_trim_some()` in `slab/idle.c`;
  *          `hk_slab_heap_alloc()`, `take_blocks()`, `join_blocks()`, `new_slab()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
- *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
+ *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()` in
  *          `slab/owner.c`; `hk_abandoned_add()`, `hk_abandoned_adopt()` in `slab/abandoned.c`; `hk_link_remove_under()` in
  *          `base/list.h`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
  * Shows    only free blocks lose their pages; a sweep reads only lists of owners with a thread, and slabs on them; a trim

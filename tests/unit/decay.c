@@ -15,7 +15,7 @@
 static void leave_free_memory(void)
 {
     bool zeroed;
-    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE);
+    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE, &(bool){false});
     void *block = hk_large_alloc(2 * HK_MIB, 16, &zeroed);
     assert_true(span != 0 && block != NULL);
     *(char *)span = *(char *)block = 1;
@@ -62,7 +62,7 @@ UNIT_TEST(all_but_what_is_to_be_kept)
     hk_decay_all(0);
     char *block = hk_large_alloc(3 * HK_MIB, 16, &zeroed);
     for (unsigned i = 0; i < CHUNKS; i++)
-        memset((void *)(chunks[i] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE)), 7, HK_CHUNK);
+        memset((void *)(chunks[i] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false})), 7, HK_CHUNK);
     for (unsigned i = 0; i < CHUNKS; i++) {
         fake_os_pass_ms(10);
         hk_span_free(chunks[i], HK_CHUNK_SLICES);
@@ -179,7 +179,7 @@ static unsigned held;
 static void hold(unsigned count)
 {
     while (held < count)
-        assert_true((chunks[held++] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE)) != 0);
+        assert_true((chunks[held++] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false})) != 0);
 }
 
 static void hold_no_more_than(unsigned count)
@@ -445,7 +445,7 @@ UNIT_TEST(one_epoch_for_all)
     unit_start();
     fake_os_pass_ms(10000);
     tick();
-    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE);
+    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE, &(bool){false});
     *(char *)span = 1;
     hk_span_free(span, 4);
     fake_os_pass_ms(1000);
@@ -463,7 +463,7 @@ UNIT_TEST(one_epoch_for_all)
 static void leave_much(void)
 {
     for (int i = 0; i < 4; i++) {
-        uintptr_t span = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE);
+        uintptr_t span = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false});
         memset((void *)span, 1, HK_CHUNK);
         hk_span_free(span, HK_CHUNK_SLICES);
         leave_free_memory();

@@ -101,7 +101,7 @@ UNIT_TEST(ages)
 {
     for (uint64_t now = 0; now < (uint64_t)3 << 22; now += 64 * 500)
         for (uint64_t age = 0; age < 64 * 60000 && age <= now; age += 64 * 7000)
-            assert_int_equal(hk_age_since(hk_age_stamp(now - age), now), age / 64);
+            assert_int_equal(hk_age_since(hk_age_stamp(now - age), now), age / 64 * 64);
 }
 
 static void invalid(void *p) { hk_invalid_pointer(HK_CALL_REALLOC, "pointer not from this allocator", p); }

@@ -526,7 +526,7 @@ UNIT_TEST(zeroed_in_a_slab)
 {
     enum { EDGE = 112, SIZE = MB - 2 * EDGE };
     start();
-    char *span = (char *)hk_span_alloc(MB / HK_SLICE, HK_USE_SPARSE), *block = span + EDGE;
+    char *span = (char *)hk_span_alloc(MB / HK_SLICE, HK_USE_SPARSE, &(bool){false}), *block = span + EDGE;
     memset(span, 1, MB);
     zero(block, SIZE);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
@@ -544,7 +544,7 @@ UNIT_TEST(zeroed_in_a_slab)
 UNIT_TEST(zeroed_on_a_huge_page)
 {
     start();
-    char *span = (char *)hk_span_alloc(MB / HK_SLICE, HK_USE_SPARSE);
+    char *span = (char *)hk_span_alloc(MB / HK_SLICE, HK_USE_SPARSE, &(bool){false});
     struct hk_chunk *chunk = hk_page_map_chunk((uintptr_t)span);
     hk_store(chunk->xhuge, true);
     memset(span, 1, MB);
@@ -746,7 +746,7 @@ UNIT_TEST(huge_pages_at_stake)
     void *last = alloc_large(8 * MB);
     assert_null(advised);
     for (unsigned i = 0; i < 2 * FEW * PART_AT_STAKE; i++)
-        assert_int_not_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE), 0);
+        assert_int_not_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE, &(bool){false}), 0);
     hk_large_free(last);
     alloc_large(8 * MB);
     assert_non_null(advised);

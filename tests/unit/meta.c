@@ -85,14 +85,13 @@ UNIT_TEST(small_region)
 static size_t resident_bytes(void)
 {
     size_t bytes = 0;
-    for (uintptr_t at = 0, from = 0, to = UINTPTR_MAX; hk_meta_next(&from, &to); from = at, to = UINTPTR_MAX) {
+    for (struct hk_range at = hk_meta_next(0, UINTPTR_MAX); at.start < at.end; at = hk_meta_next(at.end, UINTPTR_MAX)) {
         unsigned char pages[2048];
         size_t page = hk_system_page();
-        assert_true((to - from) / page <= sizeof pages);
-        assert_true(hk_os.resident((void *)from, to - from, pages));
-        for (size_t i = 0; i < (to - from) / page; i++)
+        assert_true((at.end - at.start) / page <= sizeof pages);
+        assert_true(hk_os.resident((void *)at.start, at.end - at.start, pages));
+        for (size_t i = 0; i < (at.end - at.start) / page; i++)
             bytes += (pages[i] & 1) * page;
-        at = to;
     }
     return bytes;
 }
@@ -256,18 +255,17 @@ UNIT_TEST(regions)
     size_t bytes = 0, within = 0;
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = hk_meta_alloc(20000);
-    for (uintptr_t at = 0, from = 0, to = UINTPTR_MAX; hk_meta_next(&from, &to); from = at, to = UINTPTR_MAX) {
-        bytes += to - from;
+    for (struct hk_range at = hk_meta_next(0, UINTPTR_MAX); at.start < at.end; at = hk_meta_next(at.end, UINTPTR_MAX)) {
+        bytes += at.end - at.start;
         for (int i = 0; i < BLOCKS; i++)
-            within += (uintptr_t)blocks[i] >= from && (uintptr_t)blocks[i] + 20000 <= to;
-        at = to;
+            within += (uintptr_t)blocks[i] >= at.start && (uintptr_t)blocks[i] + 20000 <= at.end;
     }
     assert_int_equal(bytes, hk_meta_mapped());
     assert_int_equal(within, BLOCKS);
     uintptr_t from = (uintptr_t)blocks[0] + 10, to = from + 5;
-    assert_true(hk_meta_next(&from, &to));
-    assert_int_equal(from, (uintptr_t)blocks[0] + 10);
-    assert_int_equal(to, from + 5);
+    struct hk_range part = hk_meta_next(from, to);
+    assert_int_equal(part.start, from);
+    assert_int_equal(part.end, to);
 }
 
 int main(void)

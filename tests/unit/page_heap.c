@@ -20,7 +20,7 @@ static struct hk_page_heap_totals totals(void)
 
 static uintptr_t get(size_t slices)
 {
-    uintptr_t at = hk_span_alloc(slices, HK_USE_SPARSE);
+    uintptr_t at = hk_span_alloc(slices, HK_USE_SPARSE, &(bool){false});
     assert_true(at != 0);
     assert_int_equal(at % HK_SLICE, 0);
     memset((void *)at, 1, 1);
@@ -63,14 +63,16 @@ UNIT_TEST(grows_and_fits)
 UNIT_TEST(dirty_slices_of_the_other_use)
 {
     start();
-    uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE), fence = hk_span_alloc(1, HK_USE_DENSE),
-              sparse = hk_span_alloc(1, HK_USE_SPARSE);
+    uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE, &(bool){false}),
+              fence = hk_span_alloc(1, HK_USE_DENSE, &(bool){false}),
+              sparse = hk_span_alloc(1, HK_USE_SPARSE, &(bool){false});
     assert_true(fence != 0 && sparse / HK_CHUNK != dense / HK_CHUNK);
     hk_span_free(dense, 4);
-    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
+    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE, &(bool){false}), dense);
     hk_span_free(dense, 3);
-    hk_page_heap_purge(0, 0); /* After the purge all slices are clean, so mixed uses would save nothing. */
-    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE) / HK_CHUNK, sparse / HK_CHUNK);
+    hk_page_heap_purge(0, 0, SIZE_MAX,
+                       true); /* After the purge all slices are clean, so mixed uses would save nothing. */
+    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE, &(bool){false}) / HK_CHUNK, sparse / HK_CHUNK);
 }
 
 /* Pages of a span that were purged while it was in use do not count as dirty when the span is free. They count again as soon as its slices are
@@ -78,30 +80,31 @@ UNIT_TEST(dirty_slices_of_the_other_use)
 UNIT_TEST(hollow_slices)
 {
     start();
-    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE), other = hk_span_alloc(1, HK_USE_SPARSE);
+    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE, &(bool){false}),
+              other = hk_span_alloc(1, HK_USE_SPARSE, &(bool){false});
     size_t dirty = hk_page_heap_dirty();
     hk_span_free_hollow(at, 2, HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), dirty - HK_SLICE);
-    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE, &(bool){false}), at);
     assert_int_equal(hk_page_heap_dirty(), dirty);
     hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as clean. */
     assert_int_equal(totals().free_dirty, 0);
     assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
-    assert_int_equal(hk_page_heap_purge(0, 0), HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
 UNIT_TEST(purged_reads_as_zero)
 {
     start();
-    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE);
+    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE, &(bool){false});
     memset((void *)at, 0xff, 2 * HK_SLICE);
     hk_span_free(at, 2);
-    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE, &(bool){false}), at);
     hk_span_free(at, 2);
-    assert_true(hk_page_heap_purge(0, 0) >= 2 * HK_SLICE);
-    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    assert_true(hk_page_heap_purge(0, 0, SIZE_MAX, true) >= 2 * HK_SLICE);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE, &(bool){false}), at);
     for (size_t i = 0; i < 2 * HK_SLICE; i += 512)
         assert_int_equal(*(char *)(at + i), 0);
 }
@@ -130,17 +133,17 @@ UNIT_TEST(ages)
     uintptr_t second = get(1);
     hk_span_free(first, 2);
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_page_heap_purge(now + 499, 500), 0);
+    assert_int_equal(hk_page_heap_purge(now + 499, 500, SIZE_MAX, false), 0);
     /* The first purge that is due marks dirty slices as aged. The second one purges those that are still aged. */
-    assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
+    assert_int_equal(hk_page_heap_purge(now + 500, 500, SIZE_MAX, false), 0);
     fake_os_pass_ms(500);
     hk_span_free(second, 1);
-    assert_int_equal(hk_page_heap_purge(now + 1000, 500), 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(now + 1000, 500, SIZE_MAX, false), 2 * HK_SLICE);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
     assert_int_equal(totals().free_dirty, HK_SLICE);
-    assert_int_equal(hk_page_heap_purge(now + 1500, 500), HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(now + 1500, 500, SIZE_MAX, false), HK_SLICE);
     assert_int_equal(totals().free_dirty, 0);
-    assert_int_equal(hk_page_heap_purge(now + 5000, 500), 0);
+    assert_int_equal(hk_page_heap_purge(now + 5000, 500, SIZE_MAX, false), 0);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 2);
 }
 
@@ -150,11 +153,11 @@ UNIT_TEST(used_again_is_young_again)
     uintptr_t at = get(2);
     hk_span_free(at, 2);
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
+    assert_int_equal(hk_page_heap_purge(now + 500, 500, SIZE_MAX, false), 0);
     assert_int_equal(get(2), at);
     hk_span_free(at, 2);
-    assert_int_equal(hk_page_heap_purge(now + 1000, 500), 0);
-    assert_int_equal(hk_page_heap_purge(now + 1500, 500), 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(now + 1000, 500, SIZE_MAX, false), 0);
+    assert_int_equal(hk_page_heap_purge(now + 1500, 500, SIZE_MAX, false), 2 * HK_SLICE);
 }
 
 UNIT_TEST(purge_refused)
@@ -163,11 +166,11 @@ UNIT_TEST(purge_refused)
     uintptr_t at = get(8);
     hk_span_free(at, 8);
     fake_os_refuse(fake_refuse_purge);
-    assert_int_equal(hk_page_heap_purge(0, 0), 0);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 0);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
     assert_int_equal(totals().free_dirty, 8 * HK_SLICE);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_page_heap_purge(0, 0), 8 * HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 8 * HK_SLICE);
     assert_int_equal(get(8), at);
 }
 
@@ -175,9 +178,9 @@ UNIT_TEST(growth_refused)
 {
     start();
     fake_os_refuse(fake_refuse_all);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0);
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}), 0);
     fake_os_refuse(fake_refuse_mappings);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0);
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}), 0);
     assert_int_equal(totals().mapped, 0);
     fake_os_refuse(NULL);
     get(1);
@@ -254,7 +257,7 @@ UNIT_TEST(unmapping_clean_only)
     start();
     uintptr_t cold = get(HK_CHUNK_SLICES), dirty = get(HK_CHUNK_SLICES);
     hk_span_free(cold, HK_CHUNK_SLICES);
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     hk_span_free(dirty, HK_CHUNK_SLICES);
     size_t before = totals().mapped;
     assert_int_equal(hk_page_heap_unmap(false), 0);
@@ -275,7 +278,7 @@ UNIT_TEST(unmapping_refused)
     fake_os_refuse(NULL);
     struct hk_page_heap_totals after = totals();
     assert_memory_equal(&before, &after, sizeof before);
-    assert_int_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE), at);
+    assert_int_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false}), at);
 }
 
 enum { SLOTS = 100, STEPS = 20000 };
@@ -293,7 +296,7 @@ static void random_load(void)
         uint32_t i = rng_below(&rng, SLOTS);
         if (slots[i].at == 0) {
             slots[i].slices = 1 + rng_below(&rng, rng_below(&rng, 4) == 0 ? 32 : 4);
-            slots[i].at = hk_span_alloc(slots[i].slices, i % 2 == 0 ? HK_USE_DENSE : HK_USE_SPARSE);
+            slots[i].at = hk_span_alloc(slots[i].slices, i % 2 == 0 ? HK_USE_DENSE : HK_USE_SPARSE, &(bool){false});
             assert_true(slots[i].at != 0);
             for (size_t slice = 0; slice < slots[i].slices; slice++) {
                 uint64_t *word = (uint64_t *)(slots[i].at + slice * HK_SLICE);
@@ -309,7 +312,7 @@ static void random_load(void)
         }
         if (step % 500 == 0) {
             fake_os_pass_ms(100);
-            hk_page_heap_purge(hk_os.clock_ms(), 150);
+            hk_page_heap_purge(hk_os.clock_ms(), 150, SIZE_MAX, false);
         }
         if (step % 3000 == 0)
             hk_page_heap_unmap(true);
@@ -334,7 +337,7 @@ UNIT_TEST(random_load_elsewhere)
 
 static uintptr_t get_dense(size_t slices)
 {
-    uintptr_t at = hk_span_alloc(slices, HK_USE_DENSE);
+    uintptr_t at = hk_span_alloc(slices, HK_USE_DENSE, &(bool){false});
     assert_int_not_equal(at, 0);
     return at;
 }
@@ -361,7 +364,7 @@ static void start_on_huge_pages(void)
 static size_t purge_after(uint64_t ms)
 {
     fake_os_pass_ms(ms);
-    return hk_page_heap_purge(hk_os.clock_ms(), 500);
+    return hk_page_heap_purge(hk_os.clock_ms(), 500, SIZE_MAX, false);
 }
 
 UNIT_TEST(huge_page_is_dirty_as_a_whole)
@@ -397,7 +400,7 @@ UNIT_TEST(huge_page_is_not_split_for_little)
     purge_after(500);
     assert_int_equal(purge_after(500) + purge_after(500), HK_CHUNK / HK_PART_WORTH_A_SPLIT);
     assert_false(hk_page_heap_on_huge_page(at, &beside));
-    assert_int_equal(hk_page_heap_purge(0, 0), 0);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 0);
 }
 
 UNIT_TEST(huge_page_is_split_by_a_full_purge)
@@ -405,7 +408,7 @@ UNIT_TEST(huge_page_is_split_by_a_full_purge)
     start_on_huge_pages();
     uintptr_t at = get_dense(HK_CHUNK_SLICES);
     hk_span_free(at, 1);
-    assert_int_equal(hk_page_heap_purge(0, 0), HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HK_SLICE);
     assert_false(advised);
 }
 
@@ -415,7 +418,7 @@ UNIT_TEST(huge_page_that_is_free_stays_one)
     start_on_huge_pages();
     uintptr_t at = get_dense(HK_CHUNK_SLICES);
     hk_span_free(at, HK_CHUNK_SLICES);
-    assert_int_equal(hk_page_heap_purge(0, 0), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HK_CHUNK);
     assert_true(advised);
     assert_int_equal(hk_page_heap_dirty(), 0);
     assert_int_equal(get_dense(1), at);
@@ -450,16 +453,17 @@ UNIT_TEST(huge_page_over_the_limit)
 UNIT_TEST(unsure)
 {
     start();
-    uintptr_t first = hk_span_alloc(1, HK_USE_UNSURE);
+    uintptr_t first = hk_span_alloc(1, HK_USE_UNSURE, &(bool){false});
     assert_int_equal(hk_page_map_chunk(first)->use, HK_USE_SPARSE);
     get_dense(HK_CHUNK_SLICES);
-    uintptr_t staked = hk_span_alloc(1, HK_USE_UNSURE), more = hk_span_alloc(16, HK_USE_UNSURE);
+    uintptr_t staked = hk_span_alloc(1, HK_USE_UNSURE, &(bool){false}),
+              more = hk_span_alloc(16, HK_USE_UNSURE, &(bool){false});
     assert_int_equal(hk_page_map_chunk(staked)->use, HK_USE_DENSE);
     assert_int_equal(hk_page_map_chunk(more)->use, HK_USE_SPARSE);
     assert_true(hk_span_extend(staked, 1, 9));
-    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_SPARSE);
+    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE, &(bool){false}))->use, HK_USE_SPARSE);
     hk_span_free(staked, 10);
-    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
+    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE, &(bool){false}))->use, HK_USE_DENSE);
 }
 
 /* The chunk that has been dirty longest is purged first, as a whole, until enough is purged. A chunk whose slices became dirty later is not
@@ -476,13 +480,13 @@ UNIT_TEST(oldest_first)
         hk_span_free(chunks[i], HK_CHUNK_SLICES);
     }
     uint64_t now = hk_os.clock_ms();
-    assert_int_equal(hk_page_heap_purge_oldest(now, 20, HK_CHUNK + 1, false), 2 * HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge(now, 20, HK_CHUNK + 1, false), 2 * HK_CHUNK);
     for (unsigned i = 0; i < COUNT; i++)
         assert_int_equal(*(char *)chunks[i], i < 2 ? 0 : 1);
-    assert_int_equal(hk_page_heap_purge_oldest(now, 20, SIZE_MAX, false), HK_CHUNK);
-    assert_int_equal(hk_page_heap_purge_oldest(now + 19, 20, SIZE_MAX, false), 0);
+    assert_int_equal(hk_page_heap_purge(now, 20, COUNT * HK_CHUNK, false), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge(now + 19, 20, COUNT * HK_CHUNK, false), 0);
     assert_int_equal(totals().free_dirty, HK_CHUNK);
-    assert_int_equal(hk_page_heap_purge_oldest(now + 20, 20, SIZE_MAX, false), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge(now + 20, 20, COUNT * HK_CHUNK, false), HK_CHUNK);
     assert_int_equal(totals().free_dirty, 0);
 }
 
@@ -491,23 +495,23 @@ UNIT_TEST(huge_pages_for_purged_chunks)
 {
     start();
     SET_KNOB(huge_pages_from, 0);
-    uintptr_t at = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
+    uintptr_t at = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE, &(bool){false});
     memset((void *)at, 1, HK_CHUNK);
     hk_span_free(at, HK_CHUNK_SLICES);
-    hk_page_heap_purge(0, 0);
-    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE), at);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
+    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE, &(bool){false}), at);
     assert_false(hk_page_map_chunk(at)->xhuge);
     SET_KNOB(huge_pages_from, 1);
-    hk_span_alloc(1, HK_USE_DENSE);
+    hk_span_alloc(1, HK_USE_DENSE, &(bool){false});
     assert_false(hk_page_map_chunk(at)->xhuge); /* A used slice keeps the chunk from a huge page. */
     hk_span_free(at, 2);
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     hk_add(hk_footprint.xbig, 1);
-    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE), at);
+    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE, &(bool){false}), at);
     assert_true(hk_page_map_chunk(at)->xhuge);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     hk_span_free(at, 1);
-    assert_int_equal(hk_page_heap_purge(0, 0), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HK_CHUNK);
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
@@ -525,10 +529,10 @@ static void dirty_follows(void)
     assert_int_equal(hk_page_heap_dirty(), 6 * HK_SLICE);
     uintptr_t other = get(1);
     hk_span_free(at, 6);
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
     hk_span_free(other, 1);
-    hk_page_heap_purge_oldest(hk_os.clock_ms(), 0, SIZE_MAX, false);
+    hk_page_heap_purge(hk_os.clock_ms(), 0, SIZE_MAX, false);
     assert_int_equal(hk_page_heap_dirty(), 0);
     get(2);
     assert_int_equal(hk_page_heap_dirty(), 2 * HK_SLICE);
@@ -553,10 +557,10 @@ UNIT_TEST(dirty_if_refused)
     uintptr_t at = get(4);
     hk_span_free(at, 4);
     fake_os_refuse(fake_refuse_purge);
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
     fake_os_refuse(NULL);
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
@@ -598,13 +602,13 @@ UNIT_TEST(counts_by_use)
     start();
     uintptr_t chunk = get(HK_CHUNK_SLICES);
     hk_span_free(chunk, HK_CHUNK_SLICES);
-    hk_page_heap_purge(0, 0);
-    uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
+    uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE, &(bool){false});
     assert_int_equal(dense, chunk); /* Because of its new use, the chunk counts as dense. */
     assert_int_equal(mapped_by_uses(), totals().mapped);
     size_t stake = hk_page_heap_stake();
     hk_span_free(dense, HK_CHUNK_SLICES);
-    uintptr_t unsure = hk_span_alloc(2, HK_USE_UNSURE);
+    uintptr_t unsure = hk_span_alloc(2, HK_USE_UNSURE, &(bool){false});
     assert_true(hk_page_heap_stake() < stake);
     hk_span_free(unsure, 2);
     assert_int_equal(hk_page_heap_stake(), stake);
@@ -616,7 +620,7 @@ UNIT_TEST(dirty_within_the_limit)
     start();
     uintptr_t tight = get(HK_CHUNK_SLICES), loose = get(HK_CHUNK_SLICES);
     hk_span_free(tight, HK_CHUNK_SLICES);
-    hk_page_heap_purge(0, 0); /* All slices are clean. */
+    hk_page_heap_purge(0, 0, SIZE_MAX, true); /* All slices are clean. */
     uintptr_t most = get(HK_CHUNK_SLICES - 5), dirty = get(1);
     hk_span_free(loose, HK_CHUNK_SLICES);
     hk_span_free(dirty, 1); /* The hole has a dirty slice, and four clean ones at higher addresses. */
@@ -625,7 +629,7 @@ UNIT_TEST(dirty_within_the_limit)
     for (unsigned i = 0; i < HK_CHUNK_SLICES / 4; i++)
         assert_int_equal(get(4) / HK_CHUNK, loose / HK_CHUNK);
     assert_int_equal(get(1), dirty);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* The limit allows no clean slices. */
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}), 0); /* The limit allows no clean slices. */
 }
 
 UNIT_TEST(hole_filled_in_parts)
@@ -655,7 +659,7 @@ UNIT_TEST(growth_by_halves)
 {
     start();
     fake_os_refuse(refuse_the_first);
-    assert_true(hk_span_alloc(1, HK_USE_SPARSE) != 0);
+    assert_true(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}) != 0);
     assert_true(totals().mapped < HK_CHUNK);
 }
 

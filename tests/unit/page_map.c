@@ -355,7 +355,7 @@ UNIT_TEST(tables_are_listed)
         assert_true(hk_page_map_cover(hk_window_first() + leaf * 100 * HK_LEAF, 1));
     size_t bytes = 0;
     for (uintptr_t from = 0;;) {
-        struct hk_page_map_range table = hk_page_map_next_table(from, UINTPTR_MAX);
+        struct hk_range table = hk_page_map_next_table(from, UINTPTR_MAX);
         if (table.start == table.end)
             break;
         bytes += table.end - table.start;

@@ -39,17 +39,17 @@ UNIT_TEST(slices)
     fake_os_reset();
     unit_start();
     let_pass(1);
-    uintptr_t run = hk_span_alloc(4, HK_USE_SPARSE);
+    uintptr_t run = hk_span_alloc(4, HK_USE_SPARSE, &(bool){false});
     uint64_t idled = hk_load(hk_reuse.xidled), soon = back(0), later = back(3);
     hk_span_free(run, 4);
     assert_int_equal(hk_load(hk_reuse.xidled) - idled, 4 * HK_SLICE);
     let_pass(40);
-    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE), run);
+    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE, &(bool){false}), run);
     assert_int_equal(back(0) - soon, 4 * HK_SLICE);
     hk_span_free(run, 4);
     let_pass(300);
-    hk_page_heap_purge(hk_reuse_now(), 0); /* Slices that were purged count as reused too. */
-    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE), run);
+    hk_page_heap_purge(hk_reuse_now(), 0, SIZE_MAX, true); /* Slices that were purged count as reused too. */
+    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE, &(bool){false}), run);
     assert_int_equal(back(3) - later, 4 * HK_SLICE);
     assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_SLICE);
 }
@@ -63,15 +63,15 @@ UNIT_TEST(units_on_a_huge_page)
     SET_KNOB(huge_pages_from, 1);
     hk_add(hk_footprint.xbig, 1);
     let_pass(1);
-    uintptr_t run = hk_span_alloc(4, HK_USE_DENSE);
+    uintptr_t run = hk_span_alloc(4, HK_USE_DENSE, &(bool){false});
     uint64_t soon = back(0), later = back(3);
-    uintptr_t fresh = hk_span_alloc(2, HK_USE_DENSE);
+    uintptr_t fresh = hk_span_alloc(2, HK_USE_DENSE, &(bool){false});
     assert_int_equal(back(0) - soon, 0);
     hk_span_free(fresh, 2);
     hk_span_free(run, 4);
     let_pass(300);
-    assert_int_equal(hk_page_heap_purge(hk_reuse_now(), 0), HK_CHUNK);
-    assert_int_equal(hk_span_alloc(4, HK_USE_DENSE), run);
+    assert_int_equal(hk_page_heap_purge(hk_reuse_now(), 0, SIZE_MAX, true), HK_CHUNK);
+    assert_int_equal(hk_span_alloc(4, HK_USE_DENSE, &(bool){false}), run);
     assert_int_equal(back(3) - later, 4 * HK_SLICE);
 }
 

@@ -263,7 +263,7 @@ UNIT_TEST(burst_pays_for_another_class)
         get_many(1000, MANY);
         free_many(MANY);
     }
-    hk_page_heap_purge(0, 0);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     size_t kept = cache->depot.bytes, warm = hk_page_heap_dirty();
     assert_true(kept > MANY * 1000 / 2);
     get_many(3000, kept / 2 / 3000);

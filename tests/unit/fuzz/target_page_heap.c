@@ -51,7 +51,7 @@ static void get_span(struct span *span, size_t slices, enum hk_use use)
 {
     struct hk_page_heap_totals before;
     hk_page_heap_total(&before);
-    uintptr_t at = hk_span_alloc(slices, use);
+    uintptr_t at = hk_span_alloc(slices, use, &(bool){false});
     FUZZ_CHECK(at != 0 || fake_os.refuse != NULL || hk_options.limit != 0);
     if (at == 0)
         return;
@@ -111,8 +111,8 @@ void fuzz_page_heap(struct fuzz_input *in)
         if (op >= 254)
             fake_os_refuse(plans[fuzz_below(in, 6)]);
         else if (op >= 251)
-            op == 253   ? (void)hk_page_heap_purge(0, 0)
-            : op == 252 ? (void)hk_page_heap_purge_oldest(0, 0, fuzz_byte(in) * HK_SLICE, true)
+            op == 253   ? (void)hk_page_heap_purge(0, 0, SIZE_MAX, true)
+            : op == 252 ? (void)hk_page_heap_purge(0, 0, fuzz_byte(in) * HK_SLICE, true)
                         : (void)hk_page_heap_unmap(true);
         else if (op >= 248)
             fake_os_pass_ms(fuzz_byte(in) * 8u);
@@ -128,7 +128,7 @@ void fuzz_page_heap(struct fuzz_input *in)
     for (unsigned i = 0; i < SPANS; i++)
         if (spans[i].at != 0)
             put_span(&spans[i], 0);
-    hk_page_heap_purge_oldest(0, 0, SIZE_MAX, true);
+    hk_page_heap_purge(0, 0, SIZE_MAX, true);
     check_sums();
     FUZZ_CHECK(hk_page_heap_dirty() == 0);
 }
@@ -186,8 +186,7 @@ static void purge_once(uint64_t delay, size_t enough)
     hk_page_heap_total(&before);
     purged_now = 0;
     purge_delay_now = enough == 0 ? delay : 0;
-    size_t bytes = enough == 0 ? hk_page_heap_purge(hk_os.clock_ms(), delay)
-                               : hk_page_heap_purge_oldest(hk_os.clock_ms(), delay, enough, false);
+    size_t bytes = hk_page_heap_purge(hk_os.clock_ms(), delay, enough == 0 ? SIZE_MAX : enough, false);
     hk_page_heap_total(&after);
     FUZZ_CHECK(bytes == purged_now && before.free_dirty - after.free_dirty == bytes &&
                after.free_dirty == waiting_since(UINT64_MAX - 1) * HK_SLICE);
@@ -222,7 +221,7 @@ void fuzz_purge(struct fuzz_input *in)
         else if (op >= 200)
             fake_os_pass_ms(op);
         else if (span->at == 0) {
-            uintptr_t at = hk_span_alloc(1 + (size_t)op % 32, HK_USE_SPARSE);
+            uintptr_t at = hk_span_alloc(1 + (size_t)op % 32, HK_USE_SPARSE, &(bool){false});
             *span = (struct span){at, 1 + (size_t)op % 32, 0};
             FUZZ_CHECK(at != 0);
             note_span(span, UINT64_MAX);

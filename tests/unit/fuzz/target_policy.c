@@ -53,9 +53,9 @@ void fuzz_entry(struct fuzz_input *in)
         FUZZ_CHECK(hk_entry_owner(mixed) == owner && hk_entry_class(mixed) == class && hk_entry_is_mixed(mixed));
         FUZZ_CHECK(hk_entry_is_plain_from(entry, other) == (owner >= other) && !hk_entry_is_plain_from(mixed, 0));
         uint64_t then = fuzz_word(in) >> 1, passed = fuzz_word(in) % ((uint64_t)0xffff << HK_AGE_SHIFT);
-        uint16_t age = hk_age_since(hk_age_stamp(then), then + passed);
-        FUZZ_CHECK(age == (then + passed) / 64 - then / 64, "(%lu, %lu: %u)", (unsigned long)then,
-                   (unsigned long)passed, age);
+        uint64_t age = hk_age_since(hk_age_stamp(then), then + passed);
+        FUZZ_CHECK(age == ((then + passed) / 64 - then / 64) * 64, "(%lu, %lu: %lu)", (unsigned long)then,
+                   (unsigned long)passed, (unsigned long)age);
     }
 }
 

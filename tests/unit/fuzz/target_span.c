@@ -73,7 +73,7 @@ static void check_tables(void)
 {
     size_t bytes = 0;
     for (uintptr_t from = 0;;) {
-        struct hk_page_map_range table = hk_page_map_next_table(from, UINTPTR_MAX);
+        struct hk_range table = hk_page_map_next_table(from, UINTPTR_MAX);
         if (table.start == table.end)
             break;
         FUZZ_CHECK(table.start >= from && table.end > table.start);
