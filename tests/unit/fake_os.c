@@ -43,7 +43,7 @@ static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real
 /* Aborts if the thread still holds a lock that it held during an earlier purge or change of protection. */
 static void expect_a_hold_of_its_own(void)
 {
-    uint32_t still_held = hk_locks_still_held();
+    uint32_t still_held = HK_DEBUG ? hk_locks_still_held() : 0;
     if (still_held != 0) {
         (void)fprintf(stderr, "fake_os: locks of the ranks 0x%x are held over a second purge\n", still_held);
         abort();
@@ -60,7 +60,7 @@ static bool fake_bar(void *p, size_t size)
 {
     /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
      * while the lock of the page heap is held. */
-    if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
+    if (HK_DEBUG && size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
 }
