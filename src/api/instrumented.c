@@ -32,7 +32,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     void *block = request->size <= HK_FINE_MAX ? hk_attach_sampling_alloc(request->size, request->align)
                                                : hk_plain_alloc_large(cache, request);
     if (block != NULL)
-        hk_hooks_picked(cache, block, request->size, request->caller);
+        hk_hooks_picked(block, request->size, request->caller);
     return block;
 }
 

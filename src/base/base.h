@@ -72,8 +72,10 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes) __asm__
 void *memmove(void *to, const void *from, size_t bytes) __asm__("hk_plain_move");
 void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #endif
-/* HK_CHECKED(type, own, parameters, name) declares the function `own`, which the library exports only under the name `name`. */
-#define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
+/* HK_CHECKED(type, name, parameters) begins the definition of a function that the library exports as `name`. Files of HAKMEM cannot call it. */
+#define HK_CHECKED(type, name, parameters)                                                                             \
+    HK_EXPORT type hk_checked_##name parameters __asm__(#name);                                                        \
+    type hk_checked_##name parameters
 
 /* `HK_BY_JUMP return f(x);` makes the call of f a jump. So f returns directly to the caller of this function, and HK_CALLER in f is that caller.
  * gcc before 15 lacks the attribute musttail, but makes such calls jumps where it can (-foptimize-sibling-calls). tests/process/check_jumps.py

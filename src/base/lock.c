@@ -48,12 +48,6 @@ void hk_lock_note_dropped(enum hk_rank rank)
     held_ranks[rank]--;
     seen_held &= ~(1u << rank);
 }
-#else
-bool hk_lock_is_held(enum hk_rank rank) { return (void)rank, false; }
-bool hk_lock_is_in_order(enum hk_rank rank) { return (void)rank, true; }
-uint32_t hk_locks_still_held(void) { return 0; }
-void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
-void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
 #endif
 
 _Static_assert(HK_RANKS <= 32, "a bit each");

@@ -34,13 +34,14 @@ struct hk_lock {
  * handler of SIGABRT that allocates must still be able to write its report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
+/* The next five functions are defined only with HK_DEBUG. */
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* Returns true if this thread holds a lock of that rank. Always returns false without HK_DEBUG. */
+/* Returns true if this thread holds a lock of that rank. */
 bool hk_lock_is_held(enum hk_rank rank);
-/* Returns true if this thread holds no lock of a later rank. Always returns true without HK_DEBUG. */
+/* Returns true if this thread holds no lock of a later rank. */
 bool hk_lock_is_in_order(enum hk_rank rank);
-/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. Returns 0 without HK_DEBUG. */
+/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. */
 uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)

@@ -62,31 +62,4 @@ HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
     return bytes;
 }
 
-/* HK_CHECKED(type, own, parameters, name) declares `own`, which the library exports as `name`. */
-HK_CHECKED(void *, hk_checked_memcpy, (void *to, const void *from, size_t bytes), memcpy)
-HK_CHECKED(void *, hk_checked_memmove, (void *to, const void *from, size_t bytes), memmove)
-HK_CHECKED(void *, hk_checked_mempcpy, (void *to, const void *from, size_t bytes), mempcpy)
-HK_CHECKED(void *, hk_checked_mempcpy_too, (void *to, const void *from, size_t bytes), __mempcpy)
-HK_CHECKED(void *, hk_checked_memset, (void *to, int value, size_t bytes), memset)
-HK_CHECKED(void, hk_checked_bcopy, (const void *from, void *to, size_t bytes), bcopy)
-HK_CHECKED(void, hk_checked_bzero, (void *to, size_t bytes), bzero)
-HK_CHECKED(void *, hk_fortified_memcpy, (void *to, const void *from, size_t bytes, size_t most), __memcpy_chk)
-HK_CHECKED(void *, hk_fortified_memmove, (void *to, const void *from, size_t bytes, size_t most), __memmove_chk)
-HK_CHECKED(void *, hk_fortified_mempcpy, (void *to, const void *from, size_t bytes, size_t most), __mempcpy_chk)
-HK_CHECKED(void *, hk_fortified_memset, (void *to, int value, size_t bytes, size_t most), __memset_chk)
-
-HK_CHECKED(char *, hk_checked_strcpy, (char *to, const char *from), strcpy)
-HK_CHECKED(char *, hk_checked_stpcpy, (char *to, const char *from), stpcpy)
-HK_CHECKED(char *, hk_checked_stpcpy_too, (char *to, const char *from), __stpcpy)
-HK_CHECKED(char *, hk_checked_strncpy, (char *to, const char *from, size_t bytes), strncpy)
-HK_CHECKED(char *, hk_checked_stpncpy, (char *to, const char *from, size_t bytes), stpncpy)
-HK_CHECKED(char *, hk_checked_strcat, (char *to, const char *from), strcat)
-HK_CHECKED(char *, hk_checked_strncat, (char *to, const char *from, size_t bytes), strncat)
-HK_CHECKED(char *, hk_fortified_strcpy, (char *to, const char *from, size_t most), __strcpy_chk)
-HK_CHECKED(char *, hk_fortified_stpcpy, (char *to, const char *from, size_t most), __stpcpy_chk)
-HK_CHECKED(char *, hk_fortified_strncpy, (char *to, const char *from, size_t bytes, size_t most), __strncpy_chk)
-HK_CHECKED(char *, hk_fortified_stpncpy, (char *to, const char *from, size_t bytes, size_t most), __stpncpy_chk)
-HK_CHECKED(char *, hk_fortified_strcat, (char *to, const char *from, size_t most), __strcat_chk)
-HK_CHECKED(char *, hk_fortified_strncat, (char *to, const char *from, size_t bytes, size_t most), __strncat_chk)
-
 #endif

@@ -43,30 +43,30 @@ HK_INLINE void *copy_to_end(void *to, const void *from, size_t bytes)
     return (char *)copy(to, from, bytes, "mempcpy()") + bytes;
 }
 
-void *hk_checked_memcpy(void *to, const void *from, size_t bytes) { return copy(to, from, bytes, "memcpy()"); }
-void *hk_checked_memmove(void *to, const void *from, size_t bytes) { return copy(to, from, bytes, "memmove()"); }
-void *hk_checked_mempcpy(void *to, const void *from, size_t bytes) { return copy_to_end(to, from, bytes); }
-void *hk_checked_mempcpy_too(void *to, const void *from, size_t bytes) { return copy_to_end(to, from, bytes); }
-void *hk_checked_memset(void *to, int value, size_t bytes) { return set(to, value, bytes, "memset()"); }
-void hk_checked_bcopy(const void *from, void *to, size_t bytes) { (void)copy(to, from, bytes, "bcopy()"); }
-void hk_checked_bzero(void *to, size_t bytes) { (void)set(to, 0, bytes, "bzero()"); }
+HK_CHECKED(void *, memcpy, (void *to, const void *from, size_t bytes)) { return copy(to, from, bytes, "memcpy()"); }
+HK_CHECKED(void *, memmove, (void *to, const void *from, size_t bytes)) { return copy(to, from, bytes, "memmove()"); }
+HK_CHECKED(void *, mempcpy, (void *to, const void *from, size_t bytes)) { return copy_to_end(to, from, bytes); }
+HK_CHECKED(void *, __mempcpy, (void *to, const void *from, size_t bytes)) { return copy_to_end(to, from, bytes); }
+HK_CHECKED(void *, memset, (void *to, int value, size_t bytes)) { return set(to, value, bytes, "memset()"); }
+HK_CHECKED(void, bcopy, (const void *from, void *to, size_t bytes)) { (void)copy(to, from, bytes, "bcopy()"); }
+HK_CHECKED(void, bzero, (void *to, size_t bytes)) { (void)set(to, 0, bytes, "bzero()"); }
 
-void *hk_fortified_memcpy(void *to, const void *from, size_t bytes, size_t most)
+HK_CHECKED(void *, __memcpy_chk, (void *to, const void *from, size_t bytes, size_t most))
 {
     return copy(to, from, hk_within_object(bytes, most), "memcpy()");
 }
 
-void *hk_fortified_memmove(void *to, const void *from, size_t bytes, size_t most)
+HK_CHECKED(void *, __memmove_chk, (void *to, const void *from, size_t bytes, size_t most))
 {
     return copy(to, from, hk_within_object(bytes, most), "memmove()");
 }
 
-void *hk_fortified_mempcpy(void *to, const void *from, size_t bytes, size_t most)
+HK_CHECKED(void *, __mempcpy_chk, (void *to, const void *from, size_t bytes, size_t most))
 {
     return copy_to_end(to, from, hk_within_object(bytes, most));
 }
 
-void *hk_fortified_memset(void *to, int value, size_t bytes, size_t most)
+HK_CHECKED(void *, __memset_chk, (void *to, int value, size_t bytes, size_t most))
 {
     return set(to, value, hk_within_object(bytes, most), "memset()");
 }

@@ -52,44 +52,50 @@ static char *append(const char *call, char *to, const char *from, size_t bytes, 
     return to;
 }
 
-char *hk_checked_strcpy(char *to, const char *from) { return copy("strcpy()", to, from, SIZE_MAX), to; }
+HK_CHECKED(char *, strcpy, (char *to, const char *from)) { return copy("strcpy()", to, from, SIZE_MAX), to; }
 
-char *hk_checked_stpcpy(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
-char *hk_checked_stpcpy_too(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
+HK_CHECKED(char *, stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
+HK_CHECKED(char *, __stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
 
-char *hk_checked_strncpy(char *to, const char *from, size_t bytes)
+HK_CHECKED(char *, strncpy, (char *to, const char *from, size_t bytes))
 {
     return copy_padded("strncpy()", to, from, bytes), to;
 }
 
-char *hk_checked_stpncpy(char *to, const char *from, size_t bytes) { return copy_padded("stpncpy()", to, from, bytes); }
-char *hk_checked_strcat(char *to, const char *from) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
+HK_CHECKED(char *, stpncpy, (char *to, const char *from, size_t bytes))
+{
+    return copy_padded("stpncpy()", to, from, bytes);
+}
+HK_CHECKED(char *, strcat, (char *to, const char *from)) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
 
-char *hk_checked_strncat(char *to, const char *from, size_t bytes)
+HK_CHECKED(char *, strncat, (char *to, const char *from, size_t bytes))
 {
     return append("strncat()", to, from, bytes, SIZE_MAX);
 }
 
-char *hk_fortified_strcpy(char *to, const char *from, size_t most) { return copy("strcpy()", to, from, most), to; }
+HK_CHECKED(char *, __strcpy_chk, (char *to, const char *from, size_t most))
+{
+    return copy("strcpy()", to, from, most), to;
+}
 
-char *hk_fortified_stpcpy(char *to, const char *from, size_t most) { return copy("stpcpy()", to, from, most); }
+HK_CHECKED(char *, __stpcpy_chk, (char *to, const char *from, size_t most)) { return copy("stpcpy()", to, from, most); }
 
-char *hk_fortified_strncpy(char *to, const char *from, size_t bytes, size_t most)
+HK_CHECKED(char *, __strncpy_chk, (char *to, const char *from, size_t bytes, size_t most))
 {
     return copy_padded("strncpy()", to, from, hk_within_object(bytes, most)), to;
 }
 
-char *hk_fortified_stpncpy(char *to, const char *from, size_t bytes, size_t most)
+HK_CHECKED(char *, __stpncpy_chk, (char *to, const char *from, size_t bytes, size_t most))
 {
     return copy_padded("stpncpy()", to, from, hk_within_object(bytes, most));
 }
 
-char *hk_fortified_strcat(char *to, const char *from, size_t most)
+HK_CHECKED(char *, __strcat_chk, (char *to, const char *from, size_t most))
 {
     return append("strcat()", to, from, SIZE_MAX, most);
 }
 
-char *hk_fortified_strncat(char *to, const char *from, size_t bytes, size_t most)
+HK_CHECKED(char *, __strncat_chk, (char *to, const char *from, size_t bytes, size_t most))
 {
     return append("strncat()", to, from, bytes, most);
 }

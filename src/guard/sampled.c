@@ -91,27 +91,21 @@ static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
     hk_stack_pack(by, &stack, hk_os_thread_id());
 }
 
-static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
-{
-    static _Atomic bool xwatched;
-    struct hk_slot *slot = hk_slot_take(size, align);
-    if (slot == NULL)
-        return NULL;
-    if (!atomic_exchange(&xwatched, true))
-        hk_store(xwatched, hk_os_catch_faults(on_fault));
-    stack_here(&slot->allocated, caller);
-    return slot;
-}
-
 void *hk_sampled_alloc(struct hk_request *request)
 {
+    static _Atomic bool xwatched;
     struct hk_tcache *cache = hk_tcache_self();
     bool fits = cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
     if (HK_LIKELY(!fits || !hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align))))
         return NULL;
     int saved_errno = errno;
     cache->sampling = true;
-    struct hk_slot *slot = take(request->size, request->align, request->caller);
+    struct hk_slot *slot = hk_slot_take(request->size, request->align);
+    if (slot != NULL) {
+        if (!atomic_exchange(&xwatched, true))
+            hk_store(xwatched, hk_os_catch_faults(on_fault));
+        stack_here(&slot->allocated, request->caller);
+    }
     cache->sampling = false;
     errno = saved_errno;
     if (slot == NULL) {

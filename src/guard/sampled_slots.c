@@ -25,11 +25,6 @@ static struct {
 
 HK_EACH_PROCESS void hk_slots_init(void) { hk_lock_register(HK_RANK_GUARDED, &guarded.lock); }
 
-static uintptr_t start_of(const struct hk_slot *slot)
-{
-    return hk_load(hk_slot_range.xstart) + guarded.page + (size_t)(slot - slots) * guarded.stride;
-}
-
 static bool map_slots(void)
 {
     if (hk_load(hk_slot_range.xbytes) != 0)
@@ -92,14 +87,15 @@ static struct hk_slot *take_slot(size_t size, size_t align)
     unsigned live = hk_load(guarded.xlive);
     if (size > guarded.slot_bytes || align > guarded.page || live >= guarded.most_live)
         return NULL;
-    struct hk_slot *slot = &slots[queue[guarded.first]];
-    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
+    size_t number = queue[guarded.first];
+    struct hk_slot *slot = &slots[number];
+    uintptr_t left = hk_load(hk_slot_range.xstart) + guarded.page + number * guarded.stride;
     if (slot->dirty && !hk_os.bar((void *)left, guarded.slot_bytes))
         return NULL;
     slot->dirty = false;
     size_t bytes;
     guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
-    uintptr_t fitting = hk_align_down(right - hk_max(size, 1), hk_max(align, LEAST_ALIGN));
+    uintptr_t fitting = hk_align_down(left + guarded.slot_bytes - hk_max(size, 1), hk_max(align, LEAST_ALIGN));
     uintptr_t block = guarded.random >> 63 != 0 ? left : fitting, from = pages_of(block, size, &bytes);
     if (!hk_os.unbar((void *)from, bytes))
         return NULL;
@@ -168,7 +164,4 @@ struct hk_slot *hk_slot_near(uintptr_t address)
     return nearest;
 }
 
-struct hk_slot_totals hk_slots_total(void)
-{
-    return (struct hk_slot_totals){hk_load(guarded.xlive), hk_load_acquire(hk_slot_range.xbytes)};
-}
+size_t hk_slots_live(void) { return hk_load(guarded.xlive); }

@@ -64,10 +64,7 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
 /* Returns the address of the first byte beside the block without the pattern, or 0. Precondition: the slot is live, and its block is the caller's. */
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
-/* The number of live blocks, and the bytes mapped for all slots. */
-struct hk_slot_totals {
-    size_t blocks, mapped;
-};
-struct hk_slot_totals hk_slots_total(void);
+/* Returns the number of live blocks. */
+size_t hk_slots_live(void);
 
 #endif

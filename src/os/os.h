@@ -81,10 +81,8 @@ struct hk_os {
     size_t (*read)(int fd, char *bytes, size_t size);
     /* Sets bit 0 of pages[i] if page i of [p, p + size) is resident. Returns false if part of the range is not mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
-    bool (*unfiltered)(void); /* returns false if a seccomp filter may be in force */
-    /* returns the value of a variable; NULL if the variable is unset, or if the program is privileged (AT_SECURE) */
-    const char *(*option_text)(const char *name);
-    char **(*environment)(void);              /* returns all variables, then NULL; none if the program is privileged */
+    bool (*unfiltered)(void);    /* returns false if a seccomp filter may be in force */
+    char **(*environment)(void); /* returns all variables, then NULL; none if the program is privileged (AT_SECURE) */
     uint64_t (*memory_total)(void);           /* physical memory in bytes; UINT64_MAX if unknown */
     uint64_t (*cpus)(void);                   /* how many CPUs this process may use; 1 if unknown */
     size_t (*address_limit)(void);            /* RLIMIT_AS in bytes; SIZE_MAX if unlimited */

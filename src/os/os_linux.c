@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -206,15 +205,6 @@ HK_EACH_PROCESS static char **linux_environment(void)
     return getauxval(AT_SECURE) != 0 || variables == NULL ? nothing : variables;
 }
 
-static const char *linux_option_text(const char *name)
-{
-    size_t length = strlen(name);
-    for (char **entry = linux_environment(); *entry != NULL; entry++)
-        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-            return *entry + length + 1;
-    return NULL;
-}
-
 static uint64_t linux_memory_total(void)
 {
     struct sysinfo info;
@@ -279,14 +269,13 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
 #define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
-    HERE(map),           HERE(map_at),      HERE(unmap),          HERE(seal),          HERE(unseal),
-    HERE(remap),         HERE(move),        HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
-    HERE(rest),          HERE(futex_wait),  HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
-    HERE(option_text),   HERE(environment), HERE(memory_total),   HERE(cpus),          HERE(address_limit),
-    HERE(random),        HERE(process_id),  HERE(can_fence),      HERE(fence_threads), HERE(program_break),
-    HERE(unfiltered),    IN_FILES(purge),   IN_FILES(code_at),    IN_FILES(readable),  IN_FILES(write),
-    IN_FILES(read_file), IN_FILES(open),    IN_FILES(read),       IN_FILES(page_size), IN_FILES(bar),
-    IN_FILES(unbar)};
+    HERE(map),         HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),       HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),        HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(environment), HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
+    HERE(process_id),  HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
+    IN_FILES(purge),   IN_FILES(code_at),  IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
+    IN_FILES(open),    IN_FILES(read),     IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

@@ -231,16 +231,21 @@ HK_EACH_PROCESS bool hk_options_given(void)
     return false;
 }
 
-static void read_environment(const char **profile)
+/* Sets the options that have variables of their own. Returns the value of HAKMEM_CONF, or NULL. */
+static const char *read_environment(const char **profile)
 {
+    const char *conf = NULL;
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = after_prefix(*entry);
-        if (name == NULL || strncmp(name, "CONF=", 5) == 0 || strncmp(name, "LIBRARY=", 8) == 0)
+        if (name == NULL || strncmp(name, "LIBRARY=", 8) == 0)
             continue; /* HAKMEM_LIBRARY tells the tools which library to preload */
         const char *equals = strchr(name, '=');
-        if (equals != NULL)
+        if (strncmp(name, "CONF=", 5) == 0)
+            conf = conf != NULL ? conf : name + 5;
+        else if (equals != NULL)
             take_option(profile, "", "HAKMEM_", name, equals);
     }
+    return conf;
 }
 
 static const struct profile {
@@ -255,14 +260,13 @@ enum { LONGEST_LINES = 256, LONGEST_PATH = 1024 };
 #include "policy/profiles.def"
 
 static char file_bytes[8192] HK_COLD_DATA;
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+static const char spaces[] = " \t\r";
 
 /* Returns the text without surrounding spaces, and writes a zero after its last byte. */
 static char *trimmed(char *text)
 {
-    while (is_space(*text))
-        text++;
-    for (size_t length = strlen(text); length > 0 && is_space(text[length - 1]);)
+    text += strspn(text, spaces);
+    for (size_t length = strlen(text); length > 0 && strchr(spaces, text[length - 1]) != NULL;)
         text[--length] = 0;
     return text;
 }
@@ -348,16 +352,17 @@ void hk_profile_apply(const char *name)
 
 void hk_options_read(void)
 {
-    const char *profile = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
+    const char *profile = NULL;
     text_used = 0;
     if (ignored)
         return;
-    read_environment(&profile); /* comes first, because HAKMEM_PROFILE has priority over the profile of HAKMEM_CONF */
+    /* The environment is read first, because HAKMEM_PROFILE has priority over the profile of HAKMEM_CONF. */
+    const char *conf = read_environment(&profile);
     read_conf(&profile, conf);
     if (profile != NULL && *profile != 0)
         hk_profile_apply(profile);
     read_conf(NULL, conf);
-    read_environment(NULL);
+    (void)read_environment(NULL);
 }
 
 void hk_options_ignore(void)

@@ -79,7 +79,7 @@ static HK_COLD void count_calls(void)
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
 {
     bool fine = size <= HK_FINE_MAX;
-    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || (fine && !hk_load(hk_attach_sampling.xwindow)))
+    if (!hk_load_acquire(hk_attach_sampling.xon) || (fine && !hk_load(hk_attach_sampling.xwindow)))
         return false;
     if (fine && ++cache->watched_calls % CALLS_PER_LOOK == 0)
         count_calls();

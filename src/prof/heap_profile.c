@@ -44,7 +44,6 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
 
 void hk_heap_profile_write(int fd)
 {
-    char bytes[1024];
     struct hk_text text;
     struct sums total = {0, 0, 0, 0};
     hk_text_init(&text, fd);
@@ -59,8 +58,8 @@ void hk_heap_profile_write(int fd)
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
     hk_text_flush(&text);
     int from = hk_os.open("/proc/self/maps");
-    for (size_t n; from >= 0 && (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
-        hk_put(fd, bytes, n);
+    for (size_t n; from >= 0 && (n = hk_os.read(from, text.bytes, sizeof text.bytes)) > 0;)
+        hk_put(fd, text.bytes, n);
     if (from >= 0)
         hk_os_close(from);
 }

@@ -51,7 +51,7 @@ void hk_hooks_open(void)
     hk_mode_set(HK_MODE_HOOKS);
 }
 
-static HK_COLD void sample(const void *block, size_t size, void *caller)
+HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)
 {
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
@@ -66,13 +66,6 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     }
 }
 
-void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller)
-{
-    cache->sampling = true;
-    sample(block, size, caller);
-    cache->sampling = false;
-}
-
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
@@ -82,11 +75,11 @@ HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t si
 {
     static struct hk_countdown countdown;
     if (cache != NULL) {
-        if (!cache->sampling && hk_countdown_picks(&cache->countdown, hk_hooks.mean))
-            hk_hooks_picked(cache, block, size, caller);
+        if (hk_countdown_picks(&cache->countdown, hk_hooks.mean))
+            hk_hooks_picked(block, size, caller);
     } else if (!atomic_flag_test_and_set_explicit(&cacheless_busy, memory_order_acquire)) {
         if (hk_countdown_runs_out(&countdown, size) && hk_countdown_picks(&countdown, hk_hooks.mean))
-            sample(block, size, caller);
+            hk_hooks_picked(block, size, caller);
         atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
     }
 }
@@ -120,8 +113,8 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
     }
     if (record != 0)
         HK_PROBE_FREE(block);
-    if (record != 0 && hk_hooks.watches && hk_tcache_self() != NULL)
-        hk_hooks_picked(hk_tcache_self(), resized, size, caller);
+    if (record != 0 && hk_hooks.watches)
+        hk_hooks_picked(resized, size, caller);
     else
         hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
 }

@@ -5,7 +5,7 @@
  * Owns       This file owns the state that says whether calls are hooked, and the mean number of bytes between two samples.
  * Invariant  No hook runs unless an option or `hakmem` requires it. A hook sees a block after its allocation and before its free.
  * Threads    Any thread may call the hooks. The caller holds no lock.
- * Never      A hook never samples allocations that the hook itself makes (in the unwinder). */
+ * Never      A hook never allocates blocks. */
 #ifndef HK_HOOKS_H
 #define HK_HOOKS_H
 
@@ -31,8 +31,8 @@ void hk_hooks_open(void);
 /* Begins to sample a running process, with a mean of `mean` bytes between two samples. A later call changes the mean. Returns false if memory is
  * refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
-/* Samples a block that attach_sampling.h has picked. `cache` is the thread's cache. */
-void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
+/* Samples a block that a countdown has picked. */
+void hk_hooks_picked(const void *block, size_t size, void *caller);
 
 /* In a fork child, unlocks the countdown of the threads without a tcache. The thread that was using this countdown may not exist in the child. */
 void hk_hooks_fork_child(void);

@@ -7,10 +7,9 @@
 #include "span/meta.h"
 
 enum {
-    PLACES = 8, /* number of places per bucket, whose addresses then fill one cache line */
-    PIECE_BUCKETS = 512,
-    PIECES = HK_SAMPLE_PIECES, /* room for 64 Ki live samples, which is 32 GiB of heap at the default mean */
-    BUCKETS = PIECE_BUCKETS * PIECES,
+    PLACES = 8,     /* number of places per bucket, whose addresses then fill one cache line */
+    BUCKETS = 8192, /* room for 64 Ki live samples, which is 32 GiB of heap at the default mean */
+    RULE_BUCKETS = 512,
     NEIGHBORS = 64,
     SITES = HK_SAMPLE_SITES,
     SITES_ASKED = 512,
@@ -18,10 +17,6 @@ enum {
 };
 #define BUSY ((uintptr_t)1) /* marks a reserved place */
 
-struct hk_sample_bucket {
-    _Atomic uintptr_t xblock[PLACES];
-    _Atomic uint64_t xrecord[PLACES]; /* size << SITE_BITS | site */
-};
 _Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBORS + 1) <= UINT16_MAX,
                "a filter cell cannot overflow");
 _Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
@@ -32,17 +27,15 @@ struct hk_samples hk_site_samples HK_COLD_DATA;
 bool hk_samples_open(struct hk_samples *samples)
 {
     bool of_profile = samples == &hk_samples;
-    samples->piece_count = of_profile ? PIECES : 1;
     samples->site_count = of_profile ? SITES : HK_RULE_SITES;
-    size_t births = (size_t)samples->piece_count * PIECE_BUCKETS * PLACES;
-    for (unsigned i = 0; i < samples->piece_count; i++)
-        if (samples->pieces[i] == NULL &&
-            (samples->pieces[i] = hk_meta_alloc(PIECE_BUCKETS * sizeof(struct hk_sample_bucket))) == NULL)
-            return false;
-    samples->xfilter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *samples->xfilter);
-    samples->xsites = hk_meta_alloc(samples->site_count * sizeof *samples->xsites);
-    samples->xborn = hk_meta_alloc(births * sizeof *samples->xborn);
-    return samples->xfilter != NULL && samples->xsites != NULL && samples->xborn != NULL;
+    samples->place_count = (of_profile ? BUCKETS : RULE_BUCKETS) * PLACES;
+    if (samples->xfilter != NULL)
+        return true; /* an earlier call has mapped the tables */
+    return (samples->xblocks = hk_meta_alloc(samples->place_count * sizeof *samples->xblocks)) != NULL &&
+           (samples->xrecords = hk_meta_alloc(samples->place_count * sizeof *samples->xrecords)) != NULL &&
+           (samples->xborn = hk_meta_alloc(samples->place_count * sizeof *samples->xborn)) != NULL &&
+           (samples->xsites = hk_meta_alloc(samples->site_count * sizeof *samples->xsites)) != NULL &&
+           (samples->xfilter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *samples->xfilter)) != NULL;
 }
 
 void hk_samples_where(struct hk_samples_where *where)
@@ -52,11 +45,10 @@ void hk_samples_where(struct hk_samples_where *where)
                                        .site_stack = offsetof(struct hk_site, stack),
                                        .site_lifetimes = offsetof(struct hk_site, xlifetimes),
                                        .lifetimes = HK_SAMPLE_LIFETIMES,
+                                       .place_count = hk_samples.place_count,
+                                       .blocks = (uintptr_t)hk_samples.xblocks,
+                                       .records = (uintptr_t)hk_samples.xrecords,
                                        .born = (uintptr_t)hk_samples.xborn,
-                                       .places = PLACES,
-                                       .piece_buckets = PIECE_BUCKETS,
-                                       .piece_count = PIECES,
-                                       .pieces = (uintptr_t)hk_samples.pieces,
                                        .record_site_bits = SITE_BITS};
 }
 
@@ -65,35 +57,14 @@ static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash
     return &samples->xfilter[hash % HK_SAMPLE_FILTER];
 }
 
-static struct hk_sample_bucket *bucket_at(const struct hk_samples *samples, size_t number)
+/* Returns place number n of the places that may hold a block. The first half of them is one bucket, and the second half is another bucket, because a
+ * second bucket makes a free place more likely. */
+static size_t place_at(const struct hk_samples *samples, uint64_t hash, unsigned n)
 {
-    return &samples->pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
-}
-
-/* Returns the number of a block's first bucket or, if `neighbor` is true, its second bucket. Two buckets make a free place more likely. */
-static size_t number_of_bucket(const struct hk_samples *samples, uint64_t hash, bool neighbor)
-{
-    size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
-    return neighbor ? number ^ (1 + (hash >> 48) % (NEIGHBORS - 1)) : number;
-}
-
-static bool take_place(const struct hk_samples *samples, uint64_t hash, const void *block, uint64_t record)
-{
-    size_t number = 0;
-    struct hk_sample_bucket *bucket = NULL;
-    for (unsigned n = 0, i; n < 2 * PLACES; n++) {
-        if ((i = n % PLACES) == 0)
-            bucket = bucket_at(samples, number = number_of_bucket(samples, hash, n != 0));
-        uintptr_t free = 0;
-        if (!atomic_compare_exchange_strong_explicit(&bucket->xblock[i], &free, BUSY, memory_order_relaxed,
-                                                     memory_order_relaxed))
-            continue;
-        hk_store(bucket->xrecord[i], record);
-        hk_store(samples->xborn[number * PLACES + i], (uint32_t)hk_reuse_now());
-        hk_store_release(bucket->xblock[i], (uintptr_t)block);
-        return true;
-    }
-    return false;
+    size_t bucket = hash % (samples->place_count / PLACES);
+    if (n >= PLACES)
+        bucket ^= 1 + (hash >> 48) % (NEIGHBORS - 1);
+    return bucket * PLACES + n % PLACES;
 }
 
 static struct hk_site *site_of(const struct hk_samples *samples, uint64_t record)
@@ -114,12 +85,20 @@ static bool put(const struct hk_samples *samples, const void *block, uint64_t re
 {
     uint64_t hash = hk_sample_hash(block);
     hk_add(*cell_of(samples, hash), 1);
-    bool placed = take_place(samples, hash, block, record);
-    if (placed)
+    for (unsigned n = 0; n < 2 * PLACES; n++) {
+        size_t place = place_at(samples, hash, n);
+        uintptr_t free = 0;
+        if (!atomic_compare_exchange_strong_explicit(&samples->xblocks[place], &free, BUSY, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        hk_store(samples->xrecords[place], record);
+        hk_store(samples->xborn[place], (uint32_t)hk_reuse_now());
+        hk_store_release(samples->xblocks[place], (uintptr_t)block);
         count_live(samples, record, 1);
-    else
-        hk_sub(*cell_of(samples, hash), 1);
-    return placed;
+        return true;
+    }
+    hk_sub(*cell_of(samples, hash), 1);
+    return false;
 }
 
 void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record)
@@ -128,45 +107,30 @@ void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t 
         (void)put(samples, block, record);
 }
 
-static uint64_t lift(const struct hk_samples *samples, const void *block, uint32_t *born)
+/* Removes a block. Counts its lifetime if the caller frees the block. */
+static uint64_t lift(const struct hk_samples *samples, const void *block, bool frees)
 {
     uint64_t hash = hk_sample_hash(block);
-    size_t number = 0;
-    struct hk_sample_bucket *bucket = NULL;
-    for (unsigned n = 0, i; n < 2 * PLACES; n++) {
-        if ((i = n % PLACES) == 0)
-            bucket = bucket_at(samples, number = number_of_bucket(samples, hash, n != 0));
-        if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
+    for (unsigned n = 0; n < 2 * PLACES; n++) {
+        size_t place = place_at(samples, hash, n);
+        if (hk_load_acquire(samples->xblocks[place]) != (uintptr_t)block)
             continue;
-        uint64_t record = hk_load(bucket->xrecord[i]);
-        *born = hk_load(samples->xborn[number * PLACES + i]);
-        hk_store_release(bucket->xblock[i], 0);
-        if (record != 0) {
-            hk_sub(*cell_of(samples, hash), 1);
-            count_live(samples, record, -1);
-        }
+        uint64_t record = hk_load(samples->xrecords[place]);
+        uint32_t ms = (uint32_t)hk_reuse_now() - hk_load(samples->xborn[place]);
+        hk_store_release(samples->xblocks[place], 0);
+        if (record == 0)
+            return 0;
+        hk_sub(*cell_of(samples, hash), 1);
+        count_live(samples, record, -1);
+        if (frees)
+            hk_add(site_of(samples, record)->xlifetimes[ms == 0 ? 0 : 32 - (unsigned)__builtin_clz(ms)], 1);
         return record;
     }
     return 0;
 }
 
-uint64_t hk_sample_lift(struct hk_samples *samples, const void *block)
-{
-    uint32_t born;
-    return lift(samples, block, &born);
-}
-
-uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
-{
-    uint32_t born;
-    uint64_t record = lift(samples, block, &born);
-    if (record == 0)
-        return 0;
-    uint32_t ms = (uint32_t)hk_reuse_now() - born;
-    unsigned span = ms == 0 ? 0 : 32 - (unsigned)__builtin_clz(ms);
-    hk_add(site_of(samples, record)->xlifetimes[span], 1);
-    return record;
-}
+uint64_t hk_sample_lift(struct hk_samples *samples, const void *block) { return lift(samples, block, false); }
+uint64_t hk_sample_free(struct hk_samples *samples, const void *block) { return lift(samples, block, true); }
 
 /* Returns the exponent of the smallest power of two that is at least the size. Blocks with the same stack and the same exponent share one site. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
@@ -223,10 +187,9 @@ void hk_sites_visit(const struct hk_samples *samples,
 void hk_samples_visit(const struct hk_samples *samples,
                       void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
 {
-    for (size_t place = 0; place < (size_t)samples->piece_count * PIECE_BUCKETS * PLACES; place++) {
-        const struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
-        uintptr_t block = hk_load_acquire(bucket->xblock[place % PLACES]);
-        uint64_t record = hk_load(bucket->xrecord[place % PLACES]);
+    for (size_t place = 0; place < samples->place_count; place++) {
+        uintptr_t block = hk_load_acquire(samples->xblocks[place]);
+        uint64_t record = hk_load(samples->xrecords[place]);
         if (block > BUSY && record != 0)
             visit(context, &(struct hk_live_sample){.block = (const void *)block,
                                                     .size = hk_sample_size(record),

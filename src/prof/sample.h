@@ -34,15 +34,16 @@ struct hk_site {
 /* Returns the count, or 0 if the count is negative. A count may be negative while another thread has updated only some of the site's counters. */
 HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
 
-enum { HK_SAMPLE_FILTER = 32768, HK_SAMPLE_PIECES = 16 };
+enum { HK_SAMPLE_FILTER = 32768 };
 
 struct hk_samples {
     /* constant */
-    unsigned piece_count, site_count;
-    struct hk_sample_bucket *pieces[HK_SAMPLE_PIECES];
+    unsigned site_count, place_count;
     _Atomic(struct hk_site *) *xsites;
-    _Atomic uint32_t *xborn;   /* for each place, hk_reuse_now() at the allocation of its block */
-    _Atomic uint16_t *xfilter; /* for each hash of an address, the number of live samples */
+    _Atomic uintptr_t *xblocks; /* for each place, the address of its block; 0: free, 1: reserved */
+    _Atomic uint64_t *xrecords; /* for each place, the record of its block */
+    _Atomic uint32_t *xborn;    /* for each place, hk_reuse_now() at the allocation of its block */
+    _Atomic uint16_t *xfilter;  /* for each hash of an address, the number of live samples */
 };
 extern struct hk_samples hk_samples, hk_site_samples;
 
@@ -94,7 +95,7 @@ void hk_samples_visit(const struct hk_samples *samples,
 /* Holds the addresses and the layout of the heap profile's tables. `hakmem` reads the tables from outside the process (runtime/attach.h). */
 struct hk_samples_where {
     uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
-    uint64_t born, places, piece_buckets, piece_count, pieces, record_site_bits;
+    uint64_t place_count, blocks, records, born, record_site_bits;
 };
 void hk_samples_where(struct hk_samples_where *where);
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "prof/unwind.h"
 #include "span/meta.h"
 
@@ -277,26 +278,19 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
         stack->frames[stack->depth++] = caller;
 }
 
-enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
+enum { MOST_BYTES = 10 };
 
-/* Moves the sign of a difference to the lowest bit, so that a small difference of either sign becomes a small number, which needs few bytes. */
-static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
-static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
-
+/* Packs the differences of successive frames as numbers of DWARF (signed LEB128), because a small difference of either sign then needs few bytes. */
 void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread)
 {
     uintptr_t before = 0;
     unsigned used = 0;
     for (unsigned i = 0; i < stack->depth && used + MOST_BYTES <= HK_PACKED_BYTES; i++) {
-        uintptr_t frame = (uintptr_t)stack->frames[i];
-        uint8_t *to = packed->packed + used;
-        uint64_t number = folded(frame - before);
-        unsigned n = 0;
-        for (; number >= MORE; number >>= BITS_A_BYTE)
-            to[n++] = (uint8_t)(number | MORE);
-        to[n++] = (uint8_t)number;
-        used += n;
-        before = frame;
+        int64_t left = (int64_t)((uintptr_t)stack->frames[i] - before);
+        for (; left < -64 || left > 63; left >>= 7)
+            packed->packed[used++] = (uint8_t)(left | 128);
+        packed->packed[used++] = (uint8_t)(left & 127);
+        before = (uintptr_t)stack->frames[i];
     }
     /* A stack in the table is written once. The release store makes its frames visible to each thread that sees the length. */
     __atomic_store_n(&packed->bytes, (uint16_t)used, __ATOMIC_RELEASE);
@@ -306,18 +300,12 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
 /* Each loop has a limit, because a reader in a signal handler may see a stack that is only partly written. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
-    unsigned whole = __atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE),
-             bytes = whole < HK_PACKED_BYTES ? whole : HK_PACKED_BYTES;
+    size_t bytes = hk_min(__atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE), HK_PACKED_BYTES);
+    struct hk_unwind_reader reader = {packed->packed, packed->packed + bytes, false};
     uintptr_t frame = 0;
-    stack->depth = 0;
-    for (unsigned at = 0; at < bytes && stack->depth < HK_STACK_MOST;) {
-        uint64_t number = 0;
-        unsigned shift = 0;
-        for (; at < bytes - 1 && (packed->packed[at] & MORE) != 0 && shift < 63; shift += BITS_A_BYTE)
-            number |= (uint64_t)(packed->packed[at++] & (MORE - 1)) << shift;
-        number |= (uint64_t)packed->packed[at++] << shift;
-        frame += unfolded(number);
-        stack->frames[stack->depth++] = (void *)frame;
+    for (stack->depth = 0; reader.at < reader.end && stack->depth < HK_STACK_MOST; stack->depth++) {
+        frame += (uintptr_t)hk_unwind_signed(&reader);
+        stack->frames[stack->depth] = (void *)frame;
     }
 }
 

@@ -36,7 +36,7 @@ struct hk_rules {
 /* Finds the rules for a code address. Returns false if the table does not contain the address, or has a form that compilers do not write. */
 bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_t address);
 
-/* Reads numbers from the bytes of a DWARF expression. A read beyond the end returns 0, and sets `failed`. */
+/* Reads numbers from the bytes of a DWARF expression, or of a packed stack. A read beyond the end returns 0, and sets `failed`. */
 struct hk_unwind_reader {
     const unsigned char *at, *end;
     bool failed;

@@ -181,12 +181,11 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
         heap_stats->counts[i] =
             i < HK_THREAD_STATS ? hk_tcaches_counted((enum hk_stat)i) : hk_load(hk_global_counts[i]);
     count_large_and_slices(heap_stats);
-    struct hk_slot_totals guarded_blocks = hk_slots_total();
-    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped;
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + hk_load_acquire(hk_slot_range.xbytes);
     heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
     heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
     heap_stats->mapped += tables;
-    heap_stats->sampled_blocks = guarded_blocks.blocks;
+    heap_stats->sampled_blocks = hk_slots_live();
     count_heaps(heap_stats);
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +

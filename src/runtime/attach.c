@@ -43,7 +43,7 @@ void hk_attach_look(void)
 /* hak_attach is exported so that `hakmem` finds it by its name. If the names were stripped, `hakmem` finds it by its first bytes. */
 extern const struct hk_attach_door hak_attach;
 HK_EXPORT const struct hk_attach_door hak_attach = {
-    .magic = "hakmem attach 2",
+    .magic = "hakmem attach 3",
     .state = &hk_attach_state,
     .gate = &hk_gate,
     .due = &hk_decay_learner_due_ms,

@@ -43,7 +43,7 @@ static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real
 /* Aborts if the thread still holds a lock that it held during an earlier purge or change of protection. */
 static void expect_a_hold_of_its_own(void)
 {
-    uint32_t still_held = hk_locks_still_held();
+    uint32_t still_held = HK_DEBUG ? hk_locks_still_held() : 0;
     if (still_held != 0) {
         (void)fprintf(stderr, "fake_os: locks of the ranks 0x%x are held over a second purge\n", still_held);
         abort();
@@ -60,7 +60,7 @@ static bool fake_bar(void *p, size_t size)
 {
     /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
      * while the lock of the page heap is held. */
-    if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
+    if (HK_DEBUG && size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
 }
@@ -116,17 +116,20 @@ static size_t fake_read(int fd, char *bytes, size_t size)
 
 static uint64_t fake_clock_ms(void) { return hk_load(fake_os.xclock_ms); }
 static size_t fake_address_limit(void) { return fake_os.address_limit; }
-static char **fake_environment(void) { return fake_os.environment; }
 
-static const char *fake_option_text(const char *name)
+/* Returns the variables of fake_os.environment, behind HAKMEM_CONF if a test has set it. */
+static char **fake_environment(void)
 {
-    size_t length = strlen(name);
-    if (strcmp(name, "HAKMEM_CONF") == 0)
-        return fake_os.conf;
+    static char conf[8192], *all[64];
+    unsigned count = 0;
+    if (fake_os.conf == NULL)
+        return fake_os.environment;
+    snprintf(conf, sizeof conf, "HAKMEM_CONF=%s", fake_os.conf);
+    all[count++] = conf;
     for (char **entry = fake_os.environment; *entry != NULL; entry++)
-        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-            return *entry + length + 1;
-    return NULL;
+        all[count++] = *entry;
+    all[count] = NULL;
+    return all;
 }
 
 static void fake_write(int fd, const void *bytes, size_t size)
@@ -261,7 +264,6 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.write = fake_write;
     hk_os.address_limit = fake_address_limit;
     hk_os.environment = fake_environment;
-    hk_os.option_text = fake_option_text;
     hk_os.read_file = fake_read_file;
     hk_os.program_break = fake_program_break;
     hk_os.memory_total = fake_memory_total;

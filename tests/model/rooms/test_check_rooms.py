@@ -27,7 +27,7 @@ RULES = {
     "os_calls_may_be_named_by": "HK_STANDS_BEFORE",
     "os_headers": ["sys/mman.h", "linux/"],
     "environment_calls": ["getenv", "secure_getenv", "environ"],
-    "environment_doors": ["option_text"],
+    "environment_doors": ["environment"],
     "environment_place": "tables/options.c",
     "state_tested_by": {"os/os.c": "early"},
 }
@@ -38,7 +38,7 @@ SOUND = {
     "base/base.h": "#ifndef HK_BASE_H\n#define HK_BASE_H\n#ifndef HK_DEBUG\n#define HK_DEBUG 0\n#endif\n#endif\n",
     "os/os.h": '#ifndef HK_OS_H\n#define HK_OS_H\n#endif\n',
     "os/os.c": '#include <sys/mman.h>\n#include "os/os.h"\nstatic int calls;\nvoid *take(void) { return mmap(0, getenv("A") ? 1 : 2); }\n',
-    "tables/options.c": '#include "os/os.h"\nint f(void) { return hk_os.option_text("X") != 0; }\n',
+    "tables/options.c": '#include "os/os.h"\nint f(void) { return hk_os.environment("X") != 0; }\n',
     "span/map.h": "#ifndef HK_MAP_H\n#define HK_MAP_H\nint hak_map(int);\n#endif\n",
     "span/map.c": '#include "span/map.h"\n#include "tables/rows.def"\n'
                   '/* munmap() in a comment, and "getenv" */\n// syscall(1)\n'
@@ -100,7 +100,7 @@ BROKEN = {
     "getenv": ({"tables/options.c": 'int a = getenv("A");\n'}, "tables/options.c:1: getenv outside the room os"),
     "environ": ({"span/map.c": "extern char **environ;\n"}, "span/map.c:1: environ outside"),
     "getenv in two files of os": ({"os/b.c": 'int a = secure_getenv("A");\n'}, "in a second file of the room os"),
-    "the environment's door from elsewhere": ({"span/map.c": 'int a(void) { return hk_os.option_text("A"); }\n'},
+    "the environment's door from elsewhere": ({"span/map.c": 'int a(void) { return hk_os.environment("A"); }\n'},
                                               "only tables/options.c reads the environment"),
     "one name twice": ({"span/os.c": "\n"}, "span/os.c:1: has the file name of os/os.c"),
     "unknown room": ({"attic/old.c": "\n"}, "attic/old.c:1: belongs to no room"),

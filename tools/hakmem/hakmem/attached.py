@@ -14,11 +14,11 @@ from hakmem import process
 from hakmem.profiles import Live, Profile, Site
 from hakmem.trouble import Trouble
 
-MAGIC = b"hakmem attach 2\0"
+MAGIC = b"hakmem attach 3\0"
 NOT_YET, ON, ENDED, REFUSED = range(4)
 END = (1 << 64) - 1
 DOOR = struct.Struct("<16s5Q2Q")
-STATE = struct.Struct("<19Q")
+STATE = struct.Struct("<18Q")
 SITE = struct.Struct("<QIIqqQQ")
 WATCH_HEAD = struct.Struct("<??6xQIIQQQQQ")
 AT_SECURE = 23
@@ -236,17 +236,12 @@ class Attached:
         return found
 
     def live(self, where: tuple) -> Iterator[tuple[int, int, int]]:
-        born_at, places, buckets, pieces, pieces_at, bits = where[5:11]
-        births = struct.iter_unpack("<I", self.memory.read(born_at, 4 * places * buckets * pieces))
-        for piece in struct.unpack(f"<{pieces}Q", self.memory.read(pieces_at, 8 * pieces)):
-            words = struct.unpack(f"<{2 * places * buckets}Q", self.memory.read(piece, 16 * places * buckets))
-            for bucket in range(buckets):
-                at = 2 * places * bucket
-                for place in range(places):
-                    (born,) = next(births)
-                    if words[at + place] > 1:
-                        record = words[at + places + place]
-                        yield record & ((1 << bits) - 1), record >> bits, born
+        count, blocks, records, births, bits = where[5:10]
+        words = struct.unpack(f"<{2 * count}Q", self.memory.read(blocks, 8 * count) + self.memory.read(records, 8 * count))
+        for place, born in enumerate(struct.unpack(f"<{count}I", self.memory.read(births, 4 * count))):
+            if words[place] > 1:
+                record = words[count + place]
+                yield record & ((1 << bits) - 1), record >> bits, born
 
     def served(self, classes: int) -> list[tuple[int, int]]:
         """Returns the size of each fine class, and the number of blocks that it has served."""
