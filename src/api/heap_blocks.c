@@ -36,10 +36,7 @@ static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, 
     bool by_limit;
     if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
         return NULL;
-    if (cache != NULL)
-        hk_tcache_trim(cache);
-    hk_pool_purge();
-    hk_decay_all(0);
+    hk_tcache_trim_all(cache, 0);
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 

@@ -7,7 +7,6 @@
 #include "api/heap_blocks.h"
 #include "api/kinds.h"
 #include "base/bits.h"
-#include "decay/decay.h"
 #include "guard/sampled.h"
 #include "large/large.h"
 #include "prof/attach_sampling.h"
@@ -19,7 +18,6 @@
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
 /* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
@@ -205,8 +203,7 @@ static void *taken_of_group(unsigned class, unsigned group)
 {
     void *block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     if (HK_UNLIKELY(block == NULL)) {
-        hk_pool_purge();
-        hk_decay_all(0);
+        hk_tcache_trim_all(NULL, 0);
         block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     }
     return block;

@@ -7,14 +7,12 @@
 #include "api/kinds.h"
 #include "base/bits.h"
 #include "base/inline_copy.h"
-#include "decay/decay.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 #include "span/bootstrap.h"
-#include "tcache/pool.h"
 
 static HK_COLD void note_refusal(size_t size)
 {
@@ -296,9 +294,7 @@ HK_EXPORT int hak_trim(size_t keep)
     if (cache == NULL)
         return 0;
     hk_tcaches_reap(UINT32_MAX);
-    size_t bytes = hk_tcache_trim(cache);
-    hk_pool_purge();
-    return bytes + hk_decay_all(keep) > 0;
+    return hk_tcache_trim_all(cache, keep) > 0;
 }
 
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)
