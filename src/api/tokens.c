@@ -73,12 +73,7 @@ HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
     if (hk_guarded_group(block) == group_of(token) || size > HK_MEDIUM_MAX)
         return hak_realloc(block, size);
     size_t before = hak_usable_size(block);
-    void *to = malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
-    if (to == NULL)
-        return NULL;
-    memcpy(to, block, hk_min(before, size));
-    hak_free(block);
-    return to;
+    return hk_move_exactly(malloc_apart(size, HK_FINE_STEP, token, HK_CALLER), block, hk_min(before, size));
 }
 
 HK_BY_NAME void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
