@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include "api/operators.h"
 #include "base/bits.h"
 #include "base/libc.h"
 #include "base/message.h"
@@ -13,10 +14,7 @@
 #include "runtime/lifecycle.h"
 
 struct mallinfo2 hk_mallinfo2(void);
-struct mallinfo hk_mallinfo(void);
-int hk_mallopt(int parameter, int value);
 int hk_malloc_info(int options, FILE *file);
-void hk_malloc_stats(void);
 
 static size_t in_use(const struct hk_heap_stats *heap_stats)
 {
@@ -55,7 +53,7 @@ struct mallinfo2 hk_mallinfo2(void)
     return info;
 }
 
-struct mallinfo hk_mallinfo(void)
+HK_BY_NAME(struct mallinfo, hk_mallinfo, (void), mallinfo)
 {
     struct mallinfo2 wide = hk_mallinfo2();
 #define CLAMPED(field) .field = (int)hk_min(wide.field, (size_t)__INT_MAX__)
@@ -68,7 +66,7 @@ enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
 /* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. This
  * result is 1 even for an unknown parameter, but 0 for an M_MXFAST out of range. */
-int hk_mallopt(int parameter, int value)
+HK_BY_NAME(int, hk_mallopt, (int parameter, int value), mallopt)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
         return hk_answer_who_serves();
@@ -137,7 +135,7 @@ HK_EXPORT int hak_heap_profile(const char *path)
     return hk_started() && hk_heap_profile_write_to(path) == 0 ? 0 : -1;
 }
 
-void hk_malloc_stats(void) { (void)hak_report("-"); }
+HK_BY_NAME(void, hk_malloc_stats, (void), malloc_stats) { (void)hak_report("-"); }
 
 static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
 {
@@ -201,9 +199,6 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 }
 
 HK_REPLACES(struct mallinfo2, mallinfo2, (void), hk_mallinfo2)
-HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)
-HK_REPLACES(int, mallopt, (int parameter, int value), hk_mallopt)
 HK_REPLACES(int, malloc_info, (int options, FILE *file), hk_malloc_info)
-HK_REPLACES(void, malloc_stats, (void), hk_malloc_stats)
 HK_REPLACES_IN_GLIBC(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
 HK_REPLACES_IN_GLIBC(int, __libc_mallopt, (int parameter, int value), hk_mallopt)
