@@ -16,6 +16,9 @@ void *hk_malloc_slow(size_t size);
 void *hk_alloc_slow(struct hk_request *request);
 /* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
 void *hk_refuse(size_t size);
+/* Copies exactly `bytes` bytes to `to`, and frees the block. The number is not rounded up, because a sampled block may end at a guard page. Returns
+ * `to`. If `to` is NULL, does nothing. */
+void *hk_move_exactly(void *to, void *block, size_t bytes);
 /* These functions continue after a miss of free or delete (enum hk_free_end). The variants for free and for delete differ only in the name of the
  * call in error messages. If the thread owns the block's slab, `offset` is the offset of the block's bin. Otherwise `offset` is the page map entry
  * XOR the thread's key. */

@@ -36,10 +36,7 @@ static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, 
     bool by_limit;
     if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
         return NULL;
-    if (cache != NULL)
-        hk_tcache_trim(cache);
-    hk_pool_purge();
-    hk_decay_all(0);
+    hk_tcache_trim_all(cache, 0);
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 
@@ -64,20 +61,13 @@ HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t 
     return HK_LIKELY(block != NULL) ? block : heap_refused(heap, by_limit);
 }
 
-static HK_COLD void free_picked(enum hk_call call, void *block, uint32_t entry)
-{
-    hk_hooks_unpick(block);
-    (void)hk_heaps_free(call, NULL, block, entry);
-}
-
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_tcache_get();
-    if (HK_UNLIKELY(hk_attach_sampling_has(entry))) {
-        free_picked(call, block, entry);
-        return;
-    }
-    if (!hk_heaps_free(call, shelf_of(cache), block, entry))
+    bool picked = hk_attach_sampling_has(entry);
+    if (HK_UNLIKELY(picked))
+        hk_hooks_unpick(block);
+    if (!hk_heaps_free(call, picked ? NULL : shelf_of(cache), block, entry))
         hk_tcache_free_foreign(call, block);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);

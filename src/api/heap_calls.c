@@ -1,10 +1,10 @@
 /* Defines the functions of hakmem.h for user heaps. */
 #include <errno.h>
 #include <string.h>
-#include "api/plain_alloc.h"
+#include "api/entry.h"
 #include "api/heap_blocks.h"
+#include "api/plain_alloc.h"
 #include "base/bits.h"
-#include "base/inline_copy.h"
 #include "hakmem.h"
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
@@ -56,18 +56,6 @@ HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
         hak_free(block);
 }
 
-/* Moves a block of another heap into this heap. Returns NULL if memory is refused. */
-static void *moved_here(struct hak_heap *heap, void *block, size_t size)
-{
-    size_t now = hak_malloc_usable_size(block);
-    void *moved = hak_heap_malloc(heap, size);
-    if (moved == NULL)
-        return NULL;
-    memcpy(moved, block, hk_min(size, now));
-    hak_free(block);
-    return moved;
-}
-
 HK_EXPORT void *hak_heap_realloc(struct hak_heap *heap, void *block, size_t size)
 {
     if (block == NULL)
@@ -76,7 +64,10 @@ HK_EXPORT void *hak_heap_realloc(struct hak_heap *heap, void *block, size_t size
         hak_free(block);
         return NULL;
     }
-    return hk_heaps_of(block) == heap ? hk_heap_resized(block, size) : moved_here(heap, block, size);
+    if (hk_heaps_of(block) == heap)
+        return hk_heap_resized(block, size);
+    size_t now = hak_malloc_usable_size(block);
+    return hk_move_exactly(hak_heap_malloc(heap, size), block, hk_min(size, now));
 }
 
 HK_EXPORT struct hak_heap *hak_heap_of(const void *block)

@@ -7,7 +7,6 @@
 #include "api/heap_blocks.h"
 #include "api/kinds.h"
 #include "base/bits.h"
-#include "decay/decay.h"
 #include "guard/sampled.h"
 #include "large/large.h"
 #include "prof/attach_sampling.h"
@@ -19,7 +18,6 @@
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
 /* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
@@ -205,8 +203,7 @@ static void *taken_of_group(unsigned class, unsigned group)
 {
     void *block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     if (HK_UNLIKELY(block == NULL)) {
-        hk_pool_purge();
-        hk_decay_all(0);
+        hk_tcache_trim_all(NULL, 0);
         block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     }
     return block;
@@ -320,16 +317,15 @@ static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kin
 }
 
 /* Copies the first bytes of a block into a new block of the same group. Returns the new block, or NULL if memory is refused. */
-static void *copy_of(const void *block, size_t before, struct hk_request *request, unsigned group)
+static void *copy_of(const void *block, size_t before, struct hk_request *request)
 {
-    void *to = hk_guarded_alloc_in(group, request);
+    void *to = hk_guarded_alloc_in(hk_guarded_group(block), request);
     return to != NULL ? memcpy(to, block, hk_min(before, request->size)) : NULL;
 }
 
 static void *move(void *block, size_t before, struct hk_request *request)
 {
-    request->kind = hk_guard_kind(block);
-    void *to = copy_of(block, before, request, hk_guarded_group(block));
+    void *to = copy_of(block, before, request);
     if (to != NULL)
         free_other(HK_CALL_REALLOC, block, request->kind, HK_SIZE_UNKNOWN, request->caller);
     return to;
@@ -343,23 +339,7 @@ static void *move_from_elsewhere(void *block, struct hk_request *request)
     if (before == SIZE_MAX)
         before = hk_foreign_readable(block);
     errno = before == 0 ? EINVAL : ENOMEM;
-    return before != 0 ? copy_of(block, before, request, 0) : NULL;
-}
-
-static void *move_from_slot(void *block, struct hk_request *request)
-{
-    void *to = copy_of(block, hk_sampled_size(HK_CALL_REALLOC, block), request, 0);
-    if (to != NULL)
-        hk_sampled_free(HK_CALL_REALLOC, block, request->caller);
-    return to;
-}
-
-static void *move_from_empty(void *block, struct hk_request *request)
-{
-    void *to = guarded_alloc(request);
-    if (to != NULL)
-        hk_empty_free(HK_CALL_REALLOC, block);
-    return to;
+    return before != 0 ? copy_of(block, before, request) : NULL;
 }
 
 static void *resize_by_pages(void *block, size_t before, const struct hk_request *request)
@@ -376,14 +356,15 @@ void *hk_guarded_realloc(void *block, struct hk_request *request)
 {
     size_t size = request->size;
     if (HK_GUARDS(empty) && hk_is_empty(block))
-        return move_from_empty(block, request);
+        return move(block, 0, request);
     if (HK_UNLIKELY(hk_slots_hold(block)))
-        return move_from_slot(block, request);
+        return move(block, hk_sampled_size(HK_CALL_REALLOC, block), request);
     if (HK_UNLIKELY(hk_heaps_has(block)))
         return hk_heap_resized(block, size);
     size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
     if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
         return move_from_elsewhere(block, request);
+    request->kind = hk_guard_kind(block);
     if (hk_guard.contents)
         return hk_guard_resize(block, before, size) ? block : move(block, before, request);
     void *to = hk_stays(size, before) ? block : resize_by_pages(block, before, request);

@@ -7,14 +7,12 @@
 #include "api/kinds.h"
 #include "base/bits.h"
 #include "base/inline_copy.h"
-#include "decay/decay.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 #include "span/bootstrap.h"
-#include "tcache/pool.h"
 
 static HK_COLD void note_refusal(size_t size)
 {
@@ -127,8 +125,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Copies exactly `bytes` bytes to `to`, and frees the block. The number is not rounded up, because a sampled block may end at a guard page. */
-static void *move_exactly(void *to, void *block, size_t bytes)
+void *hk_move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))
         return NULL;
@@ -163,7 +160,7 @@ static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, v
         to = malloc_behind_miss(size, caller);
     errno = saved_errno;
     return HK_UNLIKELY(to == NULL) ? resize_without_copy(block, size, now, caller)
-                                   : move_exactly(to, block, hk_min(size, now));
+                                   : hk_move_exactly(to, block, hk_min(size, now));
 }
 
 /* Copies a block to a new block, and frees the old block. If the size is 0, realloc_slow() only frees the block. */
@@ -207,7 +204,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     if (HK_UNLIKELY(hk_block_resize_of(kind) == HK_RESIZE_HEAP))
         return hk_heap_resized(block, size);
     if (HK_UNLIKELY(hk_block_resize_of(kind) == HK_RESIZE_COPY))
-        return move_exactly(hak_malloc(size), block, hk_min(size, now));
+        return hk_move_exactly(hak_malloc(size), block, hk_min(size, now));
     void *resized = resize_in_place(block, size, now, HK_CALLER);
     return resized != NULL ? resized : copy(block, size, now);
 }
@@ -296,9 +293,7 @@ HK_EXPORT int hak_malloc_trim(size_t keep)
     if (cache == NULL)
         return 0;
     hk_tcaches_reap(UINT32_MAX);
-    size_t bytes = hk_tcache_trim(cache);
-    hk_pool_purge();
-    return bytes + hk_decay_all(keep) > 0;
+    return hk_tcache_trim_all(cache, keep) > 0;
 }
 
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)

@@ -29,7 +29,11 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
         serves == (own);                                                                                               \
     }))
 
-/* Marks a function that is called only by its exported name. The function may be unused, because a library without malloc exports no such names. */
-#define HK_BY_NAME static __attribute__((unused))
+/* HK_BY_NAME begins the definition of a function that the library exports as `name`. The function may be unused, because a library without malloc
+ * exports no such names. */
+#define HK_BY_NAME(type, own, parameters, name)                                                                        \
+    static __attribute__((unused)) type own parameters;                                                                \
+    HK_REPLACES(type, name, parameters, own)                                                                           \
+    static __attribute__((unused)) type own parameters
 
 #endif

@@ -3,7 +3,6 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
-#include "tcache/pool.h"
 
 /* If address space is scarce, blocks above this size get mappings of their own, because a mapping takes less address space than a span. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
@@ -72,10 +71,7 @@ static HK_COLD void *take_after_purge(struct hk_request *request)
     struct hk_tcache *cache = hk_tcache_self();
     if (request->size >= (size_t)1 << HK_ADDRESS_BITS)
         return NULL;
-    if (cache != NULL)
-        hk_tcache_trim(cache);
-    hk_pool_purge();
-    hk_decay_all(0);
+    hk_tcache_trim_all(cache, 0);
     (void)hk_footprint_read_limit(); /* the program may have changed the limit */
     if (cache != NULL)
         hk_tcache_steal_all(cache);

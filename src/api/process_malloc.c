@@ -16,7 +16,7 @@
 /* Returns true while the loader has not yet resolved which functions the process uses. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
-HK_BY_NAME void *any_reallocarray(void *block, size_t count, size_t size)
+HK_BY_NAME(void *, any_reallocarray, (void *block, size_t count, size_t size), reallocarray)
 {
     size_t bytes;
     if (unknown_yet() || __builtin_mul_overflow(count, size, &bytes))
@@ -24,7 +24,7 @@ HK_BY_NAME void *any_reallocarray(void *block, size_t count, size_t size)
     return HK_WHOEVER(process_realloc)(block, bytes);
 }
 
-HK_BY_NAME void any_free(void *block)
+HK_BY_NAME(void, any_free, (void *block), cfree)
 {
     if (unknown_yet())
         hak_free(block);
@@ -32,7 +32,7 @@ HK_BY_NAME void any_free(void *block)
         HK_WHOEVER(process_free)(block);
 }
 
-HK_BY_NAME void any_free_sized(void *block, size_t size)
+HK_BY_NAME(void, any_free_sized, (void *block, size_t size), free_sized)
 {
     if (HK_IS_OURS(process_free, hak_free))
         hak_free_sized(block, size);
@@ -40,7 +40,7 @@ HK_BY_NAME void any_free_sized(void *block, size_t size)
         any_free(block);
 }
 
-HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t size)
+HK_BY_NAME(void, any_free_aligned_sized, (void *block, size_t alignment, size_t size), free_aligned_sized)
 {
     (void)alignment;
     any_free_sized(block, size);
@@ -74,7 +74,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
 }
 
 /* Returns the usable bytes of a block. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
-HK_BY_NAME size_t any_usable_size(void *block)
+HK_BY_NAME(size_t, any_usable_size, (void *block), malloc_usable_size)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
@@ -83,9 +83,4 @@ HK_BY_NAME size_t any_usable_size(void *block)
     return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* the slow path checks a medium block */
 }
 
-HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), any_reallocarray)
 HK_REPLACES_IN_GLIBC(void *, __libc_reallocarray, (void *block, size_t count, size_t size), any_reallocarray)
-HK_REPLACES(void, cfree, (void *block), any_free)
-HK_REPLACES(void, free_sized, (void *block, size_t size), any_free_sized)
-HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), any_free_aligned_sized)
-HK_REPLACES(size_t, malloc_usable_size, (void *block), any_usable_size)

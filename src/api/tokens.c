@@ -12,6 +12,8 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
+#define TOKEN(type, name, parameters) HK_BY_NAME(type, token_##name, parameters, __alloc_token_##name)
+
 /* Returns the group of a token. In Clang's default mode, types with pointers have tokens in the upper half of all numbers. With -falloc-token-max=8,
  * types with pointers have tokens from 4 on. In both cases, no group contains types with pointers and types without pointers. */
 static unsigned group_of(size_t token)
@@ -47,14 +49,14 @@ static void *aligned_apart(size_t align, size_t size, size_t token, void *caller
     return power >= align ? malloc_apart(size, power, token, caller) : hak_memalign(align, size);
 }
 
-HK_BY_NAME void *token_malloc(size_t size, size_t token)
+TOKEN(void *, malloc, (size_t size, size_t token))
 {
     if (keeps_apart() && tokens_are_ours())
         return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     return HK_WHOEVER(process_malloc)(size);
 }
 
-HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
+TOKEN(void *, calloc, (size_t count, size_t size, size_t token))
 {
     size_t bytes;
     if (!keeps_apart() || __builtin_mul_overflow(count, size, &bytes))
@@ -64,7 +66,7 @@ HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
 }
 
 /* Resizes a block. If the token belongs to another group than the block, the block moves. Otherwise the block may stay at its address. */
-HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
+TOKEN(void *, realloc, (void *block, size_t size, size_t token))
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
         return HK_WHOEVER(process_realloc)(block, size);
@@ -73,26 +75,22 @@ HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
     if (hk_guarded_group(block) == group_of(token) || size > HK_MEDIUM_MAX)
         return hak_realloc(block, size);
     size_t before = hak_malloc_usable_size(block);
-    void *to = malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
-    if (to == NULL)
-        return NULL;
-    memcpy(to, block, hk_min(before, size));
-    hak_free(block);
-    return to;
+    return hk_move_exactly(malloc_apart(size, HK_FINE_STEP, token, HK_CALLER), block, hk_min(before, size));
 }
 
-HK_BY_NAME void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
+TOKEN(void *, reallocarray, (void *block, size_t count, size_t size, size_t token))
 {
     size_t bytes;
     return __builtin_mul_overflow(count, size, &bytes) ? hk_refuse(SIZE_MAX) : token_realloc(block, bytes, token);
 }
 
-HK_BY_NAME void *token_memalign(size_t align, size_t size, size_t token)
+TOKEN(void *, memalign, (size_t align, size_t size, size_t token))
 {
     return keeps_apart() ? aligned_apart(align, size, token, HK_CALLER) : hak_memalign(align, size);
 }
+HK_REPLACES(void *, __alloc_token_aligned_alloc, (size_t align, size_t size, size_t token), token_memalign)
 
-HK_BY_NAME int token_posix_memalign(void **block, size_t align, size_t size, size_t token)
+TOKEN(int, posix_memalign, (void **block, size_t align, size_t size, size_t token))
 {
     if (!keeps_apart() || align % sizeof(void *) != 0 || !hk_is_pow2(align) || align > HK_SLICE)
         return hak_posix_memalign(block, align, size);
@@ -105,12 +103,12 @@ HK_BY_NAME int token_posix_memalign(void **block, size_t align, size_t size, siz
     return 0;
 }
 
-HK_BY_NAME void *token_valloc(size_t size, size_t token)
+TOKEN(void *, valloc, (size_t size, size_t token))
 {
     return keeps_apart() ? aligned_apart(hk_system_page(), size, token, HK_CALLER) : hak_valloc(size);
 }
 
-HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
+TOKEN(void *, pvalloc, (size_t size, size_t token))
 {
     if (!keeps_apart() || size > HK_MEDIUM_MAX)
         return hak_pvalloc(size);
@@ -125,26 +123,13 @@ static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t toke
                                                                      : NULL;
 }
 
-#define TOKEN(type, name, parameters, own) HK_REPLACES(type, __alloc_token_##name, parameters, own)
-
-TOKEN(void *, malloc, (size_t size, size_t token), token_malloc)
-TOKEN(void *, calloc, (size_t count, size_t size, size_t token), token_calloc)
-TOKEN(void *, realloc, (void *block, size_t size, size_t token), token_realloc)
-TOKEN(void *, reallocarray, (void *block, size_t count, size_t size, size_t token), token_reallocarray)
-TOKEN(void *, aligned_alloc, (size_t align, size_t size, size_t token), token_memalign)
-TOKEN(void *, memalign, (size_t align, size_t size, size_t token), token_memalign)
-TOKEN(int, posix_memalign, (void **block, size_t align, size_t size, size_t token), token_posix_memalign)
-TOKEN(void *, valloc, (size_t size, size_t token), token_valloc)
-TOKEN(void *, pvalloc, (size_t size, size_t token), token_pvalloc)
-
 #define IN_LIST(...) __VA_ARGS__
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
-    HK_BY_NAME void *token_##form(IN_LIST parameters, size_t token)                                                    \
+    TOKEN(void *, symbol, (IN_LIST parameters, size_t token))                                                          \
     {                                                                                                                  \
         void *block = new_apart(size, align, HK_KIND_##kind, token, HK_CALLER);                                        \
         return block != NULL ? block : HK_WHOEVER(process_##form) arguments;                                           \
     }                                                                                                                  \
-    TOKEN(void *, symbol, (IN_LIST parameters, size_t token), token_##form)                                            \
-    TOKEN(void *, _##symbol, (IN_LIST parameters, size_t token), token_##form)
+    HK_REPLACES(void *, __alloc_token__##symbol, (IN_LIST parameters, size_t token), token_##symbol)
 #define HK_DELETE(form, symbol, parameters, serve)
 #include "api/operators.def"

@@ -2,7 +2,6 @@
 #include "learn/goal.h"
 
 #include "base/bits.h"
-#include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
 
@@ -19,6 +18,7 @@ static struct {
     uint64_t affinity; /* CPUs on which the first thread may run; other threads may be bound to fewer CPUs */
     uint64_t cpus;
     uint64_t groups_read_ms;
+    uint64_t stalled_us; /* total time for which tasks of the system waited for memory, at the last look; 0: unknown */
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
 
 static const char *word_after(const char *text, const char *key)
@@ -156,26 +156,29 @@ bool hk_goal_find(void)
 }
 
 /* Reads the goal and the memory in use. Pages of files do not count as used, because the system can reclaim them at any time. */
-void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
+void hk_goal_look(struct hk_signals *saw, uint64_t now_ms)
 {
     char text[512];
+    uint64_t before = goal_request.stalled_us, stalled = 0;
     bool reads = goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT ||
                  (hk_options.background == HK_BACKGROUND_ON && goal_request.requested != GOAL_NONE);
     if (reads && now_ms - goal_request.groups_read_ms >= REREAD_MS && goal_request.memory != 0) {
         read_groups(true);
         goal_request.groups_read_ms = now_ms;
     }
-    *seen = (struct hk_goal){.bytes = goal_bytes(), .used = warm_bytes, .cpus = goal_request.cpus};
-    if (reads && hk_os.read_file("/proc/pressure/memory", text, sizeof text) != 0) {
-        uint64_t us = hk_number_in(word_after(text, "total="));
-        seen->stalled_us = us == UINT64_MAX ? 0 : us;
-    }
-    if (!reads || seen->bytes == 0)
+    if (reads && hk_os.read_file("/proc/pressure/memory", text, sizeof text) != 0)
+        stalled = hk_number_in(word_after(text, "total="));
+    goal_request.stalled_us = stalled == UINT64_MAX ? 0 : stalled;
+    HK_SAW(saw, stalled) = before != 0 ? goal_request.stalled_us - hk_min(goal_request.stalled_us, before) : 0;
+    HK_SAW(saw, goal) = goal_bytes();
+    HK_SAW(saw, used) = HK_SAW(saw, footprint);
+    HK_SAW(saw, cpus) = goal_request.cpus;
+    if (!reads || HK_SAW(saw, goal) == 0)
         return;
-    seen->used = 1;
+    HK_SAW(saw, used) = 1;
     if (hk_os.read_file("/proc/self/statm", text, sizeof text) != 0) {
         uint64_t all = hk_number_in(next_word(text)), shared = hk_number_in(next_word(next_word(text)));
         if (all != UINT64_MAX && shared <= all)
-            seen->used = hk_max((all - shared) * hk_system_page(), 1);
+            HK_SAW(saw, used) = hk_max((all - shared) * hk_system_page(), 1);
     }
 }

@@ -8,19 +8,13 @@
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
 
-#include "base/base.h"
-
-struct hk_goal {
-    uint64_t bytes;      /* bytes that the process should use at most; 0: no goal */
-    uint64_t used;       /* resident bytes of the process; the heap's footprint if no file may be read */
-    uint64_t stalled_us; /* total time for which tasks of the system waited for memory; 0: unreadable */
-    uint64_t cpus;
-};
+#include "learn/learner.h"
 
 /* Reads the option HAKMEM_GOAL. Returns true if the option sets a goal. */
 bool hk_goal_begin(void);
 /* Reads the machine's memory and CPUs, and the limits of the control group. Returns true if there is a goal. */
 bool hk_goal_find(void);
-void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
+/* Fills in the signals goal, used, cpus and stalled. If no file may be read, `used` becomes the footprint, which the caller has filled in. */
+void hk_goal_look(struct hk_signals *saw, uint64_t now_ms);
 
 #endif

@@ -1,7 +1,6 @@
 /* Collects the signals of a tick, runs the learner, publishes the learner's knobs, and writes the log of decisions. */
 #include "runtime/learning.h"
 
-#include "learn/learner.h"
 #include "learn/goal.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
@@ -16,7 +15,6 @@ static struct {
     struct hk_lock lock;
     struct hk_learner learner;
     struct hk_signals before; /* totals of the counted signals at the last tick */
-    uint64_t stalled_us;      /* total stalled time of the system at the last tick; 0: there was no tick yet */
     uint64_t ticked_ms;
     uint64_t next_ms; /* clock in ms at the next regular tick */
     uint64_t began_ms;
@@ -39,7 +37,6 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
                                  GLOBAL(large_mapped),
                                  GLOBAL(large_fresh),
                                  GLOBAL(large_missed)}};
-    struct hk_goal seen;
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
         totals.value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
     for (unsigned i = 0; i < HK_SIGNALS; i++)
@@ -49,13 +46,7 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
     HK_SAW(saw, threads) = hk_tcaches_alive();
     HK_SAW(saw, footprint) = hk_decay_footprint();
     HK_SAW(saw, idle) = hk_decay_idle();
-    hk_goal_look(&seen, now, HK_SAW(saw, footprint));
-    HK_SAW(saw, goal) = seen.bytes;
-    HK_SAW(saw, used) = seen.used;
-    HK_SAW(saw, cpus) = seen.cpus;
-    if (learning.stalled_us != 0)
-        HK_SAW(saw, stalled) = seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us);
-    learning.stalled_us = seen.stalled_us;
+    hk_goal_look(saw, now);
 }
 
 static uint64_t since_begin(uint64_t ms) { return ms - hk_min(ms, learning.began_ms); }

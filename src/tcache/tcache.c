@@ -70,3 +70,10 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
     hk_tcache_flush(cache);
     return hk_slab_heap_trim(&cache->owner);
 }
+
+size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep)
+{
+    size_t bytes = cache != NULL ? hk_tcache_trim(cache) : 0;
+    hk_pool_purge();
+    return bytes + hk_decay_all(keep);
+}

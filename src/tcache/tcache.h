@@ -16,5 +16,8 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size);
 void hk_tcache_flush(struct hk_tcache *cache);
 /* Flushes the cache, releases the owner's slabs of free blocks, and purges the free pages of its other slabs. Returns the purged bytes. */
 size_t hk_tcache_trim(struct hk_tcache *cache);
+/* Trims the cache, and purges the caches of ended threads and all idle memory except `keep` bytes. `cache` may be NULL. Returns the purged bytes,
+ * except those of ended threads' caches. */
+size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep);
 
 #endif

@@ -183,10 +183,10 @@ void fuzz_goal(struct fuzz_input *in)
         hk_options.goal = requests[request];
         fake_os.memory_total = memory;
         fake_os.cpus = least_cpus = cpus;
-        struct hk_goal seen;
+        struct hk_signals seen = {{[HK_SIGNAL_footprint] = 4711}};
         FUZZ_CHECK(hk_goal_begin() == (request >= 2));
         bool any = hk_goal_find();
-        hk_goal_look(&seen, 0, 4711);
+        hk_goal_look(&seen, 0);
         if (request != 1)
             model_group(group, request != 0, &limit, &least_cpus);
         limit = limit < memory ? limit : UINT64_MAX;
@@ -195,10 +195,11 @@ void fuzz_goal(struct fuzz_input *in)
                          : request >= 3                        ? all / 100 * (request == 3 ? 50 : 100)
                          : request == 0 && limit != UINT64_MAX ? limit
                                                                : 0;
-        FUZZ_CHECK(seen.bytes == bytes && any == (bytes != 0), "(%lu, not %lu)", (unsigned long)seen.bytes,
-                   (unsigned long)bytes);
-        FUZZ_CHECK(seen.cpus == least_cpus, "(%lu cpus, not %lu)", (unsigned long)seen.cpus, (unsigned long)least_cpus);
-        FUZZ_CHECK(request >= 2 || seen.used == 4711);
+        FUZZ_CHECK(HK_SAW(&seen, goal) == bytes && any == (bytes != 0), "(%lu, not %lu)",
+                   (unsigned long)HK_SAW(&seen, goal), (unsigned long)bytes);
+        FUZZ_CHECK(HK_SAW(&seen, cpus) == least_cpus, "(%lu cpus, not %lu)", (unsigned long)HK_SAW(&seen, cpus),
+                   (unsigned long)least_cpus);
+        FUZZ_CHECK(request >= 2 || HK_SAW(&seen, used) == 4711);
     }
     hk_options.goal = goal_before;
 }
@@ -222,10 +223,11 @@ void fuzz_goal_text(struct fuzz_input *in)
         }
         group_files[5] = (struct fake_file){NULL, NULL};
         fake_os.files = group_files;
-        struct hk_goal seen;
+        struct hk_signals seen = {{[HK_SIGNAL_footprint] = 1}};
         FUZZ_CHECK(hk_goal_begin() && hk_goal_find());
-        hk_goal_look(&seen, fuzz_word(in), 1);
-        FUZZ_CHECK(seen.bytes == (uint64_t)1 << 30 && seen.used >= 1 && seen.cpus >= 1 && seen.cpus <= fake_os.cpus);
+        hk_goal_look(&seen, fuzz_word(in));
+        FUZZ_CHECK(HK_SAW(&seen, goal) == (uint64_t)1 << 30 && HK_SAW(&seen, used) >= 1 && HK_SAW(&seen, cpus) >= 1 &&
+                   HK_SAW(&seen, cpus) <= fake_os.cpus);
     }
     hk_options.goal = goal_before;
 }
