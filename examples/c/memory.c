@@ -53,7 +53,7 @@ int main(int arguments, char **argument)
         }
     say("most is free");
     hak_malloc_trim(0);
-    say("after hak_malloc_trim");
+    say("after the trim");
     if (arguments > 1 && hak_report(argument[1]) != 0)
         fprintf(stderr, "%s: the report cannot be written\n", argument[1]);
     for (size_t row = 0; row < ROWS; row++)
