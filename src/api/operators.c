@@ -15,7 +15,6 @@
 #include "base/bits.h"
 #include "guard/block_checks.h"
 #include "os/elf_file.h"
-#include "runtime/lifecycle.h"
 #include "tcache/hit.h"
 
 #pragma weak dlsym

@@ -4,11 +4,9 @@
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
 
-#include "base/base.h"
+#include "runtime/lifecycle.h"
 
-HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
-HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
 /* These parameters exist because the ABI has them. A form need not read them. */
 #define HK_TAG const void *tag __attribute__((unused))
@@ -20,14 +18,6 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 #define HK_DELETE(form, symbol, parameters, serve) FORM(void, form, symbol, parameters)
 #include "api/operators.def"
 #undef FORM
-
-/* HK_IS_OURS is true if the process uses HAKMEM's function `own` under this name. */
-#define HK_IS_OURS(function, own)                                                                                      \
-    (__extension__({                                                                                                   \
-        __typeof__(&(own)) serves = (function);                                                                        \
-        HK_FORGET(serves);                                                                                             \
-        serves == (own);                                                                                               \
-    }))
 
 /* HK_BY_NAME begins the definition of a function that the library exports as `name`. The function may be unused, because a library without malloc
  * exports no such names. */

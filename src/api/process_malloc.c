@@ -9,7 +9,6 @@
 #include "guard/guard.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
-#include "runtime/lifecycle.h"
 #include "slab/slab.h"
 #include "tcache/hit.h"
 

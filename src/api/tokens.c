@@ -9,7 +9,6 @@
 #include "api/operators.h"
 #include "base/bits.h"
 #include "hakmem.h"
-#include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
 #define TOKEN(type, name, parameters) HK_BY_NAME(type, token_##name, parameters, __alloc_token_##name)

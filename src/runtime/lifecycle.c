@@ -86,18 +86,13 @@ HK_COLD bool hk_start(void)
     return hk_load(hk_start_done);
 }
 
-HK_PROCESS(void *, malloc_of_process, (size_t size), malloc, hak_malloc)
-HK_PROCESS(void, free_of_process, (void *block), free, hak_free)
-
 static _Atomic bool xasking;
 
 int hk_answer_who_serves(void) { return hk_load(xasking) ? 0 : HK_MALLOPT_HAKMEM; }
 
 HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
 {
-    void *(*known)(size_t) = malloc_of_process;
-    HK_FORGET(known);
-    if (known == hak_malloc)
+    if (HK_IS_OURS(process_malloc, hak_malloc))
         return false;
     int (*mallopt_of_process)(int, int) = (int (*)(int, int))hk_forward_symbol("mallopt");
     hk_store(xasking, true);
@@ -113,11 +108,11 @@ bool hk_process_is_served(void)
     enum { NOT_ASKED, YES, NO };
     unsigned answer = hk_load(xanswer);
     if (answer == NOT_ASKED) {
-        void *block = HK_WHOEVER(malloc_of_process)(1);
+        void *block = HK_WHOEVER(process_malloc)(1);
         if (block == NULL)
             return true; /* the result stays undecided, so that the next call tries again */
         answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_slots_hold(block) ? YES : NO;
-        HK_WHOEVER(free_of_process)(block);
+        HK_WHOEVER(process_free)(block);
         hk_store(xanswer, answer);
     }
     return answer == YES;

@@ -21,6 +21,16 @@ HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done
 /* A thread holds this lock while it runs startup steps or forks. */
 extern struct hk_lock hk_start_lock;
 
+HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
+HK_PROCESS(void, process_free, (void *block), free, hak_free)
+/* HK_IS_OURS is true if the process uses HAKMEM's function `own` under this name. */
+#define HK_IS_OURS(function, own)                                                                                      \
+    (__extension__({                                                                                                   \
+        __typeof__(&(own)) serves = (function);                                                                        \
+        HK_FORGET(serves);                                                                                             \
+        serves == (own);                                                                                               \
+    }))
+
 /* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own malloc. */
 bool hk_process_is_served(void);
 /* Returns true if the process's malloc is that of another copy of HAKMEM. That happens if a program is linked with HAKMEM and HAKMEM is preloaded
