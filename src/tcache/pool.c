@@ -69,16 +69,6 @@ static uint32_t take_number_locked(void)
  * because most programs have no second cache. */
 static bool has_pages(uint32_t id) { return HK_THREAD_STATE_ALIGN > HK_CACHE_LINE || id != HK_FIRST_OWNER; }
 
-/* Returns memory for a new cache, or NULL. */
-static struct hk_tcache *memory_locked(void)
-{
-    struct hk_tcache *cache = pool.numberless;
-    pool.numberless = NULL;
-    if (cache != NULL)
-        return cache;
-    return has_pages(hk_owner_end()) ? hk_meta_pages(cache_bytes()) : hk_meta_alloc(sizeof *cache);
-}
-
 void hk_tcache_open_ring(struct hk_ring *ring)
 {
     if (hk_options.trace_ring == 0)
@@ -91,13 +81,13 @@ void hk_tcache_open_ring(struct hk_ring *ring)
 
 static struct hk_tcache *made_locked(void)
 {
-    struct hk_tcache *cache = memory_locked();
+    struct hk_tcache *cache = pool.numberless;
     if (cache == NULL)
+        cache = has_pages(hk_owner_end()) ? hk_meta_pages(cache_bytes()) : hk_meta_alloc(sizeof *cache);
+    pool.numberless = cache;
+    if (cache == NULL || !hk_owner_register(&cache->owner))
         return NULL;
-    if (!hk_owner_register(&cache->owner)) {
-        pool.numberless = cache;
-        return NULL;
-    }
+    pool.numberless = NULL;
     hk_tcache_open_ring(&cache->owner.ring);
     return cache;
 }
