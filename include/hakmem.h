@@ -114,11 +114,8 @@ size_t hak_malloc_usable_size(void *block);
  * calls and, later, page faults: it takes from microseconds to some 100 ms. Keeps errno. */
 int hak_malloc_trim(size_t keep);
 
-/* The next five functions do what glibc's functions without `hak_` do. The first two are declared only if <malloc.h> was included before this header,
- * because it defines their structs.
- *
- * Return the numbers of the report in the fields of glibc. Return only zeros if there is no memory for the walk over the heap. hak_mallinfo() shows
- * numbers above INT_MAX as INT_MAX. */
+/* Return the numbers of the report in the structs of <malloc.h>. These two functions are declared only if <malloc.h> was included before this
+ * header. They return only zeros if there is no memory for the walk over the heap. hak_mallinfo() returns INT_MAX for larger numbers. */
 #if defined(M_MXFAST) && defined(__GLIBC_PREREQ)
 struct mallinfo hak_mallinfo(void);
 #if __GLIBC_PREREQ(2, 33)
@@ -127,8 +124,8 @@ struct mallinfo2 hak_mallinfo2(void);
 #endif
 /* Changes nothing, because HAKMEM adapts by itself. Returns what glibc's mallopt() returns, which is 0 for a bad M_MXFAST, and 1 otherwise. */
 int hak_mallopt(int parameter, int value);
-/* Writes an XML description of the heap to `file`, a FILE. Returns 0, EINVAL if `options` is not 0, or ENOMEM if there is no memory for the walk. */
-struct _IO_FILE;
+struct _IO_FILE; /* the FILE of <stdio.h> */
+/* Writes the heap statistics to `file` as XML. Returns 0, EINVAL if `options` is not 0, or ENOMEM if there is no memory for the walk. */
 int hak_malloc_info(int options, struct _IO_FILE *file);
 /* Writes the report to stderr. */
 void hak_malloc_stats(void);

@@ -10,6 +10,7 @@
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
+#include "runtime/lifecycle.h"
 
 /* hakmem.h declares these two only for C libraries that define the structs. */
 struct mallinfo hak_mallinfo(void);

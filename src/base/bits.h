@@ -60,6 +60,19 @@ HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
     return x;
 }
 
+struct hk_range {
+    uintptr_t start, end;
+};
+/* Sets *lowest to the part of [start, end) that lies in [from, to) if this part begins at a lower address. */
+HK_INLINE void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start,
+                                    uintptr_t end)
+{
+    start = hk_max(start, from);
+    end = hk_min(end, to);
+    if (start < end && start < lowest->start)
+        *lowest = (struct hk_range){start, end};
+}
+
 /* Returns the length of the longest run of ones in x. */
 HK_INLINE unsigned hk_longest_run32(uint32_t x)
 {

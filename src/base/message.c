@@ -105,7 +105,7 @@ static void put_foreign(struct hk_text *text, const char *s, size_t length, size
 
 static void put_number(struct hk_text *text, uint64_t value, unsigned base, size_t width)
 {
-    char digits[24]; /* has room for the longest number, and for the largest width */
+    char digits[24]; /* no number has more digits, and no caller passes a larger width */
     size_t n = 0;
     do {
         digits[n++] = "0123456789abcdef"[value % base];

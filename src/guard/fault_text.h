@@ -31,7 +31,7 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 struct hk_text *hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* Returns the static memory in which the caller may capture one stack for the report. */
+/* Returns static memory for one stack. The caller of hk_fault_text_begin() may capture a stack in it. */
 struct hk_stack *hk_fault_text_stack(void);
 
 /* These functions add a line for one frame, or for each frame of the stack from number `from` on. `code` is 1 less than a return address. */

@@ -64,7 +64,7 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
 /* Returns the address of the first byte beside the block without the pattern, or 0. Precondition: the slot is live, and its block is the caller's. */
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
-/* Returns the number of live blocks. */
+/* Returns the number of slots whose block the program has not freed. */
 size_t hk_slots_live(void);
 
 #endif

@@ -2,8 +2,8 @@
  * fast path (tcache/hit.h). Any other call is a miss, and can be sampled. The gate bounds the sizes of hits. If it is shut, each allocation misses.
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down to the next sample
- *   smaller blocks:          are counted in rounds only. A tick of the learner begins a round if the last one ended 150 ms ago. In a round the gate is
- *                            shut, so that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms, and the gate opens.
+ *   smaller blocks:          are counted in rounds only. A tick of the learner begins a round if the last one ended 150 ms ago. In a round, the gate
+ *                            is shut, so that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms, and the gate opens.
  *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
  * Owns       This file owns the round, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve, in a
@@ -42,7 +42,7 @@ void hk_attach_sampling_tick(void);
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
 /* Returns a block from the heap of the picked blocks. Returns NULL if memory is refused, or if the alignment needs a medium or large block. */
 void *hk_attach_sampling_alloc(size_t size, size_t align);
-/* Returns true if the page map entry is that of a picked block of at most HK_FINE_MAX bytes. */
+/* Returns true if the page map entry is that of a block of at most HK_FINE_MAX bytes that attach sampling has picked. */
 HK_INLINE bool hk_attach_sampling_has(uint32_t entry)
 {
     const struct hak_heap *heap = hk_load_acquire(hk_attach_sampling.xheap);

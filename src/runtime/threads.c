@@ -100,8 +100,8 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
         return next(thread, attributes, start, argument);
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    if (error == EAGAIN &&
-        hk_background_give_way()) /* one more thread may be allowed now, or as soon as the system no longer counts the ended one */
+    /* After HAKMEM's own thread has ended, one more thread may be allowed. The system may still count the ended thread for a moment. */
+    if (error == EAGAIN && hk_background_give_way())
         for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND / 10 && error == EAGAIN; tries++) {
             hk_os_pause();
             error = next(thread, attributes, begin_counted, ticket);

@@ -40,7 +40,7 @@ struct hk_owner {
     struct hk_thread_counts counts;
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
-    _Atomic bool xopen;      /* the owner has a thread; any thread may read this without the lock */
+    _Atomic bool xopen;      /* true while the owner has a thread; any thread may read it without the lock */
     _Atomic uint64_t xawake; /* ms; when the owner last read the clock */
     bool sweep_reclaims;     /* the sweep reclaims memory for the growth of the heap */
     unsigned sweep_class;    /* class of the list that the sweep is at */

@@ -51,7 +51,7 @@ struct hk_trim {
 };
 
 struct hk_trim hk_trim_begin(void);
-/* Purges one range of a slab. Returns true if no range is left, so that the slab is trimmed. */
+/* Purges the next range of free pages of a slab. Returns true if there was none, so that the slab is trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
 /* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)

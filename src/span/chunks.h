@@ -43,7 +43,8 @@ HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->f
 /* unlist takes the chunk off the list of its longest free run. relist puts the chunk on the list of the run that is its longest now. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* withdraw makes slices not free. use also makes them dirty, because a span gets them. release makes slices free again. */
+/* hk_chunk_withdraw() takes free slices away from allocation, for example while they are purged. hk_chunk_use() withdraws slices for a span, and
+ * marks them as dirty. hk_chunk_release() makes slices free again. */
 HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 {
     hk_page_heap.free_slices -= hk_popcount64(slices);

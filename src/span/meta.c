@@ -1,7 +1,6 @@
 /* Allocates metadata in lines of 64 bytes or in whole pages, and purges the pages of areas on which no line is in use. */
 #include "span/meta.h"
 #include <string.h>
-#include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
 #include "span/meta_regions.h"
@@ -136,14 +135,6 @@ size_t hk_meta_spare(void)
     size_t bytes = spare_locked();
     hk_unlock(&hk_meta.lock);
     return bytes;
-}
-
-void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start, uintptr_t end)
-{
-    start = hk_max(start, from);
-    end = hk_min(end, to);
-    if (start < end && start < lowest->start)
-        *lowest = (struct hk_range){start, end};
 }
 
 struct hk_range hk_meta_next(uintptr_t from, uintptr_t to)

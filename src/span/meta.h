@@ -10,7 +10,7 @@
 #ifndef HK_META_H
 #define HK_META_H
 
-#include "base/base.h"
+#include "base/bits.h"
 
 /* Returns a zeroed block, or NULL if the system refuses memory. */
 void *hk_meta_alloc(size_t size);
@@ -30,12 +30,6 @@ size_t hk_meta_mapped(void);
 size_t hk_meta_unused(void);
 /* Returns the bytes of metadata that are not in use and lie in pages that may be resident. */
 size_t hk_meta_spare(void);
-
-struct hk_range {
-    uintptr_t start, end;
-};
-/* Sets *lowest to the part of [start, end) that lies in [from, to) if this part begins at a lower address. */
-void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start, uintptr_t end);
 /* Returns the part of the lowest region of metadata that lies in [from, to), or an empty range at `to` if there is none. */
 struct hk_range hk_meta_next(uintptr_t from, uintptr_t to);
 void hk_meta_init(void);

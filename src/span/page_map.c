@@ -5,6 +5,7 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "span/footprint.h"
+#include "span/meta.h"
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
@@ -192,8 +193,8 @@ static struct hk_leaf *leaf_at(uintptr_t address)
     return hk_page_map_leaf(address);
 }
 
-/* Covers a leaf, so that look-ups find its tables by the root. Maps the chunks of the leaf, and its page map entries if the window does not have them.
- * The window later does not grow to a leaf with its own entries. Returns false if the system refuses memory. */
+/* Maps the tables of a leaf: its chunks, and its page map entries if the window does not contain them. Look-ups then find these tables by way of the
+ * root. The window never grows to a leaf that has entries of its own. Returns false if the system refuses memory. */
 static bool cover_apart(uintptr_t address, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(address);

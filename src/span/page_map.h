@@ -16,8 +16,8 @@
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
+#include "base/bits.h"
 #include "base/list.h"
-#include "span/meta.h"
 
 enum {
     HK_SLICE_SHIFT = 16,

@@ -20,7 +20,7 @@ bool hk_span_purge(uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once; /* all dirty slices are purged, not only aged slices */
+    bool at_once; /* true: purge all dirty slices; false: purge only aged slices */
 };
 
 /* Returns the lowest run of slices in a set. */

@@ -1,5 +1,5 @@
-/* The quarantine holds freed blocks back, so that an address is not reused soon. The slots are random, so that
- * nobody can tell how many frees will pass before an address is reused.
+/* The quarantine holds freed blocks back, so that an address is not reused soon. The slots are random, so that nobody
+ * can tell how many frees will pass before an address is reused.
  *
  *   freed block -> a random slot of `mixed`; the block that was in the slot -> `waiting`, first in first out -> the block that leaves is freed
  *
