@@ -18,6 +18,9 @@ code=0
 ctest --test-dir build-coverage -L '^quick$' -LE '^programs$' -E "$without" -j "$((jobs + 1))" --output-on-failure --no-tests=error >"$log" 2>&1 || code=$?
 # Beside it the one test of those too long for `make check` that sees more: a table of samples that is full.
 ctest --test-dir build-coverage -R '^heap_profile$' --output-on-failure --no-tests=error >>"$log" 2>&1 || code=$?
-[ "$code" -eq 0 ] || grep -a -A 40 -e '\*\*\*' "$log" | tail -n 80
+if [ "$code" -ne 0 ]; then
+  grep -a -A 40 -e '\*\*\*\(Failed\|Timeout\|Exception\)' "$log" | tail -n 80
+  sed -n 's/^[[:space:]]*[0-9]* - \([^ ]*\) (\(Failed\|Timeout\|SEGFAULT\|Subprocess aborted\)).*/coverage: the test \1 ended with: \2/p' "$log"
+fi
 python3 tests/model/coverage/report.py build-coverage --least "$least" --most "$most" --html build-coverage/html || code=$?
 exit "$code"
