@@ -74,6 +74,7 @@
 #include "guard/sampled_slots.c"
 #include "guard/fault_text.c"
 #include "guard/sampled.c"
+#include "guard/sampled_due.c"
 #include "guard/states.c"
 #include "guard/bounds.c"
 #include "guard/track_report.c"

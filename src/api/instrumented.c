@@ -37,12 +37,12 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
 /* Allocates a block without telling the hooks. Tries the bin first, because hooks must not change which blocks the program gets. */
 static void *alloc_unwatched(struct hk_request *request)
 {
-    bool hits = request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP;
-    void *block = hits ? hk_hit_malloc_fine(request->size) : NULL;
+    bool in_round = hk_mode_has(HK_MODE_IN_ROUND);
     request->zeroed = false;
-    if (block != NULL)
-        return block;
-    if (hk_mode_has(HK_MODE_SAMPLING))
+    void *block = in_round ? hk_sampled_alloc(request) : NULL;
+    if (block == NULL && request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP)
+        block = hk_hit_malloc_fine(request->size);
+    if (block == NULL && hk_mode_has(HK_MODE_SAMPLING) && !in_round)
         block = hk_sampled_alloc(request);
     return block != NULL ? block : hk_plain_serve(request);
 }
@@ -188,7 +188,7 @@ static HK_NOINLINE void *guarded_alloc(struct hk_request *request)
     size_t offset, size = request->size;
     void *block = NULL;
     request->zeroed = HK_GUARDS(zero);
-    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP))
+    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_IN_ROUND)))
         block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
     return HK_UNLIKELY(block == NULL) ? alloc_other(request) : handed(block, offset, size, request->kind);
 }
@@ -237,7 +237,7 @@ static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
     if (HK_UNLIKELY(!hk_guard_is_small(size)))
         return malloc_other(size, caller);
     size_t offset = bin_offset(size);
-    void *block = hk_hit_pop(hk_self, offset, true);
+    void *block = HK_UNLIKELY(hk_mode_has(HK_MODE_IN_ROUND)) ? NULL : hk_hit_pop(hk_self, offset, true);
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 

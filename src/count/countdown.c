@@ -47,17 +47,35 @@ void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t 
     countdown->left = gap(countdown, mean);
 }
 
+/* Begins a countdown that already counted bytes down. */
+static void begin_late(struct hk_countdown *countdown, uint64_t mean)
+{
+    int64_t counted = countdown->left;
+    hk_countdown_begin(countdown, (uintptr_t)countdown ^ hk_os.clock_ns(), mean);
+    countdown->left += counted;
+}
+
 HK_COLD bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean)
 {
     if (countdown->random == 0) {
-        int64_t passed = countdown->left;
-        hk_countdown_begin(countdown, (uintptr_t)countdown ^ hk_os.clock_ns(), mean);
-        countdown->left += passed;
+        begin_late(countdown, mean);
         if (countdown->left >= 0)
             return false;
     }
     countdown->left = gap(countdown, mean);
     return true;
+}
+
+HK_COLD unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t bytes, uint64_t mean, unsigned most)
+{
+    unsigned ends = 0;
+    if (countdown->random == 0)
+        begin_late(countdown, mean);
+    for (countdown->left -= (int64_t)bytes; countdown->left < 0 && ends < most; ends++)
+        countdown->left += gap(countdown, mean);
+    if (countdown->left < 0)
+        countdown->left = gap(countdown, mean);
+    return ends;
 }
 
 uint64_t hk_countdown_weight(size_t size, uint64_t mean)

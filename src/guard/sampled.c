@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "guard/fault_text.h"
+#include "guard/sampled_due.h"
 #include "tcache/tcache.h"
 
 static struct hk_text *tell_begin(void)
@@ -82,6 +83,7 @@ HK_EACH_PROCESS void hk_sampled_begin(void)
     hk_slots_init();
     if (hk_options.guard_sample != 0)
         hk_mode_set(HK_MODE_SAMPLING);
+    hk_sample_rounds_begin();
 }
 
 static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
@@ -95,8 +97,7 @@ void *hk_sampled_alloc(struct hk_request *request)
 {
     static _Atomic bool xwatched;
     struct hk_tcache *cache = hk_tcache_self();
-    bool fits = cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
-    if (HK_LIKELY(!fits || !hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align))))
+    if (HK_LIKELY((cache != NULL && cache->sampling) || !hk_sample_is_due(cache, request)))
         return NULL;
     int saved_errno = errno;
     cache->sampling = true;

@@ -16,7 +16,16 @@ enum hk_mode {
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
     HK_MODE_WAKE = 16,    /* a background thread is needed; the next thread that may create it creates it */
+    HK_MODE_IN_ROUND =
+        32, /* allocations are picked for a guard page before their bin is looked up (guard/sampled_due.h) */
     HK_MODE_PLAIN = HK_MODE_OPEN,
+};
+
+/* Names the reasons to shut the gate. The gate is open for a size if no reason shuts it. */
+enum hk_shut_by {
+    HK_SHUT_FINE = 1,     /* attach sampling sees allocations of fine sizes */
+    HK_SHUT_COARSE = 2,   /* attach sampling sees allocations of coarse sizes */
+    HK_SHUT_IN_ROUND = 4, /* a round of guard/sampled_due.h sees all allocations */
 };
 
 /* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. The gate of free is hk_window.hits. */

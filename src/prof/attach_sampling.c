@@ -1,14 +1,14 @@
-/* Opens and closes the windows in which a running process is sampled. */
+/* Begins and ends the rounds in which a running process is sampled. */
 #include "prof/attach_sampling.h"
 
 #include "tcache/pool.h"
 
 enum {
-    WINDOW_NS = 5000000,
-    WINDOW_PICKS = 64,
-    WINDOW_CALLS = 32768,
+    ROUND_NS = 5000000,
+    ROUND_PICKS = 64,
+    ROUND_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32,          /* divisor of the mean for fine blocks, which are picked in windows only */
+    FINE_PART = 32,          /* divisor of the mean for fine blocks, which are picked in rounds only */
     CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads in some 50 microseconds */
 };
 
@@ -41,18 +41,18 @@ bool hk_attach_sampling_begin(uint64_t mean)
     return true;
 }
 
-static void close_window(void)
+static void end_round(void)
 {
-    if (atomic_exchange_explicit(&hk_attach_sampling.xwindow, false, memory_order_relaxed))
-        hk_gate_set(true, false);
+    if (atomic_exchange_explicit(&hk_attach_sampling.xround, false, memory_order_relaxed))
+        hk_gate_release(HK_SHUT_FINE);
 }
 
 void hk_attach_sampling_end(void)
 {
     note_some_served();
     hk_store(hk_attach_sampling.xon, false);
-    hk_store(hk_attach_sampling.xwindow, false);
-    hk_gate_set(true, true);
+    hk_store(hk_attach_sampling.xround, false);
+    hk_gate_release(HK_SHUT_FINE | HK_SHUT_COARSE);
 }
 
 void hk_attach_sampling_tick(void)
@@ -61,35 +61,35 @@ void hk_attach_sampling_tick(void)
     hk_store(hk_attach_sampling.xticked_ms, hk_os.clock_ms());
     if (!hk_load(hk_attach_sampling.xon))
         return;
-    hk_store(hk_attach_sampling.xends_ns, hk_os.clock_ns() + WINDOW_NS);
-    hk_store(hk_attach_sampling.xcalls, WINDOW_CALLS);
-    hk_store(hk_attach_sampling.xpicks, WINDOW_PICKS);
-    hk_add(hk_attach_sampling.xwindows, 1);
-    hk_store(hk_attach_sampling.xwindow, true);
-    hk_gate_set(false, false);
+    hk_store(hk_attach_sampling.xends_ns, hk_os.clock_ns() + ROUND_NS);
+    hk_store(hk_attach_sampling.xcalls, ROUND_CALLS);
+    hk_store(hk_attach_sampling.xpicks, ROUND_PICKS);
+    hk_add(hk_attach_sampling.xrounds, 1);
+    hk_store(hk_attach_sampling.xround, true);
+    hk_gate_shut(HK_SHUT_FINE | HK_SHUT_COARSE);
 }
 
 static HK_COLD void count_calls(void)
 {
     uint32_t left = hk_sub(hk_attach_sampling.xcalls, CALLS_PER_LOOK);
-    if (left - 1 >= WINDOW_CALLS || left <= CALLS_PER_LOOK || hk_os.clock_ns() >= hk_load(hk_attach_sampling.xends_ns))
-        close_window();
+    if (left - 1 >= ROUND_CALLS || left <= CALLS_PER_LOOK || hk_os.clock_ns() >= hk_load(hk_attach_sampling.xends_ns))
+        end_round();
 }
 
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
 {
     bool fine = size <= HK_FINE_MAX;
-    if (!hk_load_acquire(hk_attach_sampling.xon) || (fine && !hk_load(hk_attach_sampling.xwindow)))
+    if (!hk_load_acquire(hk_attach_sampling.xon) || (fine && !hk_load(hk_attach_sampling.xround)))
         return false;
     if (fine && ++cache->watched_calls % CALLS_PER_LOOK == 0)
         count_calls();
     if (!hk_countdown_runs_out(&cache->countdown, fine ? size : hk_max(1, size / FINE_PART)) ||
         !hk_countdown_picks(&cache->countdown, hk_load(hk_attach_sampling.xfine_mean)))
         return false;
-    uint32_t left = fine ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
+    uint32_t left = fine ? hk_sub(hk_attach_sampling.xpicks, 1) : ROUND_PICKS;
     if (left == 1)
-        close_window();
-    return left - 1 < WINDOW_PICKS;
+        end_round();
+    return left - 1 < ROUND_PICKS;
 }
 
 void *hk_attach_sampling_alloc(size_t size, size_t align)

@@ -19,11 +19,11 @@
 
 struct hk_attach_sampling {
     _Atomic bool xon;
-    _Atomic bool xwindow;            /* a window is open, and all allocations count down */
-    _Atomic uint64_t xends_ns;       /* time at which the window closes */
-    _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks left in the window */
-    /* Ticks write these fields. `hakmem` reads them from outside the process, and knows the places of the fields down to xwindows. */
-    _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xwindows;
+    _Atomic bool xround;             /* a round has begun, and all allocations count down */
+    _Atomic uint64_t xends_ns;       /* time at which the round ends */
+    _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks that are left in the round */
+    /* Ticks write these fields. `hakmem` reads them from outside the process, and knows the places of the fields down to xrounds. */
+    _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xrounds;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
     uint64_t served_before[HK_CLASSES];
     /* The user heap of the picked blocks, or NULL before the first attach. No thread has a cache of this heap. */
@@ -36,7 +36,7 @@ extern struct hk_attach_sampling hk_attach_sampling;
 bool hk_attach_sampling_begin(uint64_t mean);
 /* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
 void hk_attach_sampling_end(void);
-/* Opens the next window. A tick calls this function. */
+/* Begins the next round. A tick calls this function. */
 void hk_attach_sampling_tick(void);
 /* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);

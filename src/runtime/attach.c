@@ -26,7 +26,7 @@ static HK_COLD void answer(uint64_t wanted)
     if (ends && hk_hooks.watches)
         hk_attach_sampling_end();
     else if (!begun && HK_LOAD_SETTLED(hk_window.hits) != 0)
-        hk_gate_set(true, true);
+        hk_gate_release(HK_SHUT_FINE | HK_SHUT_COARSE);
     show(ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
 }

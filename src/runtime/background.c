@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "decay/background_state.h"
+#include "guard/sampled_due.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "tcache/pool.h"
@@ -95,12 +96,12 @@ static void work(void)
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
         /* The thread does not sleep if it must write reports or follow a memory goal, because nothing else does so while the program is idle. */
-        bool stays_awake =
-            hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
+        bool stays_awake = hk_reports_wanted() || hk_sample_rounds_wait() ||
+                           (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {
             uint64_t now = hk_os.clock_ms(), end = now + hk_max(waits ? soon : QUIET_PAUSE_MS, pause);
             while (now < end && !hk_background_is_leaving()) {
-                hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
+                hk_background_rest(hk_min(end - now, hk_min(hk_report_if_due(now), hk_sample_round_if_due(now))));
                 now = hk_os.clock_ms();
             }
             if (hk_learning_is_due() && !hk_background_is_leaving())
@@ -195,7 +196,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 /* Clears HK_MODE_WAKE even if no thread is created now, because the next tick sets this bit again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
-    if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
+    if (!hk_reports_wanted() && !hk_sample_rounds_wait() && !hk_background_is_worth(hk_decay_mapped()))
         return;
     hk_mode_clear(HK_MODE_WAKE);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os_in_loader(caller) &&

@@ -13,6 +13,7 @@
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "guard/sampled.h"
+#include "guard/sampled_due.h"
 #include "guard/guard.h"
 #include "span/page_heap.h"
 #include "hakmem.h"
@@ -36,7 +37,7 @@ static void step_options(void)
 {
     hk_options_read();
     hk_named_files_begin();
-    if (hk_reports_wanted())
+    if (hk_reports_wanted() || (hk_options.guard_sample != 0 && hk_options.background == HK_BACKGROUND_AUTO))
         hk_options.background = HK_BACKGROUND_ON;
     if (hk_options.background == HK_BACKGROUND_ON)
         hk_slab_lists_shared = true;
@@ -194,6 +195,7 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
+    hk_sample_rounds_begin();
     if (cache != NULL) { /* in the child, the thread has another system thread id */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;

@@ -7,24 +7,47 @@ static void *no_items[1];
 
 void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
+static size_t opens_to HK_EACH_PROCESS_DATA; /* the largest size of a hit while nobody shuts the gate */
+static _Atomic unsigned xshut_by;
+
+static void set_gate(unsigned shut_by)
+{
+    bool fine = opens_to > 0 && (shut_by & (HK_SHUT_FINE | HK_SHUT_IN_ROUND)) == 0;
+    bool coarse = opens_to == HK_ALL_HIT && (shut_by & (HK_SHUT_COARSE | HK_SHUT_IN_ROUND)) == 0;
+    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
+    (fine && opens_to == HK_ALL_HIT ? hk_mode_set : hk_mode_clear)(HK_MODE_OPEN);
+    (shut_by & HK_SHUT_IN_ROUND ? hk_mode_set : hk_mode_clear)(HK_MODE_IN_ROUND);
+    __atomic_store_n(&hk_gate.sizes_below, fine ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0, __ATOMIC_RELEASE);
+}
+
+/* Sets the gate again if another thread has changed xshut_by meanwhile, because the stores of both threads may have mixed. */
+static void set_gate_until_settled(void)
+{
+    unsigned shut_by;
+    do {
+        set_gate(shut_by = atomic_load_explicit(&xshut_by, memory_order_seq_cst));
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (shut_by != atomic_load_explicit(&xshut_by, memory_order_seq_cst));
+}
+
 /* If `sizes_to` is 0, the gate stays shut, and every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);
-    if (sizes_to == HK_ALL_HIT)
-        hk_gate_set(true, true);
-    else if (sizes_to > 0)
-        __atomic_store_n(&hk_gate.sizes_below, hk_min(sizes_to, HK_FINE_MAX) + 1, __ATOMIC_RELEASE);
+    opens_to = sizes_to;
+    set_gate_until_settled();
 }
 
-void hk_gate_set(bool fine, bool coarse)
+void hk_gate_shut(unsigned by)
 {
-    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
-    if (fine)
-        hk_mode_set(HK_MODE_OPEN);
-    else
-        hk_mode_clear(HK_MODE_OPEN);
-    __atomic_store_n(&hk_gate.sizes_below, fine ? HK_FINE_MAX + 1 : 0, __ATOMIC_RELEASE);
+    atomic_fetch_or_explicit(&xshut_by, by, memory_order_seq_cst);
+    set_gate_until_settled();
+}
+
+void hk_gate_release(unsigned by)
+{
+    atomic_fetch_and_explicit(&xshut_by, ~by, memory_order_seq_cst);
+    set_gate_until_settled();
 }
 
 struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;

@@ -36,8 +36,9 @@ struct hk_thread_state {
 #define HK_ALL_HIT SIZE_MAX
 /* Opens the gate for sizes up to `sizes_to` until the process ends. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* Shuts the gate for fine or coarse sizes, or opens it again. Precondition: hk_gate_open(HK_ALL_HIT) was called. */
-void hk_gate_set(bool fine, bool coarse);
+/* Shuts the gate for a reason of enum hk_shut_by, or ends this reason. If no reason is left, the gate is as wide as hk_gate_open() has opened it. */
+void hk_gate_shut(unsigned by);
+void hk_gate_release(unsigned by);
 /* Makes a bin empty and without capacity. The bin then has no array. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }

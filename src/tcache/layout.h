@@ -64,6 +64,15 @@ struct hk_misses {
     uint64_t calls, requested;
 };
 
+/* Says when the thread's allocations are sampled by guard/sampled_due.h. */
+struct hk_due {
+    struct hk_countdown countdown; /* bytes until the next sample becomes due */
+    struct hk_countdown spacing;   /* while samples are owed: bytes until the next allocation that is sampled */
+    uint64_t served;               /* bytes that the bins had served when they were last counted */
+    unsigned owed;                 /* samples that are due, but not taken */
+    unsigned round;                /* the last round in which the bytes were counted */
+};
+
 struct hk_tcache {
     struct hk_depot depot;
     struct hk_thread_state hot
@@ -81,7 +90,7 @@ struct hk_tcache {
     bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
     uint32_t next_victim;             /* the owner whose inbox steal() tries next */
     struct hk_countdown countdown;    /* bytes until the next sampled allocation */
-    struct hk_countdown to_guarded;   /* bytes until the next allocation that gets a guard page */
+    struct hk_due guarded;            /* the samples that get a guard page */
     struct hk_countdown to_site;      /* bytes until the next allocation that the site rules inspect */
     unsigned watched_calls;           /* number of allocations while prof/attach_sampling.h watched the process */
     bool sampling;                    /* a sample is being taken; its own allocations are not sampled */

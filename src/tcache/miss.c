@@ -12,7 +12,6 @@ enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */
     REAP_PER_EPOCH = 64,
     KEEP_REMOTE_FROM = 1024,
-    LARGEST_PICKED = 8192, /* bytes; a larger block does not fit a slot of sampled_slots.h */
 };
 
 static void on_epoch(struct hk_tcache *cache)
@@ -61,26 +60,6 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
     cache->until_tick -= weight;
     if (HK_UNLIKELY(cache->until_tick <= 0))
         tick(cache);
-}
-
-/* Returns true if the allocation must lie against a guard page. Only the miss at a tick is counted, so this miss stands for all misses since the last
- * tick. The counted bytes are the bytes that the bin has served since its last miss, times the number of misses of this weight between two ticks. */
-static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
-{
-    const struct hk_class *row = &hk_classes[class];
-    size_t served = (uint32_t)cache->hot.bins[class].served - cache->served_at_turn[class] + (size_t)1;
-    size_t bytes = served * row->size * (size_t)(HK_TICK_NOW / hk_tick_weight(class));
-    return row->size <= LARGEST_PICKED && hk_countdown_runs_out(&cache->to_guarded, bytes) &&
-           hk_countdown_picks(&cache->to_guarded, hk_options.guard_sample);
-}
-
-bool hk_tick_picks(struct hk_tcache *cache, unsigned class)
-{
-    bool due = cache->until_tick <= hk_tick_weight(class) && hk_bin_items(&cache->hot.bins[class]) == 0;
-    if (HK_LIKELY(!due) || !countdown_picks(cache, class))
-        return false;
-    tick(cache);
-    return true;
 }
 
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)

@@ -14,8 +14,6 @@ enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
 /* Returns the weight of a slow call for a class. Classes with large slabs weigh more, because the call may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
-/* Returns true if a miss of the class would be a tick now, and its allocation must lie against a guard page. Runs the tick in this case. */
-bool hk_tick_picks(struct hk_tcache *cache, unsigned class);
 /* Tells the cache that `bytes` were newly mapped for a large block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 /* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. Returns NULL if memory is refused. */

@@ -1,4 +1,4 @@
-/* Tests sampling that starts while the process runs. Inside a window of sampling each allocation counts down. Outside a window, allocations of
+/* Tests sampling that starts while the process runs. Inside a round of sampling each allocation counts down. Outside a round, allocations of
  * fine sizes do not. A sampled block is known until it is freed. A tick answers a request from outside the process (attach.h). */
 #include "unit/unit.h"
 
@@ -62,8 +62,8 @@ static void step(struct slot *slot, struct rng *rng)
     memset(slot->block, (int)(size & 255), size);
 }
 
-/* Samples each block by a mean of one byte and a new window before each call. */
-UNIT_TEST(each_call_in_a_window)
+/* Samples each block by a mean of one byte and a new round before each call. */
+UNIT_TEST(each_call_in_a_round)
 {
     static struct slot slots[SLOTS];
     struct rng rng = rng_seeded(3);
@@ -102,7 +102,7 @@ UNIT_TEST(hits_outside)
         hak_free(blocks[i]);
 }
 
-/* Allocations of sizes that no hit serves count down at all times, also outside windows. */
+/* Allocations of sizes that no hit serves count down at all times, also outside rounds. */
 UNIT_TEST(large_outside)
 {
     begin(1);
@@ -115,23 +115,23 @@ UNIT_TEST(large_outside)
     assert_int_equal(live_now().blocks, 0);
 }
 
-static void allocate_in_window(unsigned most, unsigned *calls)
+static void allocate_in_round(unsigned most, unsigned *calls)
 {
     for (*calls = 0; is_open() && *calls < most; ++*calls)
         hak_free(hak_malloc(100));
 }
 
-UNIT_TEST(a_window_ends)
+UNIT_TEST(a_round_ends)
 {
     unsigned calls;
     begin(1);
     hk_attach_sampling_tick();
     assert_true(is_open());
-    allocate_in_window(1000, &calls);
+    allocate_in_round(1000, &calls);
     assert_true(calls > 0 && calls <= 64);
     hk_store(hk_attach_sampling.xfine_mean, UINT32_MAX);
     hk_attach_sampling_tick();
-    allocate_in_window(100000, &calls);
+    allocate_in_round(100000, &calls);
     assert_true(calls <= 32768 + 32);
     assert_false(is_open());
 }
@@ -139,7 +139,7 @@ UNIT_TEST(a_window_ends)
 static uint64_t shown_ns;
 static uint64_t clock_shown(void) { return shown_ns; }
 
-UNIT_TEST(a_window_ends_by_the_clock)
+UNIT_TEST(a_round_ends_by_the_clock)
 {
     unsigned calls;
     begin(UINT32_MAX);
@@ -149,18 +149,18 @@ UNIT_TEST(a_window_ends_by_the_clock)
         hak_free(hak_malloc(100));
     assert_true(is_open());
     shown_ns += 6000000;
-    allocate_in_window(1000, &calls);
+    allocate_in_round(1000, &calls);
     assert_true(calls <= 32);
     assert_false(is_open());
 }
 
-/* Simulates another thread that closes the window after the calling thread has found the gate shut. */
-UNIT_TEST(a_window_ends_amid_a_call)
+/* Simulates another thread that closes the round after the calling thread has found the gate shut. */
+UNIT_TEST(a_round_ends_amid_a_call)
 {
     begin(1);
     hk_attach_sampling_tick();
     assert_true(hk_attach_sampling_picks(hk_tcache_self(), 100));
-    hk_store(hk_attach_sampling.xwindow, false);
+    hk_store(hk_attach_sampling.xround, false);
     for (unsigned i = 0; i < 100; i++)
         assert_false(hk_attach_sampling_picks(hk_tcache_self(), 100));
 }
@@ -228,7 +228,7 @@ UNIT_TEST(no_memory)
     hk_os.map = map_or_not;
     refuses = true;
     hk_store(hk_attach_state.xwanted, 4096);
-    hk_gate_set(false, false);
+    hk_gate_shut(HK_SHUT_FINE | HK_SHUT_COARSE);
     hk_attach_look();
     assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_REFUSED);
     assert_false(is_open() || hk_hooks.on);
@@ -293,20 +293,20 @@ UNIT_TEST(threads)
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&all[i], NULL, churn, (void *)(i + 1)), 0);
     for (unsigned i = 0; i < 200; i++) {
-        uint32_t before = (uint32_t)hk_load(hk_attach_sampling.xwindows);
+        uint32_t before = (uint32_t)hk_load(hk_attach_sampling.xrounds);
         hk_attach_sampling_tick();
-        assert_true(hk_load(hk_attach_sampling.xwindows) > before);
+        assert_true(hk_load(hk_attach_sampling.xrounds) > before);
         usleep(100);
     }
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(all[i], NULL), 0);
     assert_int_equal(live_now().blocks, 0);
-    /* No upper bound is checked because ticks of the learner open windows too. */
-    assert_in_range(hk_load(hk_attach_sampling.xwindows), 200, UINT32_MAX);
+    /* No upper bound is checked because ticks of the learner open rounds too. */
+    assert_in_range(hk_load(hk_attach_sampling.xrounds), 200, UINT32_MAX);
 }
 
-/* After a fork inside a window, the child's window ends as well. */
-UNIT_TEST(fork_in_a_window)
+/* After a fork inside a round, the child's round ends as well. */
+UNIT_TEST(fork_in_a_round)
 {
     begin(1);
     hk_attach_sampling_tick();
@@ -315,7 +315,7 @@ UNIT_TEST(fork_in_a_window)
     if (child == 0) {
         unsigned calls;
         hak_free(block);
-        allocate_in_window(1000, &calls);
+        allocate_in_round(1000, &calls);
         _exit(live_now().blocks != 0 || is_open());
     }
     int status;
@@ -328,19 +328,19 @@ UNIT_TEST(fork_in_a_window)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_in_a_window),
+        cmocka_unit_test(each_call_in_a_round),
         cmocka_unit_test(hits_outside),
         cmocka_unit_test(large_outside),
-        cmocka_unit_test(a_window_ends),
-        cmocka_unit_test(a_window_ends_by_the_clock),
-        cmocka_unit_test(a_window_ends_amid_a_call),
+        cmocka_unit_test(a_round_ends),
+        cmocka_unit_test(a_round_ends_by_the_clock),
+        cmocka_unit_test(a_round_ends_amid_a_call),
         cmocka_unit_test(the_end),
         cmocka_unit_test(picked_blocks),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(with_hooks_already),
         cmocka_unit_test(with_a_ring),
         cmocka_unit_test(threads),
-        cmocka_unit_test(fork_in_a_window),
+        cmocka_unit_test(fork_in_a_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,19 @@ UNIT_TEST(weights)
                     1e-9);
 }
 
+/* Bytes that are counted at once end as many gaps as bytes that are counted call by call. */
+UNIT_TEST(many_calls_at_once)
+{
+    struct hk_countdown countdown = {0, 0};
+    unsigned ends = 0;
+    for (int i = 0; i < 10000; i++)
+        ends += hk_countdown_ends(&countdown, 10 * MEAN, MEAN, 1000);
+    assert_near(ends, 100000, 0.02);
+    assert_int_equal(hk_countdown_ends(&countdown, (uint64_t)1 << 46, MEAN, 7), 7);
+    assert_true(countdown.left >= 0);
+    assert_int_equal(hk_countdown_ends(&countdown, 0, MEAN, 7), 0);
+}
+
 UNIT_TEST(nothing_passes_unseen)
 {
     struct hk_countdown countdown;
@@ -95,8 +108,8 @@ UNIT_TEST(nothing_passes_unseen)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(unbiased), cmocka_unit_test(begins_by_itself),
-                                       cmocka_unit_test(gaps), cmocka_unit_test(weights),
-                                       cmocka_unit_test(nothing_passes_unseen)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unbiased), cmocka_unit_test(begins_by_itself),   cmocka_unit_test(gaps),
+        cmocka_unit_test(weights),  cmocka_unit_test(many_calls_at_once), cmocka_unit_test(nothing_passes_unseen)};
     return cmocka_run_group_tests_name("countdown", tests, NULL, NULL);
 }

@@ -192,9 +192,10 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
     return ordinal <= refusals;
 }
 
-/* If memory is refused once, malloc tries again. If the block is to be sampled in this call, the call must succeed too. */
+/* malloc tries again after a refusal. So it survives a few refusals, also if the block is to be sampled in this call. */
 UNIT_TEST(short_of_memory_for_a_moment)
 {
+    enum { SURVIVED = 8 }; /* If the system refuses this number of calls in succession, both tries of malloc fail. */
     if (UNIT_UNDER_TSAN)
         return; /* The sanitizer's mappings exceed the limit. */
     /* The limit makes the heap grow in small steps. */
@@ -202,10 +203,10 @@ UNIT_TEST(short_of_memory_for_a_moment)
     hk_options.bin_cap = 1;
     start();
     for (int i = 0; i < 40000; i++) {
-        refusals = (uint64_t)i % 24;
+        refusals = (uint64_t)i % SURVIVED;
         fake_os_refuse(refuse_first);
         /* With these numbers, one of the later tries makes a tick. */
-        hk_tcache_self()->until_tick = (1 + i / 24 % 4) * hk_tick_weight(CLASS_OF_8192) + 1;
+        hk_tcache_self()->until_tick = (1 + i / SURVIVED % 4) * hk_tick_weight(CLASS_OF_8192) + 1;
         assert_non_null(hak_malloc(8000));
     }
 }

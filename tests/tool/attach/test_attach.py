@@ -15,8 +15,8 @@ from hakmem import attached, profiles, sources
 from hakmem.trouble import Trouble
 
 SAMPLE = 16384
-WINDOWS = 40
-PART = 0.3  # allowed error, relative to the value, because there are only some thousand samples in some 40 windows
+ROUNDS = 40
+PART = 0.3  # allowed error, relative to the value, because there are only some thousand samples in some 40 rounds
 PYTHON_PROGRAM = """
 import itertools, json
 kept = [None] * 20000
@@ -39,15 +39,15 @@ def sums_by_function(found: profiles.Profile) -> dict:
 
 class Attach(worker.WorkerTest):
     def go_on(self, process: subprocess.Popen, watched: attached.Attached, rounds: int) -> dict:
-        """Lets the process run until some windows have been open, and returns its sums."""
-        until = watched.windows() + WINDOWS
+        """Lets the process run until some rounds have been open, and returns its sums."""
+        until = watched.rounds() + ROUNDS
         sums: dict = {}
 
         def enough() -> bool:
             sums.update(self.sums(process, rounds))
-            return watched.windows() >= until
+            return watched.rounds() >= until
 
-        self.wait_for(enough, "windows")
+        self.wait_for(enough, "rounds")
         return sums
 
     def near(self, value: float, right: float) -> None:
@@ -72,9 +72,9 @@ class Attach(worker.WorkerTest):
         watched.ask(attached.END)
         self.sums(process, 10)
         self.assertTrue(watched.wait(tool.WAIT_S))
-        windows = watched.windows()
+        rounds = watched.rounds()
         self.sums(process, rounds)
-        self.assertEqual((watched.state, watched.windows(), watched.hits), (attached.ENDED, windows, True))
+        self.assertEqual((watched.state, watched.rounds(), watched.hits), (attached.ENDED, rounds, True))
         self.assertEqual(self.finish(process), 0)
 
     def test_one_thread(self) -> None:
@@ -138,7 +138,7 @@ class Attach(worker.WorkerTest):
         self.assertTrue(watched.hits)
 
     def test_hits_alone(self) -> None:
-        """No call of this process misses, so the tool must open the windows."""
+        """No call of this process misses, so the tool must open the rounds."""
         process = self.worker("hits")
         process.stdin.write("go 20000000000\n")
         process.stdin.flush()

@@ -143,7 +143,7 @@ class Attached:
 
     @property
     def hits(self) -> bool:
-        """Returns False while the gate is shut, so that no call is a hit. A sampling window or a request shuts it, and some options keep it shut."""
+        """Returns False while the gate is shut, so that no call is a hit. A sampling round or a request shuts it, and some options keep it shut."""
         return self.mode() & MODE_OPEN != 0
 
     def ask(self, wanted: int) -> None:
@@ -184,16 +184,16 @@ class Attached:
 
     def watch(self, seconds: float) -> None:
         """Waits for some seconds. Wakes the process if it makes no tick, because all its calls are hits."""
-        until, windows = time.monotonic() + seconds, -1
+        until, rounds = time.monotonic() + seconds, -1
         while time.monotonic() < until:
             time.sleep(max(0.0, min(WAKE_S, until - time.monotonic())))
-            now = self.windows()
-            if self.state == ON and now == windows and self.hits:
+            now = self.rounds()
+            if self.state == ON and now == rounds and self.hits:
                 self.wake()
             self.check()
-            windows = now
+            rounds = now
 
-    def windows(self) -> int:
+    def rounds(self) -> int:
         return WATCH_HEAD.unpack(self.memory.read(self.door.watch, WATCH_HEAD.size))[-1]
 
     def end(self) -> None:
@@ -217,7 +217,7 @@ class Attached:
                 age = ((int(now) - born) & 0xFFFFFFFF) / 1000
                 sites[number].live.append(Live(size, age if age < 1 << 21 else 0.0))
         if not every_call:
-            profile.scale_windows(fine_mean, fine_max, self.served(fine_classes))
+            profile.scale_rounds(fine_mean, fine_max, self.served(fine_classes))
         return profile
 
     def sites(self, where: tuple) -> dict[int, Site]:

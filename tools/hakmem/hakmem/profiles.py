@@ -85,8 +85,8 @@ class Profile:
         for site in self.sites:
             site.scale = 1 / picked(site.mean_size, self.mean)
 
-    def scale_windows(self, fine_mean: int, fine_max: int, served: list[tuple[int, int]]) -> None:
-        """Scales the samples of blocks of up to fine_max, which were only taken in windows. The samples of each power of two represent all blocks of
+    def scale_rounds(self, fine_mean: int, fine_max: int, served: list[tuple[int, int]]) -> None:
+        """Scales the samples of blocks of up to fine_max, which were only taken in rounds. The samples of each power of two represent all blocks of
         that power of two that were served."""
         smallest = bits_of(served[0][0]) if served else 0
         blocks: dict[int, int] = defaultdict(int)

@@ -1,0 +1,26 @@
+/* Says which allocations get a guard page, so that on average one sample is taken in HAKMEM_GUARD_SAMPLE bytes of small blocks.
+ *
+ *   served bytes of all bins --at a tick, or once in a round--> countdown ran out: samples are owed --> the next allocations that are picked
+ *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 512 calls
+ *
+ * A hit counts nothing, but each bin knows how many blocks it has served. So a tick, which only misses make, counts the bytes of all hits since the
+ * last tick. A thread whose calls are all hits makes no tick. It is counted in a round, in which its calls are no hits. While the process does not
+ * allocate, a round stays open, and the pauses between two rounds grow.
+ *
+ * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
+ * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */
+#ifndef HK_SAMPLED_DUE_H
+#define HK_SAMPLED_DUE_H
+
+#include "tcache/layout.h"
+
+/* Begins the first round of the process or of a fork child. */
+void hk_sample_rounds_begin(void);
+/* Returns true if rounds need a background thread, because the first round has ended. */
+bool hk_sample_rounds_wait(void);
+/* Begins a round if one is due. Returns the time until the next one in ms, or UINT64_MAX if nothing is sampled. */
+uint64_t hk_sample_round_if_due(uint64_t now_ms);
+/* Returns true if an allocation must be sampled. `cache` may be NULL. Precondition: the allocation is made in a round, or its bin is empty. */
+bool hk_sample_is_due(struct hk_tcache *cache, const struct hk_request *request);
+
+#endif
