@@ -6,14 +6,15 @@
 #include "tcache/miss.h"
 
 enum {
-    LARGEST = 8192, /* bytes; a larger block does not fit a slot of sampled_slots.h */
-    MOST_OWED = 128,
+    LARGEST = 8192,   /* bytes; a larger block does not fit a slot of sampled_slots.h */
+    MOST_OWED = 1024, /* of one thread */
     SPACING =
         1024, /* mean bytes between two samples that are taken in succession, so that they are not of one call site */
     FIRST_CALLS = 4096,
-    CALLS = 512,
+    CALLS = 1024,
     CALLS_PER_COUNT = 64,
-    LEAST_CALLS = 32, /* a round lasts for this number of calls, so that several threads are counted */
+    CALLS_PER_SAMPLE = 8, /* what a sample counts for, because it costs as much as many calls */
+    LEAST_CALLS = 32,     /* a round lasts for this number of calls, so that several threads are counted */
     ROUND_MS = 4,
     MOST_PAUSE_MS = 512,
 };
@@ -106,6 +107,7 @@ bool hk_sample_is_due(struct hk_tcache *cache, const struct hk_request *request)
         !hk_countdown_picks(&due->spacing, spacing))
         return false;
     due->owed--;
+    hk_sub(rounds.xcalls, CALLS_PER_SAMPLE);
     if (due->round == hk_load(rounds.xnumber))
         hk_sub(rounds.xowed, 1);
     return true;

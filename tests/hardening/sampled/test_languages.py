@@ -147,6 +147,40 @@ class Python(Language):
         self.assertIn("Fatal Python error: Segmentation fault", said)
 
 
+PROGRAMS = {  # each allocates some 100 MB in small blocks
+    "awk": "BEGIN { for (i = 0; i < 300000; i++) { k = i % 5000; a[k] = a[k] \"x\"; if (length(a[k]) > 200) a[k] = \"\" } }",
+    "perl": "for $i (1 .. 1500000) { $h{$i % 50000} = 'x' x ($i % 300) }",
+    "bash": "for i in {1..60000}; do a=x$i; b=$a$a$a; c=${b/x/y}; done",
+    "lua5.4": "local t = {} for i = 1, 700000 do t[i % 1000] = ('s' .. i):rep(3) end",
+    "node": "let a = []; for (let i = 0; i < 300000; i++) a.push(Buffer.alloc(100));",
+    sys.executable: "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('create table t(a, b)')\n"
+                    "for i in range(200000): c.execute('insert into t values (?, ?)', (i, str(i) * 5))",
+}
+
+
+class Rate(Language):
+    """Samples are due by bytes, whatever the program is. The report says how many blocks of each class it was served."""
+    MEAN = 262144
+    SLOT = 8192
+
+    def test_rate(self) -> None:
+        tried = 0
+        for program, text in PROGRAMS.items():
+            if not shutil.which(program):
+                continue
+            tried += 1
+            words = [text] if program == "awk" else ["-e" if program in ("perl", "lua5.4", "node") else "-c", text]
+            done = self.run_with(str(self.MEAN), program, *words)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            report = json.loads((self.folder / "report.json").read_text())
+            due = sum(row["served"] * row["size"] for row in report["classes"] if row["size"] <= self.SLOT) / self.MEAN
+            taken = sum(report["counters"][name] for name in ("guard_samples", "guard_missed"))
+            with self.subTest(program=program):
+                self.assertGreater(due, 50)
+                self.assertAlmostEqual(taken / due, 1, delta=0.2 + 3 / due**0.5)
+        self.assertGreater(tried, 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, type=os.path.abspath)
