@@ -122,7 +122,7 @@ ctypes.string_at(block, 1)
 
 
 class Python(Language):
-    def mistake(self, when: str, where: str, sample: str = "1") -> str:
+    def mistake(self, when: str, where: str, sample: str = "256k") -> str:
         done = self.run_with(sample, sys.executable, "-c", MISTAKE, when, where)
         self.assertEqual(done.returncode, -signal.SIGSEGV)
         return done.stderr
