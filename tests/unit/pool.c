@@ -7,6 +7,7 @@
 
 #include "tcache/bins.h"
 #include "tcache/pool.h"
+#include "runtime/lifecycle.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "report/heap_stats.h"
@@ -147,6 +148,11 @@ UNIT_TEST(refused)
 /* If there are many threads, a new thread has no slabs of its own until it has allocated and freed some blocks. Then it gets its own slabs. */
 static void *be_new(void *rounds)
 {
+    /* One thread after the other gets its cache, because a thread that is preempted meanwhile would count those that come after it. */
+    static pthread_mutex_t in_turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&in_turn);
+    (void)hk_tcache_get();
+    pthread_mutex_unlock(&in_turn);
     for (int round = 0; round < (int)(intptr_t)rounds; round++)
         hak_free(hak_malloc(112));
     void *block = hak_malloc(112), *other = hak_malloc(112);
