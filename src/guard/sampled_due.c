@@ -11,9 +11,9 @@ enum {
     SPACING =
         1024, /* mean bytes between two samples that are taken in succession, so that they are not of one call site */
     FIRST_CALLS = 4096,
-    CALLS = 1024,
+    CALLS = 2048,
     CALLS_PER_COUNT = 64,
-    CALLS_PER_SAMPLE = 8, /* what a sample counts for, because it costs as much as many calls */
+    CALLS_PER_SAMPLE = 3, /* what a sample counts for, because it costs as much as many calls */
     LEAST_CALLS = 32,     /* a round lasts for this number of calls, so that several threads are counted */
     ROUND_MS = 4,
     MOST_PAUSE_MS = 512,

@@ -1,7 +1,7 @@
 /* Says which allocations get a guard page, so that on average one sample is taken in HAKMEM_GUARD_SAMPLE bytes of small blocks.
  *
  *   served bytes of all bins --at a tick, or once in a round--> countdown ran out: samples are owed --> the next allocations that are picked
- *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 1024 calls
+ *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 2048 calls
  *
  * A hit counts nothing, but each bin knows how many blocks it has served. So a tick, which only misses make, counts the bytes of all hits since the
  * last tick. A thread whose calls are all hits makes no tick. It is counted in a round, in which its calls are no hits. While the process does not
