@@ -1,4 +1,4 @@
-/* Base: macros and types that all files of HAKMEM use. No code in src/base depends on blocks, slabs or heaps. */
+/* Base: defines macros and types that all files of HAKMEM use. No code in src/base depends on blocks, slabs or heaps. */
 #ifndef HK_BASE_H
 #define HK_BASE_H
 
@@ -15,18 +15,18 @@
 #define HK_VERSION "unknown" /* the build normally defines HK_VERSION */
 #endif
 
-/* If HK_OVERRIDE is 1 (default), the library also exports malloc and its family. If it is 0, a program can use HAKMEM beside another malloc. */
+/* If HK_OVERRIDE is 1 (default), the library exports malloc and its family. If it is 0, a program can use HAKMEM beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif
 
-/* With HK_TLS_MODEL initial-exec (default), thread-local storage is read in two instructions, but HAKMEM must be loaded at program start. With
- * dlopen(), HAKMEM needs local-dynamic, because little static thread-local storage is then left with glibc, and none with musl. */
+/* HK_TLS_MODEL selects how thread-local storage is accessed. With initial-exec (default), an access takes two instructions, but HAKMEM must be loaded
+ * at program start. With dlopen(), HAKMEM needs local-dynamic, because glibc then has little static thread-local storage left, and musl none. */
 #ifndef HK_TLS_MODEL
 #define HK_TLS_MODEL "initial-exec"
 #endif
 
-/* HK_ROOM marks a function that only one folder uses. The unity build makes it static, so that compilers can inline it into other files. */
+/* HK_ROOM marks a function that only one folder uses. The unity build (all files in one) makes it static, so that compilers can inline it. */
 #ifdef HK_UNITY
 #define HK_ROOM static
 #else
@@ -52,8 +52,8 @@
 #else
 #define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
 #endif
-/* HK_STANDS_BEFORE begins the definition of a function that HAKMEM forwards to the C library. The export is weak, because a program may define its
- * own function. */
+/* HK_STANDS_BEFORE begins the definition of a wrapper of a function of the C library. The library exports the wrapper under the function's name. The
+ * export is weak, so that a program may define a function of this name itself. */
 #if HK_OVERRIDE
 #define HK_STANDS_BEFORE(type, name, parameters)                                                                       \
     HK_EXPORT type hk_before_##name parameters __asm__(#name) __attribute__((weak));                                   \
@@ -62,8 +62,8 @@
 #define HK_STANDS_BEFORE(type, name, parameters) static __attribute__((unused)) type hk_before_##name parameters
 #endif
 
-/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which contains src/checked. The calls of memcpy, memmove and memset within HAKMEM are not
- * checked, because these declarations rename the called functions. The calls that gcc generates to copy structs also use the new names. */
+/* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which exports checked memory functions (src/checked). HAKMEM's own calls must not be checked.
+ * These declarations therefore rename the functions that HAKMEM calls. The calls that gcc generates to copy structs also use the new names. */
 #ifndef HK_HARDENED_LIBRARY
 #define HK_HARDENED_LIBRARY 0
 #endif
@@ -72,14 +72,14 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes) __asm__
 void *memmove(void *to, const void *from, size_t bytes) __asm__("hk_plain_move");
 void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #endif
-/* HK_CHECKED(type, name, parameters) begins the definition of a function that the library exports as `name`. Files of HAKMEM cannot call it. */
+/* HK_CHECKED(type, name, parameters) begins the definition of a function that the library exports as `name`, and that HAKMEM itself does not call. */
 #define HK_CHECKED(type, name, parameters)                                                                             \
     HK_EXPORT type hk_checked_##name parameters __asm__(#name);                                                        \
     type hk_checked_##name parameters
 
-/* `HK_BY_JUMP return f(x);` makes the call of f a jump. So f returns directly to the caller of this function, and HK_CALLER in f is that caller.
- * gcc before 15 lacks the attribute musttail, but makes such calls jumps where it can (-foptimize-sibling-calls). tests/process/check_jumps.py
- * verifies this. */
+/* `HK_BY_JUMP return f(x);` compiles the call of f to a jump. Then f returns directly to the caller of this function, and HK_CALLER in f is that
+ * caller. gcc before 15 lacks the attribute musttail, but its optimization of sibling calls also makes jumps of these calls.
+ * tests/process/check_jumps.py verifies the jumps. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -90,7 +90,7 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #endif
 
 /* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. The address is loaded directly, because the PLT would add a jump.
- * HK_FORGET hides the origin of the address from clang, which would otherwise merge two declarations of one symbol and call HAKMEM's definition. */
+ * HK_FORGET hides from clang where the address comes from. Otherwise clang would merge two declarations of one symbol and call HAKMEM's function. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
@@ -119,7 +119,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_COLD __attribute__((noinline, cold))
 /* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that programs touch fewer pages of data. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
-/* HK_READS_SHARED_WORD marks a function that reads a word while other threads may write other bits of it. The thread sanitizer ignores this. */
+/* HK_READS_SHARED_WORD marks a function that reads a word while other threads write other bits of the word. The thread sanitizer then ignores it. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -129,33 +129,33 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides the origin of x. Otherwise the compiler would compute an address that the access itself computes at no cost. */
+/* HK_FORGET hides from the compiler how x was computed. Otherwise the compiler would compute an address that the access itself computes for free. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
- * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes it an acquire load. The thread sanitizer needs an atomic load. */
+ * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes the load an acquire load. The thread sanitizer needs an atomic load. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
 #define HK_LOAD_SETTLED(x) (x)
 #endif
 
-/* HK_FENCE is a memory fence for data that is partly not atomic. A reader reads several words of the data, and uses them only if no writer has
- * changed one of them during the read, as with a seqlock. The thread sanitizer does not support fences, so its build has none. */
+/* HK_FENCE is a memory fence for data that is partly not atomic. As with a seqlock, a reader uses the words that it has read only if no writer has
+ * changed one of them during the read. The thread sanitizer does not support fences, so its build has none. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_FENCE(order) ((void)(order))
 #else
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* HK_READ_NO_EARLIER is a barrier for the compiler only: later reads are not moved before it. The barrier costs no instruction. On aarch64, the
- * processor may still reorder the reads. This does no harm after the read of a settled word. A thread gets a tcache, or a block in the window
- * (span/page_map.h), only by a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
+/* HK_READ_NO_EARLIER keeps the compiler from moving later reads before it, and costs no instruction. On aarch64, the processor may still reorder the
+ * reads. This does no harm after the read of a settled word. A thread gets a tcache, or a block in the window (span/page_map.h), only by a
+ * synchronization that comes after the write of the settled word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Assembly is needed for this, because compilers do not combine two accesses
- * that a branch separates. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p
- * to the address of a variable, which must be aligned to HK_NEAR_ALIGN. The alignment saves one of two instructions. */
+/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. This needs assembly, because compilers do not combine accesses with a branch
+ * between them. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p to the
+ * address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
 #if defined(__aarch64__)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
@@ -189,13 +189,13 @@ struct hk_pair {
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 
-/* HK_LOAD_BOTH loads two adjacent words that no branch separates. For clang the macro is plain C, because clang combines the two loads itself, and
- * would need one more instruction for an assembly operand with an offset. */
+/* HK_LOAD_BOTH loads two adjacent words without a branch between the loads. This version is plain C. clang combines the two loads itself, and would
+ * need one more instruction for an assembly operand with an offset. */
 #ifndef HK_LOAD_BOTH
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
 #endif
 
-/* HK_UNLESS_BELOW_AND_UNLIKE jumps to the label if n >= bound or x == y. For this C code, clang would make two branches on aarch64 instead of one. */
+/* HK_UNLESS_BELOW_AND_UNLIKE jumps to the label if n >= bound or x == y. On aarch64, clang would compile this C code to two branches. */
 #ifndef HK_UNLESS_BELOW_AND_UNLIKE
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
     do {                                                                                                               \
@@ -228,7 +228,7 @@ struct hk_pair {
 #define HK_SPIN_HINT() ((void)0)
 #endif
 
-/* HK_AS_RESULT keeps x in the result register, so that returning it needs no move. */
+/* HK_AS_RESULT keeps x in the register in which a function returns its result. Then returning x needs no move. */
 #if defined(__x86_64__)
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #else

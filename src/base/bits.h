@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include <string.h>
 
-/* Returns the index of the lowest set bit of x, which is not 0. Uses assembly, because for the builtin compilers emit two more instructions. */
+/* Returns the index of the lowest set bit of x, which must not be 0. Uses assembly, because compilers emit two more instructions for the builtin. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -18,7 +18,7 @@ HK_INLINE size_t hk_lowest_bit(uint64_t x)
 }
 
 HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-/* Returns the number of set bits. Does not use the builtin, because compilers for baseline x86-64 call a function of their runtime library for it. */
+/* Returns the number of set bits. Does not use the builtin, because compilers for baseline x86-64 turn the builtin into a call of a function. */
 HK_INLINE unsigned hk_popcount64(uint64_t x)
 {
     x -= x >> 1 & UINT64_MAX / 3;
@@ -37,7 +37,7 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
     uint64_t bits = *word;
     bool was_set;
 #if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
-    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* compilers emit five instructions for this */
+    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* compilers emit five instructions */
 #else
     was_set = (bits >> (index % 64) & 1) != 0;
     bits |= (uint64_t)1 << (index % 64);
@@ -49,7 +49,7 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
 /* Returns a word whose n lowest bits are set. n is in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
-/* Returns a word in which bit i is set if x has n consecutive ones from bit i upward. n is at least 1. */
+/* Returns a word whose bit i is set if the n bits of x from bit i upward are all set. n is at least 1. */
 HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
 {
     for (unsigned have = 1; have < n && x != 0;) {
@@ -63,7 +63,7 @@ HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
 struct hk_range {
     uintptr_t start, end;
 };
-/* Sets *lowest to the part of [start, end) that lies in [from, to) if this part begins at a lower address. */
+/* If a part of [start, end) lies in [from, to), and begins at a lower address than *lowest, sets *lowest to this part. */
 HK_INLINE void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uintptr_t to, uintptr_t start,
                                     uintptr_t end)
 {
@@ -81,7 +81,7 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-/* Returns the number that follows `random` in a sequence of random numbers. The upper bits of a number are more random than its lower bits. */
+/* Returns the number that follows `random` in a sequence of random numbers. The upper bits of each number are more random than its lower bits. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 
 /* Returns the decimal number at the start of a text, or UINT64_MAX if the text does not begin with a digit. */
@@ -95,7 +95,7 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array sorted with the best row first. If the array has `most` rows, drops the worst one. Returns the number of rows. */
+/* Inserts a row into an array whose best row is first. If the array already has `most` rows, drops the worst row. Returns the number of rows. */
 static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
                                      bool (*is_better)(const void *row, const void *other))
 {

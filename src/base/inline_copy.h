@@ -9,8 +9,8 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Copies the pairs from number `first` to `end` - 1. Pair i is the i-th quantum from the start and the i-th from the end. 1, 2, 4 or 8 pairs cover
- * any short run, because pairs may overlap. */
+/* Copies the pairs `first` to `end` - 1. Pair i consists of the i-th quantum from the start of the run and the i-th quantum from the end, counted
+ * from 0. 1, 2, 4 or 8 pairs cover any short run, because pairs may overlap. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {
@@ -31,7 +31,7 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
 
-/* Copies between two addresses that are multiples of 16. Reads and writes up to 15 bytes beyond `bytes`, and 16 bytes if `bytes` is 0. */
+/* Copies between two addresses that are multiples of 16. May read and write up to 15 bytes beyond `bytes`, or 16 bytes if `bytes` is 0. */
 HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {

@@ -3,7 +3,7 @@
 #ifndef HK_LIBC_H
 #define HK_LIBC_H
 
-/* Renames the mallinfo2 of <malloc.h>, because this file defines the struct itself, and no macro tells whether <malloc.h> defines it, too. */
+/* Renames mallinfo2 of <malloc.h>. This file defines the struct mallinfo2 itself, because no macro tells whether <malloc.h> defines it. */
 #define mallinfo2 hk_mallinfo2_of_libc
 #include <malloc.h>
 #undef mallinfo2

@@ -1,4 +1,4 @@
-/* List: links structs into doubly linked rings by a link that is embedded in each struct. Both pointers of a link are NULL while it is in no list. */
+/* List: links structs into doubly linked rings. Each struct contains a link, whose pointers are both NULL while the struct is in no list. */
 #ifndef HK_LIST_H
 #define HK_LIST_H
 
@@ -46,8 +46,8 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
 
 /* Holds the position of a walk that visits a list in several steps. Code that changes the list between two steps must update the position. */
 struct hk_walk {
-    struct hk_link *at; /* the next link to visit; NULL: none */
-    unsigned within;    /* progress within the struct of that link; 0: not begun */
+    struct hk_link *at; /* the next link to visit; NULL if there is none */
+    unsigned within;    /* progress within the struct of that link; 0 if its visit has not begun */
 };
 
 /* Removes a link from its list. If the walk is at this link, moves the walk to the next link. */

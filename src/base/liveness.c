@@ -10,8 +10,8 @@ HK_EACH_PROCESS bool hk_only_thread(void)
     return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os_has_one_thread();
 }
 
-/* Initializes the mutex each time, because a fork child or a crashed thread may have left the mutex in any state. Takes the mutex by trylock, which
- * always succeeds on a new mutex. The thread sanitizer would report pthread_mutex_lock, because that function may wait. */
+/* Initializes the mutex each time, because a crashed thread or a fork may have left the mutex in any state. Takes the mutex by trylock, which always
+ * succeeds on a new mutex. The thread sanitizer would complain about pthread_mutex_lock, because that function may wait. */
 static void init_and_take(struct hk_liveness *liveness)
 {
     pthread_mutexattr_t robust;

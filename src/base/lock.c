@@ -1,4 +1,4 @@
-/* Waits for a lock by futex, checks the order of ranks in debug builds, and takes all registered locks around a fork. */
+/* Waits for a lock by futex, checks the order of ranks in debug builds, and takes all registered locks before a fork. */
 #include "base/lock.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -14,7 +14,7 @@ struct hk_rank_locks hk_rank_locks[HK_RANKS] HK_EACH_PROCESS_DATA;
 
 #if HK_DEBUG
 static _Thread_local uint8_t held_ranks[HK_RANKS];
-static _Thread_local uint32_t seen_held; /* bit r: rank r was held ever since the last hk_locks_still_held() */
+static _Thread_local uint32_t seen_held; /* bit r is set if rank r was held ever since the last hk_locks_still_held() */
 
 bool hk_lock_is_held(enum hk_rank rank) { return held_ranks[rank] > 0; }
 
@@ -89,7 +89,7 @@ static struct hk_lock *lock_at(unsigned rank, unsigned n)
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
     bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
-    /* HAKMEM's start registers META before all other ranks except START. Until META is registered, locks of other ranks may be missing. */
+    /* HAKMEM's start registers META before all ranks except START. Until META is registered, locks of these other ranks may be missing. */
     bool is_registered_right = wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
     hk_assert(is_registered_right);
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {

@@ -1,12 +1,12 @@
-/* Lock: defines a futex mutex with a rank.
- * Invariant  A thread takes locks only in the order of rising ranks. Debug builds check this. A thread takes two locks of one rank only in the order
- *            in which fork takes them.
+/* Lock: defines a mutex that waits by futex and has a rank.
+ * Invariant  A thread takes locks only in the order of rising ranks. Debug builds check this. A thread takes two locks of one rank only in the
+ *            order in which fork takes them.
  * Owns       This file owns the table that says for each rank which locks fork takes.
  * Threads    Any thread may take a lock.
- * Never      A thread never holds a lock over more than one call that returns memory to the system, so that each other thread, fork included, waits
- *            for at most one such call. Only these locks are held over that one call: the lock of purges, for which no allocation waits; the lock of
- *            the slabs whose pages are purged; and the lock of large blocks when the slack of a block is cut off, because otherwise the block could
- *            grow into the slack at that moment. Tests verify this (fake_os.c). */
+ * Never      A thread makes at most one call that returns memory to the system while it holds a lock. So other threads, and fork, wait for at most
+ *            one such call. Only three kinds of locks are held during such a call. One is the lock of purges, for which no allocation waits. The
+ *            second is the lock of the slabs whose pages are purged. The third is the lock of large blocks while the slack of a block is unmapped,
+ *            because otherwise the block could grow into the slack at that moment. Tests verify this rule (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -21,8 +21,8 @@ enum hk_rank {
 };
 
 struct hk_lock {
-    _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
-    enum hk_rank rank;       /* set in debug builds only, because all-zero data takes no room in the library's file */
+    _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held while other threads wait */
+    enum hk_rank rank;       /* 0 except in debug builds, because all-zero data takes no room in the library's file */
 };
 
 #define HK_LOCK_INIT(r)                                                                                                \
@@ -30,8 +30,8 @@ struct hk_lock {
         .xstate = 0, .rank = HK_DEBUG ? (r) : HK_RANK_NONE                                                             \
     }
 
-/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting). The aborting thread may hold the lock, and a
- * handler of SIGABRT that allocates must still be able to write its report. */
+/* Waits for the lock. Returns without the lock if the program is about to abort (hk_is_aborting), because the aborting thread may hold the lock. A
+ * handler of SIGABRT can then allocate, for example to write a report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 /* The next five functions are defined only with HK_DEBUG. */
@@ -41,7 +41,7 @@ void hk_lock_note_dropped(enum hk_rank rank);
 bool hk_lock_is_held(enum hk_rank rank);
 /* Returns true if this thread holds no lock of a later rank. */
 bool hk_lock_is_in_order(enum hk_rank rank);
-/* Returns a bit for each rank of which this thread has held a lock ever since its last call of this function. */
+/* Returns a set of ranks. Bit r is set if this thread has held a lock of rank r all the time since its last call of this function. */
 uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
@@ -67,35 +67,35 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* Unlocks, and pauses if another thread waits for the lock. A caller that takes the lock many times in a row uses this function. Without the pause,
+/* Unlocks, and pauses if another thread waits for the lock. This function is for callers that take the lock many times in a row. Without the pause,
  * the caller would take the lock again before the waiting thread can. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
-/* Describes the locks of a rank that fork takes. `more` locks follow the first one, each `stride` bytes after the previous one. */
+/* Describes the locks of a rank that fork takes. After the first lock, `more` locks follow. Each lies `stride` bytes after the previous one. */
 struct hk_rank_locks {
     struct hk_lock *first;
     uint32_t more, stride;
 };
 extern struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
-/* Registers the only lock of its rank, so that fork takes the lock. Called before a thread that has used the lock can fork. */
+/* Registers the only lock of a rank, so that fork takes the lock. Called before a thread that has used the lock can fork. */
 HK_INLINE void hk_lock_register(enum hk_rank rank, struct hk_lock *lock) { hk_rank_locks[rank].first = lock; }
-/* Registers `more` further locks of the array whose first lock is already registered. */
+/* Registers `more` locks that follow the registered lock in an array. */
 HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t stride)
 {
     hk_rank_locks[rank].stride = (uint32_t)stride;
     hk_rank_locks[rank].more = more;
 }
 
-/* The thread that forks calls these functions around the fork. take_all takes all registered locks in rising order, and drop_all drops them in the
- * parent in falling order. In the child, reset_all unlocks them without waking a thread, because the child has no other thread. */
+/* The thread that forks calls these functions. Before the fork, take_all takes all registered locks in the order of rising ranks. After the fork,
+ * drop_all releases the locks in the parent. In the child, reset_all releases them without waking a thread, because the child has no other thread. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-/* Waits until the lock is free at one moment, or about a tenth of a second has passed. Returns false if the lock was never seen free, perhaps because
- * a signal handler calls this function in the thread that holds the lock. */
+/* Waits until the lock is free at one moment, for at most about a tenth of a second. Returns false if the lock was never seen free. This may happen
+ * if a signal handler calls this function in the thread that holds the lock. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
-/* Waits like hk_lock_comes_free() for each of the locks that fork takes. Returns false if one of the locks was never seen free. */
+/* Waits like hk_lock_comes_free() for each lock that fork takes. Returns false if one of these locks was never seen free. */
 bool hk_locks_come_free(void);
 
 #endif

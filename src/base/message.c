@@ -7,7 +7,7 @@
 
 enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };
 
-/* Identifies the file to which descriptor 2 referred when the library was loaded, because the program may open another file as descriptor 2 later. */
+/* Identifies the file to which descriptor 2 referred when the library was loaded. The program may open another file as descriptor 2 later. */
 static struct {
     _Atomic int xstate; /* 0 until the file is identified */
     struct hk_file_id id;
@@ -47,7 +47,7 @@ static void put_char(struct hk_text *text, char c)
     text->bytes[text->used++] = c;
 }
 
-/* Adds a string, and spaces up to the width. */
+/* Adds a string. If it is shorter than `width`, adds spaces up to this width. */
 static void put_string(struct hk_text *text, const char *s, size_t width)
 {
     for (s = s != NULL ? s : "(null)"; *s != 0; s++, width -= width > 0)
@@ -85,7 +85,7 @@ static void put_byte(struct hk_text *text, unsigned char byte)
     put_char(text, "0123456789abcdef"[byte & 15]);
 }
 
-/* Adds a string that a user or a file has chosen. The string ends at a zero byte or after `length` bytes. Cuts the string off after `most` bytes. */
+/* Adds a string from a user or a file. The string ends at a zero byte or after `length` bytes. Cuts it after `most` bytes, and then adds `...`. */
 static void put_foreign(struct hk_text *text, const char *s, size_t length, size_t most)
 {
     for (size_t used = 0; used < length && s[used] != 0;) {
@@ -124,7 +124,7 @@ static void put_signed(struct hk_text *text, int64_t value)
     put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10, 0);
 }
 
-/* Adds the next argument in the form that `letter` says. `wide` is true after the length modifier z or l. */
+/* Adds the next argument in the form that `letter` says. `wide` is true after the length modifiers z and l. */
 static void put_conversion(struct hk_text *text, char letter, bool wide, size_t width, va_list *args)
 {
     switch (letter) {
@@ -137,7 +137,7 @@ static void put_conversion(struct hk_text *text, char letter, bool wide, size_t 
     }
 }
 
-/* Returns the width or the precision at *f in the format, which is the next argument in place of `*`, and moves *f behind it. */
+/* Returns the width or the precision at *f in the format, and moves *f behind it. If `*` stands there, returns the next argument. */
 static size_t take_number(const char **f, va_list *args)
 {
     size_t number = 0;
@@ -150,7 +150,7 @@ static size_t take_number(const char **f, va_list *args)
     return number;
 }
 
-/* Adds the string of %.300s or %.*s. Returns the place of the letter s in the format. */
+/* Adds the string argument of %.300s or %.*s. Returns the place of the letter s in the format. */
 static const char *put_with_precision(struct hk_text *text, const char *f, va_list *args)
 {
     bool counted = *++f == '*';

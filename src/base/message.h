@@ -13,14 +13,14 @@
 
 #include "base/base.h"
 
-/* Defines the texts of messages.def as arrays, because the compiler checks an array as a format, and an array needs no relocation. */
+/* Defines the texts of messages.def as arrays. The compiler checks the format if it is an array, and an array needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
 
 enum {
     HK_NOWHERE = -1,
     HK_STDERR = 2,
-    HK_STDERR_ASKED_FOR = -2, /* descriptor 2, whatever it refers to */
+    HK_STDERR_ASKED_FOR = -2, /* means descriptor 2, whatever file it refers to */
 };
 
 /* Stores the identity of the file that is stderr. Called at the start, before the first line is printed. */
@@ -31,7 +31,7 @@ bool hk_stderr_is_there(void);
 void hk_put(int fd, const void *bytes, size_t size);
 
 struct hk_text {
-    int fd; /* a descriptor; HK_NOWHERE: text that does not fit is dropped */
+    int fd; /* a file descriptor; with HK_NOWHERE, text that does not fit is dropped */
     size_t used;
     char bytes[1024];
 };
@@ -49,9 +49,9 @@ size_t hk_utf8_bytes(const char *s);
 /* Writes one line, prefixed with "hakmem: ", to stderr. Writes nothing if hk_stderr_is_there() is false. */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
+extern _Atomic bool hk_is_aborting; /* true if the program is about to abort, perhaps while locks are held */
 
-/* hk_fatal() first prints its own line. If this pointer is not NULL, hk_fatal() then calls the function, which prints further lines. */
+/* hk_fatal() prints its own line. If this pointer is not NULL, hk_fatal() then calls the function to print further lines. */
 extern void (*hk_last_words)(void);
 /* Prints one line, then calls abort(). */
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));

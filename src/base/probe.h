@@ -1,6 +1,6 @@
-/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. Each tracepoint is a no-op instruction, whose address an ELF note holds.
- * HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
- * Threads  Any thread may run a tracepoint. */
+/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. A tracepoint is an instruction that does nothing. An ELF note names its
+ * address. HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
+ * Threads    Any thread may run a tracepoint. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
 

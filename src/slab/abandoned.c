@@ -1,4 +1,4 @@
-/* Keeps lists of the abandoned slabs, by class, and gives these slabs to threads that are short of blocks. */
+/* Keeps lists of the abandoned slabs by class, and gives these slabs to threads that are short of blocks. */
 #include "slab/abandoned.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
@@ -7,15 +7,15 @@
 static struct class_abandoned {
     struct hk_lock lock;
     struct hk_walk sweep;
-    unsigned sweeps; /* number of the list that is swept now */
+    unsigned sweeps; /* number of the list that the sweep visits now */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* The lists by enum hk_abandoned_list_id. A group's list that was never used is all zeros, because most programs use no group and touch no page of
- * these lists. */
+/* The lists by enum hk_abandoned_list_id and by class. The lists of a group stay all zeros until their first use, so that the many programs that use
+ * no group do not touch their pages. */
 static struct hk_list abandoned_lists[HK_FIRST_GROUP + HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
 static _Atomic unsigned xlists_in_use = HK_FIRST_GROUP;
 
-/* Returns a list of the class. The caller holds the lock of the class. */
+/* Returns a list of the class, and initializes it at its first use. The caller holds the lock of the class. */
 static struct hk_list *list_at(const struct class_abandoned *of_class, unsigned list)
 {
     struct hk_list *found = &abandoned_lists[list][of_class - abandoned_by_class];
@@ -26,7 +26,7 @@ static struct hk_list *list_at(const struct class_abandoned *of_class, unsigned 
 
 static _Atomic bool xcrowded;
 static _Atomic unsigned xsweep_class; /* the class at which the sweep continues */
-static _Atomic bool xin_use;          /* the lists are initialized; most programs never touch a page of them */
+static _Atomic bool xin_use;          /* true if the lists are initialized; most programs never touch their pages */
 static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ABANDONED);
 
 static bool is_in_use(void) { return hk_load_acquire(xin_use); }
@@ -73,8 +73,8 @@ static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
         hk_link_remove_under(&slab->link, &of_class->sweep);
 }
 
-/* Puts a slab that has free blocks on its list, and unlocks the class. If all blocks are free, releases the slab instead, and returns false. Returns
- * true for every slab of a group, because such a slab is never released. */
+/* Puts a slab that has free blocks on its list, and unlocks the class. If all blocks are free, releases the slab instead, and returns false. Slabs of
+ * a group are never released. */
 HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab *slab)
 {
     bool kept = !hk_slab_all_free(slab) || hk_load(slab->xlist) >= HK_FIRST_GROUP;
@@ -146,7 +146,7 @@ struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner 
     return abandoned ? slab : NULL;
 }
 
-/* Frees `block` in its slab, or drains the slab `queued` if `block` is NULL. Returns false, and does neither, if the slab is not abandoned. */
+/* Frees `block` in its slab. If `block` is NULL, drains the slab `queued` instead. Returns false, and does neither, if the slab is not abandoned. */
 static bool free_in_place(unsigned class, struct hk_slab *queued, void *block)
 {
     struct class_abandoned *of_class = abandoned_of(class);
@@ -241,7 +241,7 @@ bool hk_abandoned_sweep(struct hk_sweep *sweep)
     return class == HK_CLASSES;
 }
 
-/* Trims slabs of a list. Makes at most one system call. Returns false when all slabs of the list are trimmed. */
+/* Trims slabs of a list. Makes at most one system call. Returns false once all slabs of the list are trimmed. */
 static bool trim_abandoned(struct class_abandoned *of_class, unsigned of_list, struct hk_trim *trim)
 {
     bool more = true;
@@ -272,7 +272,7 @@ size_t hk_abandoned_purge(void)
     return trim.bytes;
 }
 
-/* Abandons a slab that the survivor does not own. Reads no list of another thread, because fork may have interrupted a change of the list. */
+/* Abandons a slab in a fork child, unless `survivor` owns the slab. Does not read other threads' lists, which may be half changed. */
 static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;

@@ -1,12 +1,12 @@
-/* Abandoned slabs are slabs that no thread owns. A thread abandons its slabs when it ends. The slabs that serve threads without a cache are
- * abandoned from the start. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads
- * then need no slabs of their own.
+/* Abandoned slabs are slabs that no thread owns. A thread abandons its slabs when it ends. The slabs that serve threads without a tcache are
+ * abandoned from the start. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived
+ * threads then need no slabs of their own.
  *
  * A group keeps its blocks apart from the blocks of other groups, for example blocks of different types (guard/protections.def). The slabs of a
  * group are abandoned slabs. They are never adopted or released, so that no other group can use their addresses. Their free pages are purged.
  *
- * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has a list of slabs, a list of commons, and a list for each
- *            group that is used.
+ * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has a list of slabs for adoption, a list of commons, and
+ *            a list for each group that is used.
  * Invariant  An abandoned slab is on a list exactly while it has free blocks. The commons are adopted only if there are few threads.
  * Threads    Any thread may call these functions. A thread that holds the lock of a class is the holder of all abandoned slabs of the class. */
 #ifndef HK_ABANDONED_H
@@ -21,24 +21,24 @@ void hk_abandoned_add(struct hk_slab *slab);
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
 /* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned, or belongs to the commons or a group. */
 struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);
-/* Frees a block of an abandoned slab in place. Returns false if the slab is not abandoned. */
+/* Frees a block of an abandoned slab directly in the slab. Returns false if the slab is not abandoned. */
 bool hk_abandoned_free(void *block, unsigned class);
-/* Drains an abandoned slab, which has no owner whose inbox could queue the slab. Returns false if the slab is not abandoned. */
+/* Drains an abandoned slab, because it has no owner that would drain it. Returns false if the slab is not abandoned. */
 bool hk_abandoned_collect(struct hk_slab *slab);
 
-/* The numbers of the lists of abandoned slabs that each class has. */
+/* The numbers of the lists of abandoned slabs. Each class has all these lists. */
 enum hk_abandoned_list_id {
-    HK_FOR_ADOPTION,
-    HK_COMMONS,     /* slabs that several threads share */
-    HK_FIRST_GROUP, /* the list of group 1; the lists of the other groups, up to HK_GROUPS, follow */
+    HK_FOR_ADOPTION, /* slabs that a thread may adopt */
+    HK_COMMONS,      /* slabs that several threads share */
+    HK_FIRST_GROUP,  /* the list of group 1; the lists of the other groups, up to HK_GROUPS, follow */
 };
-/* Returns the number of the list that the slab of a live block belongs to. The slab must be abandoned. */
+/* Returns the number of the list to which the slab of a live block belongs. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
 /* Allocates up to n >= 1 blocks from one slab of a list, or from a new slab if the list is empty. Stores the blocks in front of `end`. Returns the
  * number of blocks, or 0 if the system refuses memory. */
 unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n);
-/* Returns a block of a list for a thread that has no cache, or NULL if the system refuses memory. */
+/* Allocates a block from a list for a thread that has no tcache. Returns NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class, unsigned list);
 /* Stores whether there are many threads. While there are many threads, the commons are not adopted. */
 void hk_abandoned_crowd(bool crowded);
@@ -51,13 +51,13 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
     return list < HK_FIRST_GROUP ? 0 : list - HK_FIRST_GROUP + 1;
 }
 
-/* Returns true if the class has slabs for adoption with free blocks. Takes no lock, so the result may be outdated. */
+/* Returns true if the class has slabs with free blocks that a thread may adopt. Takes no lock, so the result may be outdated. */
 bool hk_abandoned_has(unsigned class);
-/* Purges those pages of abandoned slabs that were free for the purge delay. If the work budget ends, returns false, and the next call continues. */
+/* Purges pages of abandoned slabs that have been free for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */
 size_t hk_abandoned_purge(void);
-/* Initializes the locks of the classes, because fork is about to take them. */
+/* Initializes the locks of the classes. Called before a fork, which takes these locks. */
 void hk_abandoned_fork_prepare(void);
 /* In a fork child, abandons and drains all slabs that `survivor` does not own. Queues the slabs of `survivor` that hold remote
  * frees. `survivor` may be NULL. */

@@ -1,11 +1,11 @@
-/* Purges pages without live blocks in an owner's slabs, and pages of remote frees in slabs that have waited in an inbox for a while. */
+/* Purges pages without live blocks in an owner's slabs. Also purges pages of remote frees in slabs that have waited in an inbox for a while. */
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* Unlocks the owner's lists. Gives the lock to a waiting owner first, because the caller may lock the lists again immediately. */
+/* Unlocks the owner's lists, and lets a waiting thread take the lock before the caller, which may lock the lists again immediately. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
@@ -34,7 +34,7 @@ bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
 {
     hk_slab_lists_lock(owner);
     while (hk_load(owner->xopen) && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
-        trim->class ++; /* all slabs of the class are trimmed, and no system call was made */
+        trim->class ++; /* the class is trimmed, and trim_in_class() made no system call */
     bool more = hk_load(owner->xopen) && trim->class < HK_CLASSES;
     leave_in_turn(owner);
     return more;
@@ -70,7 +70,7 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)
                 return false;
-            if (owner->sweep.within == 0) /* the first visit to the slab, so its free blocks are counted once */
+            if (owner->sweep.within == 0) /* counts the free blocks only at the first visit to the slab */
                 owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
@@ -109,7 +109,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     hk_remote_put_back(slab, bits);
 }
 
-/* Returns true if the slab has remote blocks that are not purged yet, and whose number has not changed for the purge delay. A sweep that reclaims
+/* Returns true if the slab has remote blocks that are not purged, and if their number has not changed for the purge delay. A sweep that reclaims
  * memory does not wait for the delay. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
@@ -146,7 +146,7 @@ static bool worth_its_split(const struct hk_slab *slab)
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Visits each slab in the inbox of a class once. */
+/* Visits each slab in the inbox of a class once, and purges its remote blocks if they lie idle. */
 static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep *sweep)
 {
     bool last = false;
@@ -160,8 +160,8 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
     }
 }
 
-/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. If the budget ends within an owner's inboxes,
- * this is the same owner, because the unvisited slabs are in the owner's backlog. */
+/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. This is the owner of the last visited inbox if
+ * the budget ends there, because the slabs that were not visited are in the backlog of this owner. */
 static uint32_t visit_owners(uint32_t id, struct hk_sweep *sweep)
 {
     while ((id = hk_owner_next(id)) < hk_owner_end() && sweep->work-- > 0) {

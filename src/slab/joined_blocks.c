@@ -9,7 +9,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_note_plain(slab);
 }
 
-/* Marks a slab as mixed or as plain. Called before the slab's first joined block is allocated, and after its last one was freed. */
+/* Marks a slab as mixed or not. A slab is mixed from before its first joined block is allocated until after its last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);
@@ -40,8 +40,8 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Clears the free bits before it sets the joined bits. In the opposite order, a fork between the two steps could make the child allocate a block
- * twice. */
+/* Takes free blocks as the cells of a joined block. Clears the free bits before it sets the joined bits. In the opposite order, a fork between the
+ * two steps could make the child allocate a block twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

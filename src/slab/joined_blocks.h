@@ -1,14 +1,14 @@
 /* A joined block serves a request of a larger class. It consists of 2 to 16 adjacent free blocks of a slab, which are called its cells. Blocks are
- * joined only if the program requests the slab's own class less than before. The slab's free blocks then lie between live blocks, so the pages of the
- * free blocks cannot be purged.
+ * joined only if the program requests the slab's own class less than before. The slab's free blocks then lie between live blocks, so the pages of
+ * the free blocks cannot be purged.
  *
- *   joined bits   . . x x . . x . .     the joined block that begins at block 1 has three cells, and the one at block 5 has two
+ *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
  * Owns       This file owns the joined bits of slabs, and sets whether a slab's page map entries are mixed.
  * Invariant  If the joined bit of a cell is set, the cell belongs to a live joined block that begins at a lower address. The joined bits of a live
- *            joined block do not change. While a slab holds joined blocks, its page map entries are mixed, so that every free in the slab takes
- *            the slow path, and hk_joined_bytes() tells a block's size. The slab's plain extent is then 0, so that hk_joined_free() checks each block
- *            that is freed in the slab.
+ *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the
+ *            slow path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so that hk_joined_free() checks each
+ *            block that is freed.
  * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_JOINED_BLOCKS_H
@@ -34,13 +34,13 @@ size_t hk_joined_bytes(const void *block);
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 /* Frees the memory of the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);
-/* Counts the slab's joined bits again. Called by hk_slab_recount(), whose caller then writes the page map entries. */
+/* Counts the slab's joined bits again. Called by hk_slab_recount(). The caller of that function then writes the page map entries. */
 void hk_joined_recount(struct hk_slab *slab);
-/* Separates the joined blocks among the blocks `bits` of a bitmap word. Frees all cells of a joined block except the first cell, which the caller
- * frees. Returns the number of freed cells. Ends the program if one of the blocks `bits` is a cell, but not the first, of a joined block. */
+/* Splits the joined blocks among the blocks `bits` of a bitmap word. Frees all cells of each joined block except the first cell, which the caller
+ * frees. Returns the number of freed cells. Ends the program if one of the blocks `bits` is a cell of a joined block, but not its first cell. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Allocates up to n joined blocks of `cells` cells, the lowest first, and stores their addresses in front of `end`. Returns the number of joined
- * blocks, or 0 if memory for the joined bits is refused. */
+ * blocks, which is 0 if memory for the joined bits is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
 
 #endif

@@ -63,7 +63,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Lets the fast path use the table. Shuts the fast path if every free is traced or tracked, because the fast path neither traces nor tracks. */
+/* Lets the fast path use the table. If every free is traced or tracked, shuts the fast path, because that path does neither. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
@@ -162,7 +162,7 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* Adds the first block of a word to the entry. Makes the fast path refuse medium blocks, because each medium block is checked (see slab.h). */
+/* Begins a bitmap word in an entry with one block. The fast path must refuse medium blocks (`bytes` 0), because each is checked (slab.h). */
 HK_INLINE void open_word(struct hk_outbox_entry *entry, const struct hk_slab *slab, size_t index)
 {
     size_t size = slab->d.block_size, first = index & ~(size_t)63;
@@ -172,7 +172,7 @@ HK_INLINE void open_word(struct hk_outbox_entry *entry, const struct hk_slab *sl
     entry->bits = (uint64_t)1 << (index % 64);
 }
 
-/* Takes an entry for a slab. If the entry belongs to another slab, sends the blocks of the other slab first. */
+/* Takes an entry for a slab. If the entry holds blocks of another slab, first sends these blocks. */
 static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_entry *entry, struct hk_slab *slab)
 {
     if (entry->slab != NULL) {
@@ -245,7 +245,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
     return blocks;
 }
 
-/* Forgets marked blocks, because the fork child counts the remote bits of each slab. A slab with blocks counted twice would never be released. */
+/* Forgets marked blocks, because the fork child counts all remote bits. A slab whose blocks are counted twice would never be released. */
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
@@ -264,7 +264,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* Skips impossible values, because the outbox's thread may have freed the table, and the table's memory may have been reused. */
+/* Skips impossible values. The outbox's thread may have freed the table in the meantime, and the table's memory may have been reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

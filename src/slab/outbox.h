@@ -1,12 +1,13 @@
-/* The outbox holds a thread's remote frees until they are marked in the remote bits of their slabs. Blocks of one bitmap word wait together, so that
- * one atomic operation frees many blocks.
+/* The outbox holds a thread's remote frees until they are marked in the remote bits of their slabs. Blocks of one bitmap word wait together, so
+ * that one atomic operation frees many blocks.
  *
- *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
+ *   a block is freed              -> its bit is set in the entry that its address selects; an entry holds one bitmap word of one slab
+ *   another word needs the entry  -> the old word's blocks are marked, and also counted if the new word is of another slab (remote.h)
  *
- * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of a block's address selects the
- *            entry. The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
- * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes together hold at most about
- *            512 KiB plus 1/32 of the footprint.
+ * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of a block's address selects the entry.
+ *            The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
+ * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes hold at most about 512 KiB plus 1/32 of the
+ *            footprint.
  * Threads    Only its thread uses an outbox. Any thread may call hk_remote_free() and hk_send(). */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
@@ -17,43 +18,42 @@
 enum { HK_OUTBOX_ENTRY_SHIFT = 6, HK_OUTBOX_GRANULE_SHIFT = 16 };
 
 struct hk_outbox_entry {
-    uintptr_t start; /* address of the first of the word's blocks */
-    uint64_t bits;   /* bit i: block i of the word waits */
-    uint64_t reciprocal;
+    uintptr_t start;     /* address of the first block of the bitmap word */
+    uint64_t bits;       /* bit i is set if block i of the word waits */
+    uint64_t reciprocal; /* copy of the slab's `reciprocal` */
     struct hk_slab *slab;
-    size_t bytes; /* total size of the word's blocks; 0: the fast path refuses all blocks */
+    size_t bytes; /* total size of the word's blocks; if 0, the fast path refuses all blocks */
     int64_t block_size;
-    uint32_t word;
-    uint32_t marked; /* number of blocks that are marked and not yet counted */
+    uint32_t word;   /* index of the word in the slab's bitmap */
+    uint32_t marked; /* number of blocks that are marked but not counted */
 } HK_ALIGNED(HK_CACHE_LINE);
-/* 2^32 divided by the square of the golden ratio. This factor spreads the hashes of adjacent granules evenly. */
+/* 2^32 divided by the square of the golden ratio. This factor spreads the hashes of successive ranges of 64 KiB evenly. */
 #define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647)
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* The fast path uses these fields. `entries` is the table, and `mask` turns a hash into the offset of an entry. If there is no table, or if
-     * every free is traced or tracked, `entries` is an entry that accepts no block, and `mask` is 0. */
-    char *entries;
-    size_t mask;
-    int64_t room; /* bytes of blocks that still fit */
+    /* The fast path uses these fields. It is shut if there is no table, or if every free is traced or tracked. */
+    char *entries; /* the table; an entry that accepts no block if the fast path is shut */
+    size_t mask;   /* makes the offset of an entry from a hash; 0 if the fast path is shut */
+    int64_t room;  /* bytes of blocks that may still be put before all are sent */
     /* Only the slow path uses these fields. */
-    struct hk_outbox_entry *table; /* NULL: none */
-    size_t size;                   /* entries */
-    size_t allowed;
-    size_t evicted; /* entries evicted since the last hk_outbox_tune() */
-    bool used;      /* a block was put since the last hk_outbox_drop_idle() */
+    struct hk_outbox_entry *table; /* NULL if there is none */
+    size_t size;                   /* number of entries */
+    size_t allowed;                /* value of `room` after all blocks were sent */
+    size_t evicted;                /* entries evicted since the last hk_outbox_tune() */
+    bool used;                     /* true if a block was put since the last hk_outbox_drop_idle() */
     struct hk_owner *self;
-    uint64_t filled[8];       /* bit i: entry i is in use */
-    _Atomic uintptr_t xtable; /* the table, with the logarithm of its size in the lowest bits; read by the report */
+    uint64_t filled[8];       /* bit i is set if entry i is in use */
+    _Atomic uintptr_t xtable; /* address of the table plus log2 of its size (the address is aligned); for the report */
 };
 enum { HK_OUTBOX_LEAST = 64, HK_OUTBOX_MOST = 512, HK_OUTBOX_MOST_BLOCKS = 64 * HK_SLAB_MOST_WORDS };
 
-/* Makes a zeroed or dropped outbox accept blocks. `self` is the owner that counts and traces the frees. */
+/* Makes a zeroed or dropped outbox accept blocks. `self` is the owner of the outbox's thread, which counts and traces the frees. */
 void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* Returns a hash whose low bits are the offset of a block's entry. The hash spreads slabs evenly over the table, however far apart the slabs are. */
+/* Returns a hash whose low bits are the offset of a block's entry. The hash spreads slabs evenly over the table, even if they lie far apart. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
@@ -79,7 +79,7 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
     return true;
 }
 
-/* Puts a block of another owner's slab or of an abandoned slab into the outbox. Returns true if all waiting blocks were sent first. */
+/* Puts a block that the thread does not own into the outbox. Returns true if blocks were sent, because there was no room or no table. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
 /* Sends all waiting blocks to their slabs. Sets and counts the remote bits of these blocks. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
@@ -87,15 +87,15 @@ void hk_outbox_send_all(struct hk_outbox *outbox);
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
 /* Frees the table, because the thread ends. The caller must have sent all blocks. */
 void hk_outbox_drop(struct hk_outbox *outbox);
-/* Adapts the size and the allowance of the table to the footprint. The table must exist. */
+/* Adapts the size of the table, and the number of bytes that may wait, to the footprint. The table must exist. */
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
-/* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
+/* In a fork child, drops the waiting blocks of a thread that does not exist there. Returns the number of these blocks. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables of outboxes again in a fork child. The survivor's marked blocks count as sent. Called before the slabs are recounted. */
+/* In a fork child, counts the tables of outboxes again, and counts the survivor's marked blocks as sent. Called before the slabs are recounted. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-/* Enters the blocks that wait in the outbox into the track (remote_track.h) of a fork child. Called after the slabs are recounted. */
+/* In a fork child, enters the waiting blocks of the outbox into the remote track (remote_track.h). Called after the slabs are recounted. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-/* Adds the bytes of the blocks in the outbox to bytes[], by class. These blocks are not marked, or are marked but not counted. */
+/* Adds the bytes of the blocks that are waiting, or marked but not counted, to bytes[] by class. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 /* Frees a block of a slab that the calling thread does not hold. `entry` is the block's page map entry. */
 void hk_remote_free(void *block, uint32_t entry);

@@ -2,7 +2,7 @@
 #include "slab/owner.h"
 #include "span/meta.h"
 
-/* An inbox without slabs has one of these two values. CLOSED is 0, because the memory of a purged owner is zero and its inboxes must be closed. */
+/* An inbox without slabs has one of these two values. CLOSED is 0, because a purged owner is all zeros and must have closed inboxes. */
 #define CLOSED ((struct hk_slab *)NULL)
 #define EMPTY ((struct hk_slab *)1)
 
@@ -10,7 +10,7 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
 
-/* 64 owners and their flags. Most programs never have more owners, and so touch no page of the table of the other parts. */
+/* A part of the table of owners: 64 owners and their flags. Most programs have at most 64 owners, and so touch no page of more_parts. */
 struct owners_part {
     struct hk_owner *owners[64];
     struct hk_owner_bits bits;
@@ -24,7 +24,7 @@ static struct {
     struct owners_part first;
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-static struct owners_part *more_parts[PARTS] HK_COLD_DATA; /* all other parts, by number */
+static struct owners_part *more_parts[PARTS] HK_COLD_DATA; /* the parts after the first one, by number */
 static _Atomic bool xany_rests;
 
 static struct owners_part *part_of(uint32_t id)
@@ -133,7 +133,7 @@ bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* Clears the bit before the inbox is emptied. In the opposite order, a bit that is set in between would be lost. */
+    /* Clears the bit before it empties the inbox. In the opposite order, a bit that another thread sets in between would be lost. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
@@ -171,7 +171,7 @@ struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned m
     return chain;
 }
 
-/* Slabs that the walk sends back stay in the inbox until the backlog is empty, so that the walk visits each slab once. */
+/* The walk sends each slab back to the inbox. The slabs in the inbox are not taken before the backlog is empty, so the walk visits each slab once. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
 {
     if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
@@ -191,7 +191,7 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
-/* Takes the lock even if the inboxes are empty, because the caller must wait for a stealing thread that has seen an open inbox. */
+/* Takes the lock even if the inboxes are empty. Another thread may have seen an open inbox, and may be stealing slabs from it under this lock. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);

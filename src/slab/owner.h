@@ -1,13 +1,13 @@
 /* An owner is a thread in its role as the holder of slabs. It has a number, lists of its slabs, and an inbox for each class. A thread that frees
  * blocks of another owner's slab queues the slab in that owner's inbox.
  *
- *   thread B                                                   thread A, the owner
- *   free(p) -> remote bit of p's slab -- first since A drained: CAS --> xinbox[class] -- xchg --> backlog --> A's bitmaps
+ *   thread B frees p   -> sets the remote bit of p; if the slab is not queued, pushes it to xinbox[class] of its owner A (compare-and-swap)
+ *   thread A drains    -> takes all slabs out of its inbox at once (exchange), keeps them as backlog, and frees their remote blocks
  *
  * Owns       This file owns the table of owners, and the lists and inboxes of each owner.
- * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. So a thread
- *            with the number of an ended owner finds a closed inbox, and reads the slab's owner again. If the holder of a queued slab has changed,
- *            the thread that takes the slab out sends the slab on. The pages of an owner without a thread may be purged, because zeros mean a
+ * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. Therefore
+ *            a thread that uses the number of an ended owner finds a closed inbox, and reads the slab's owner again. A queued slab may get another
+ *            holder. The thread that takes this slab out sends it on. The pages of an owner without a thread may be purged, because zeros mean a
  *            closed owner.
  * Threads    The owner uses its lists. If there is a background thread, the lists are used under a lock. Any thread may push a slab into an inbox
  *            without a lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
@@ -20,9 +20,9 @@
 #include "policy/options.h"
 #include "slab/slab.h"
 
-/* The flags of 64 owners. Each owner has one bit of each word. */
+/* The flags of 64 owners. In each word, each owner has one bit. */
 struct hk_owner_bits {
-    _Atomic uint64_t xresting; /* the memory of the owner was purged */
+    _Atomic uint64_t xresting; /* set if the memory of the owner is purged */
     uint64_t waiting, aged;    /* used by tcache/pool.c, under the pool's lock */
 };
 
@@ -42,8 +42,8 @@ struct hk_owner {
     struct hk_lock slab_lists_lock;
     _Atomic bool xopen;      /* true while the owner has a thread; any thread may read it without the lock */
     _Atomic uint64_t xawake; /* ms; when the owner last read the clock */
-    bool sweep_reclaims;     /* the sweep reclaims memory for the growth of the heap */
-    unsigned sweep_class;    /* class of the list that the sweep is at */
+    bool sweep_reclaims;     /* true if the sweep reclaims memory because the heap grows */
+    unsigned sweep_class;    /* class of the list at which the sweep is */
     unsigned sweep_left;     /* number of lists that the sweep must still visit */
     struct hk_walk sweep;
     uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
@@ -55,17 +55,17 @@ struct hk_owner {
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* slabs taken from the inbox, not yet drained */
     /* All threads write to these fields. */
-    _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold slabs */
+    _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c is set if inbox c may hold slabs */
     _Atomic(struct hk_slab *) xinbox[HK_CLASSES];
 };
 _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
-/* The number of queued slabs of each class. The number may be below 0 for a moment, because a slab may be subtracted before it is added. */
+/* The number of queued slabs of each class. It may be negative for a moment, because a slab may be subtracted before it is added. */
 extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
-/* Gives a zeroed owner its number for the life of the process. Returns false if no number is left, or if memory is refused. */
+/* Gives a zeroed owner a number, which it keeps as long as the process runs. Returns false if no number is left, or if memory is refused. */
 bool hk_owner_register(struct hk_owner *owner);
-/* Tells whether other threads may use the lists of owners. If it is false, owners take no lock. It is set before a second thread exists. */
+/* If true, other threads may use an owner's lists, so each use of the lists takes a lock. Set before a second thread exists. */
 extern bool hk_slab_lists_shared;
 
 HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)
@@ -79,37 +79,37 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
         hk_unlock(&owner->slab_lists_lock);
 }
 
-/* Empties the lists and opens the inboxes, at the start of a thread. */
+/* Empties the lists of an owner and opens its inboxes. Called when a thread starts. */
 void hk_owner_open(struct hk_owner *owner);
-/* Returns the number after the number of the last owner. The first owner has the number HK_FIRST_OWNER. */
+/* Returns one more than the number of the last owner. The first owner has the number HK_FIRST_OWNER. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
-/* Returns the flags of owner `id`, which must have been assigned to a thread before. */
+/* Returns the flags of owner `id`. A thread must have got this number before. */
 struct hk_owner_bits *hk_owner_bits(uint32_t id);
-/* hk_owners_rest marks owners without a thread as purged. hk_owners_wake marks them as not purged. Bit i stands for the owner number first + i. */
+/* hk_owners_rest() marks owners without a thread as purged, and hk_owners_wake() removes these marks. Bit i stands for the owner first + i. */
 void hk_owners_rest(uint32_t first, uint64_t bits);
 void hk_owners_wake(uint32_t first, uint64_t bits);
 bool hk_owner_rests(uint32_t id);
-/* Initializes a purged owner that will get a thread. */
+/* Initializes a purged owner that is about to get a thread. */
 void hk_owner_wake(struct hk_owner *owner, uint32_t id);
 /* Returns the lowest number >= `from` of an owner whose memory is not purged, or hk_owner_end() if there is no such owner. */
 uint32_t hk_owner_next(uint32_t from);
 /* Queues a slab in the owner's inbox. Returns false if the inbox is closed. The caller must then find the slab's new owner. */
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
-/* Takes up to `most` slabs of a class, chained by xnext, from the inbox. The caller drains the slabs. Some slabs may have another holder by now. */
+/* Takes up to `most` slabs of a class out of the inbox, chained by xnext. The caller drains the slabs. Some slabs may have another holder by now. */
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
-/* Takes slabs from the owner's inbox for a thread that is short of blocks. Returns NULL if the owner has read the clock after `asleep_since`, or if
- * no slab of the class is queued. */
+/* Takes slabs out of another owner's inbox for a thread that is short of blocks. Returns NULL if the owner has read the clock after `asleep_since`,
+ * if no slab of the class is queued, or if another thread holds the lock. */
 struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
-/* Takes one slab from the inbox, for a walk that visits each slab once and sends it back. Sets *last to true if no other slab follows.
- * Returns NULL if no slab is queued, or if another thread holds the lock. */
+/* Takes one slab out of the inbox, for a walk that visits each slab once and sends it back. Sets *last to true if this is the last slab. Returns NULL
+ * if no slab is queued, or if another thread holds the lock. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);
 HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
 /* Makes the inboxes refuse slabs when a thread ends. Slabs that were queued before can still be taken. */
 void hk_inboxes_close(struct hk_owner *owner);
 /* Registers the lock of the owners' table, because fork must take it. */
 void hk_owners_init(void);
-/* In a fork child, resets the locks, empties all inboxes, and closes all owners but `self`. `self` is the owner of the forking thread, or NULL. */
+/* In a fork child, resets the locks, empties all inboxes, and closes all owners except that of the forking thread (`self`, or NULL). */
 void hk_owners_fork_child(const struct hk_owner *self);
 
 #endif

@@ -49,7 +49,7 @@ static void forget_look(struct hk_slab *slab)
     slab->seen_remote = 0;
 }
 
-/* Clears QUEUED. Called before the remote bits are read, so that a thread that counts blocks later queues the slab again. */
+/* Clears QUEUED. Called before the remote bits are read. So a thread that counts blocks later finds QUEUED clear, and queues the slab again. */
 static void unqueue(struct hk_slab *slab)
 {
     forget_look(slab);
@@ -144,7 +144,7 @@ bool hk_remote_restart(struct hk_slab *slab)
     return blocks != 0;
 }
 
-/* Allows that the free bit and the remote bit of a block are both set, because fork may have interrupted the owner between the two changes. */
+/* The free bit and the remote bit of a block may both be set, because fork may have interrupted the owner between the two changes. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
     bool any = false, joins = hk_load(slab->xjoined) != NULL;

@@ -1,13 +1,13 @@
-/* A remote free is a free by a thread that does not hold the block's slab. It sets the block's remote bit in the slab. A remote free needs no memory
- * and no lock, and waits for no thread.
+/* A remote free is a free by a thread that does not hold the block's slab. It sets the block's remote bit in the slab. A remote free needs no
+ * memory and no lock, and waits for no thread.
  *
- *   freeing thread:   mark: bit 0 -> 1      count: xstate += n, QUEUED?  -- if it was not set: queue the slab (see owner.h, outbox.h)
- *   claiming thread:  take the slab out of the queue      clear QUEUED      bits -> 0      xstate -= n
+ *   freeing thread:   marks the block (remote bit 0 -> 1), then counts it (xstate += n) and sets QUEUED; if QUEUED was clear, queues the slab
+ *   claiming thread:  takes the slab out of the queue (owner.h), clears QUEUED, claims the block (remote bit -> 0), then uncounts it (xstate -= n)
  *
  * Owns       This file owns the remote bits, the state and the inbox link of every slab.
- * Invariant  The thread that clears a remote bit has the block from then on. A thread sets QUEUED when it is about to queue the slab. The thread that
- *            takes the slab out of the queue clears QUEUED. A slab is released only if all its blocks are free in it and its state is 0. If the state
- *            is 0, no thread still has to count a block or to queue the slab.
+ * Invariant  The thread that clears a remote bit has the block from then on. A thread sets QUEUED when it is about to queue the slab. The thread
+ *            that takes the slab out of the queue clears QUEUED. A slab is released only if all its blocks are free in it and its state is 0. A
+ *            state of 0 means that no thread still has to count a block or to queue the slab.
  * Threads    Any thread may mark, count and claim blocks. Only the slab's holder collects them.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_REMOTE_H
@@ -17,16 +17,16 @@
 
 enum { HK_REMOTE_QUEUED = 1, HK_REMOTE_BLOCK = 2, HK_SLAB_MOST_WORDS = 64 };
 
-/* Frees blocks by setting their remote bits in one word. The slab is not released before the blocks are counted. Ends the program if a block was
- * already free. */
+/* Marks blocks of one bitmap word as remote. The slab is not released before these blocks are counted. Ends the program if a block is already
+ * free. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Counts blocks that the caller has marked. Returns true if the caller must then queue the slab. The slab is not released before it is queued. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks);
-/* Claims the remote blocks, and frees them in the slab. The caller is the holder, and has taken the slab out of a queue. Returns the number of
- * blocks. */
+/* Claims the remote blocks and frees them in the slab. The caller holds the slab, and has taken it out of a queue. Returns the number of blocks. */
 unsigned hk_remote_collect(struct hk_slab *slab);
-/* Claims the remote blocks, and adds their bits to `bits`. The caller has taken the slab out of a queue, but is not its holder. Returns the number of
- * added blocks. The slab is not released while the caller has claimed blocks. The caller later queues the slab again, or calls hk_remote_let_go(). */
+/* Claims the remote blocks, and adds their bits to `bits`. The caller does not hold the slab, but has taken it out of a queue. Returns the number
+ * of added blocks. The slab is not released while the caller has claimed blocks. Later, the caller queues the slab again, or calls
+ * hk_remote_let_go(). */
 unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
 /* Clears QUEUED, and claims the blocks that were freed since hk_remote_claim(). */
 unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
@@ -38,21 +38,21 @@ HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-/* Returns the number of blocks that are counted and not claimed. The number is below 0 if blocks were claimed before they were counted. */
+/* Returns the number of blocks that are counted but not claimed. The number is negative if blocks were claimed before they were counted. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {
     return ((int32_t)hk_load(slab->xstate) & ~HK_REMOTE_QUEUED) / HK_REMOTE_BLOCK;
 }
 
-/* Computes a slab's state from its remote bits in a fork child, whose inboxes were emptied. Returns true if the slab has remote blocks. The caller
- * must then queue the slab. */
+/* In a fork child, where all inboxes were emptied, computes the slab's state from its remote bits. Returns true if the slab has remote blocks. The
+ * caller must then queue the slab. */
 bool hk_remote_restart(struct hk_slab *slab);
-/* Frees the remote blocks of a slab in the slab itself, and computes its state. Called in a fork child if the slab's holder does not exist there.
- * Returns true if the slab had remote blocks. */
+/* In a fork child that lacks the slab's holder, frees the remote blocks in the slab, and computes the slab's state. Returns true if the slab had
+ * remote blocks. */
 bool hk_remote_merge(struct hk_slab *slab);
-/* Returns the bytes of remote blocks that are currently purged, over all slabs. */
+/* Returns the purged bytes of the remote blocks of all slabs. */
 size_t hk_remote_clean(void);
-/* Stores how many bytes of remote blocks are purged in a slab. The caller has taken the slab out of a queue. */
+/* Stores how many bytes of the slab's remote blocks are purged. The caller has taken the slab out of a queue. */
 void hk_remote_note_clean(struct hk_slab *slab, size_t bytes);
 
 #endif

@@ -14,7 +14,7 @@ static const void *block_at(const struct hk_slab *slab, size_t index)
     return (const void *)(slab->d.start + index * slab->d.block_size);
 }
 
-/* The stages from which each step starts, its new stage, and the fault of a block at another stage. */
+/* The rules of each step: the stages in which the step is allowed, the stage after the step, and the fault to report in all other stages. */
 static const struct {
     unsigned from;
     enum hk_stage to;
@@ -92,7 +92,7 @@ static void expect_home(enum hk_call call, const void *block, uint64_t word)
 
 void hk_track_expect_home(enum hk_call call, const void *block) { expect_home(call, block, hk_track_of(block)); }
 
-/* Stores the whole call stack of a remote free. Stores only the caller of a free by the owner, because the caller suffices to find the call. */
+/* For a remote free, stores the whole call stack. For a free by the owner, stores only the caller, which suffices to find the call. */
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self)
 {
     _Atomic uint64_t *word = hk_remote_track.on ? tracked_word(block) : NULL;
@@ -106,7 +106,7 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
         expect_home(call, block, before);
 }
 
-/* Stores the place of the free if the block's word has no place. A word has a place if the program freed the block earlier into a bin. */
+/* Stores the thread of the free if the block's word is empty. The word is not empty if the program freed the block earlier into a bin. */
 void hk_track_put(struct hk_slab *slab, size_t index)
 {
     if (slab->track == NULL)
@@ -124,7 +124,7 @@ void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsi
         for (size_t index = first; index < first + cells; index++) {
             uint64_t word = hk_load(slab->track[index]);
             expect_home(HK_CALL_MALLOC, block_at(slab, index), word);
-            if (word != HK_STAGE_HOME) /* a store would make the word's page resident */
+            if (word != HK_STAGE_HOME) /* an unneeded store would make the word's page resident */
                 hk_store(slab->track[index], HK_STAGE_HOME);
         }
     }
@@ -140,7 +140,7 @@ void hk_track_give_back(struct hk_slab *slab, size_t index)
         hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_already_free, block_at(slab, index), word);
 }
 
-/* Marks as home each block that another thread had claimed or had in its outbox, because the fork child has lost this block. */
+/* Marks blocks as home that another thread had claimed or had in its outbox. The fork child has lost these blocks. */
 void hk_track_restart(struct hk_slab *slab)
 {
     for (size_t index = 0; slab->track != NULL && index < slab->d.blocks; index++) {

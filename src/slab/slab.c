@@ -6,7 +6,7 @@ static _Atomic int64_t xclean; /* purged bytes in all slabs */
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    /* needs a release store, because a thread that reads xowner then uses the owner's inbox */
+    /* A release store is needed, because a thread that reads xowner then uses the owner's inbox. */
     hk_store_release(slab->xowner, owner);
     hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
                     hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
@@ -105,8 +105,8 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Returns true if the block is free in its slab, or was freed remotely. Any thread may call it for a live block, because the bits of a live block
- * stay clear. */
+/* Returns true if the block is free in its slab, or was freed remotely. Any thread may call this function for a live block, because the bits of a
+ * live block stay clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

@@ -8,7 +8,7 @@
 #include "span/page_heap.h"
 
 enum {
-    SLABS_OF_A_HEAP = 16, /* an owner with fewer slabs of all classes may be a short-lived thread */
+    SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes together, may be a short-lived thread */
     TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
@@ -56,7 +56,7 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
     hk_slab_release(slab);
 }
 
-/* Returns how the pages of a new slab will be used. If a class of small blocks has filled a slab, it will fill the next slab too. */
+/* Returns how the program will probably use the pages of a new slab. A class of small blocks that has filled one slab will fill the next slab too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -65,7 +65,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* Returns true if the program seems to request the class less than before, because more than a fifth of its blocks is free. */
+/* Returns true if more than 1/5 of the class is free, and at least 2 MiB. The program then seems to request the class less than before. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -73,8 +73,8 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns true if the slab may have room for joined blocks. Returns false if a search for room failed before, if half of the slab is purged, or if
- * blocks were allocated in a slab without joined blocks since a sweep last looked at the slab. */
+/* Returns true if the slab may have room for joined blocks. Returns false if a search for room failed before, or if half of the slab is purged. Also
+ * returns false if the program still allocates blocks of the slab's own class, unless the slab already has joined blocks. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -88,7 +88,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* until the next sweep counts */
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* estimated until the next sweep */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
@@ -116,8 +116,8 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
 
 bool hk_slab_heap_joins = true;
 
-/* Takes blocks of the class by joining blocks of smaller classes, so that a large heap uses the free blocks of fading classes before it grows. Tries
- * the largest of the smaller classes first. Returns the number of joined blocks. */
+/* Allocates blocks of the class by joining free blocks of smaller classes. Thus a large heap uses the free blocks of fading classes before it grows.
+ * Tries the largest of the smaller classes first. Returns the number of joined blocks. */
 static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
@@ -172,7 +172,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Tests only once whether the owners' lists are shared, because most processes need no lock. */
+/* Tests once whether the lists are shared, and not separately for the lock and the unlock, because most processes need no lock. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
@@ -209,7 +209,7 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
 }
 
 /* Frees blocks up to the first block of another owner. Called if hk_slab_mark_free() has refused blocks[0], for example because the slab has no plain
- * extent. Does not release a slab if the next block lies in the same slab, because a release would hide that the next block is already free. */
+ * extent. If the next block lies in the same slab, does not release the slab. A release would hide that the next block is already free. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;
@@ -299,7 +299,7 @@ void hk_slab_heap_abandon(struct hk_owner *owner)
     hk_slab_lists_unlock(owner);
 }
 
-/* Gives a slab of one block another class and another number of slices. */
+/* Changes the class and the number of slices of a slab of one block. */
 static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t slices)
 {
     hk_slab_lists_lock(owner);

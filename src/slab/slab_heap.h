@@ -1,6 +1,6 @@
 /* A slab heap is all slabs of one owner, by class. Blocks of up to 1 MiB move in batches between these slabs and the bins of the owner's thread.
  *
- *   miss:     own partial slab -> adopted abandoned slab -> joined blocks -> new slab         flush: set free bits; release a slab of free blocks
+ *   miss: takes blocks of a partial slab, or adopts an abandoned slab, or joins blocks, or makes a slab     flush: frees blocks and free slabs
  *
  * Owns       These functions decide which of an owner's slabs is used next, and when a slab is released.
  * Invariant  A listed slab is on `partial` while it has free blocks, and on `full` while it has none.
@@ -13,20 +13,20 @@
 
 /* Allocates up to `want` >= 1 blocks, and stores them before `end` like hk_slab_alloc(). Returns the number of blocks, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-/* Allocates like hk_slab_heap_alloc(), but only from slabs of this class, without adopting slabs or joining blocks. */
+/* Allocates like hk_slab_heap_alloc(), but only from the owner's slabs of this class or a new slab. Does not adopt slabs or join blocks. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 /* Frees blocks, and stops before the first block of a slab that is not the owner's. Returns the number of freed blocks. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
 /* Drains a slab from the owner's inbox, or sends the slab on if it has another holder by now. Returns the number of drained blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
-extern bool hk_slab_heap_joins; /* written at the start; false: blocks are never joined */
+extern bool hk_slab_heap_joins; /* if false, blocks are never joined; set when HAKMEM starts */
 
-/* Adds a slab that the owner has just claimed. */
+/* Adds a slab to the lists of the owner, which has just adopted the slab. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
-/* Abandons all slabs, because the owner ends. */
+/* Abandons all slabs of an owner whose thread ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
-/* Makes a slab of one block longer or shorter in place. Returns false if this is not possible. */
+/* Changes the size of a slab of one block without moving the block. Returns false if this is not possible. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
 
 /* Returns true if the owner has a slab with free blocks. Takes no lock, so the result may be outdated. */
@@ -42,29 +42,29 @@ HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned 
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* These functions purge pages without live blocks (idle.c). A sweep purges those pages of an owner's slabs that were free for a while. A trim purges
- * all free pages. The pages of remote frees are purged if the owner does not drain these frees:
+/* These functions purge pages without live blocks (idle.c). A sweep purges pages of an owner's slabs that have been free for a while. A trim
+ * purges all free pages. If an owner does not drain its remote frees, their pages are purged in these steps:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
  * The owner's lock is held for one system call, or for a look at a few slabs. Afterwards, a waiting owner gets the lock. A page of remote frees is
- * purged only while the purging thread has claimed all blocks on it. The purge needs no lock, because a slab with claimed blocks is not released. The
- * slab's holder may allocate and free other blocks of the slab at the same time.
- * Sweeps run in the owner or the background thread. Trims run in any thread if there is a background thread, else in the owner. */
+ * purged only while the purging thread has claimed all blocks on it. The purge needs no lock, because a slab with claimed blocks is not released.
+ * The slab's holder may allocate and free other blocks of the slab at the same time. Sweeps run in the owner or in the background thread. Trims
+ * run in the owner, or in any thread if there is a background thread. */
 
 /* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the other slabs. Returns the purged bytes. */
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep if none is in progress. A sweep looks once at each slab with free blocks, and purges pages that were free for the purge delay.
- * `for_growth` begins a sweep that reclaims memory because the heap grows. It also turns a sweep in progress into such a sweep, which then visits all
- * lists once more. */
+/* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once, and purges pages that have been free for the purge delay. If
+ * `for_growth`, begins a sweep that reclaims memory because the heap grows. If a sweep is in progress, it then becomes a sweep of this kind, and
+ * visits all lists once more. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 /* Purges remote frees that have waited in inboxes for the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep);
-/* Purges the remote frees of all inboxes, however short they have waited. */
+/* Purges all remote frees in inboxes, no matter how long they have waited. */
 void hk_idle_inboxes_purge(void);
 
 #endif

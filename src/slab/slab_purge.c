@@ -7,7 +7,7 @@
 #include "span/page_heap.h"
 
 struct range {
-    const uint64_t *bits; /* bit i: block i counts as free */
+    const uint64_t *bits; /* bit i is set if block i counts as free */
     unsigned next;        /* index of the first block after the end of the range */
     uintptr_t start, end;
 };
@@ -29,8 +29,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns the bits of the sixteenths of the slab that lie wholly in a range. If a sixteenth is larger than a page, it is not larger than a block. So
- * if a block next to a purged range is freed, the longer range contains one more sixteenth. This sixteenth is not clean, so the range is purged. */
+/* Returns the sixteenths of the slab that lie wholly in a range. A sixteenth that is larger than a page is not larger than a block. So if a block
+ * next to a purged range is freed, the longer range contains one more sixteenth. This sixteenth is not clean, so the longer range is purged. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
     size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
@@ -75,7 +75,7 @@ HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns true if the holder of the slab of `entry` also holds the slab of `other`. The slabs have one owner, or are abandoned and of one class. */
+/* Returns true if the slabs of both entries have the same holder. They then have the same owner, or are abandoned slabs of the same class. */
 static bool held_together(uint32_t entry, uint32_t other)
 {
     if (hk_entry_owner(entry) != HK_ABANDONED)
@@ -97,7 +97,7 @@ static bool worth_a_split(const struct hk_slab *slab)
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Looks at a slab, and notes the time if the slab was touched since the last look. Returns true if its free pages must be purged now. */
+/* Looks at a slab, and stores the time if the slab was touched since the last look. Returns true if its free pages must be purged now. */
 static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     bool taken = slab->pages == HK_PAGES_TAKEN;
@@ -112,8 +112,8 @@ static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 
 enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
 
-/* Purges the slab's due pages, as long as the work budget lasts. *within is the block at which the next call continues, or 0 at first. Marks the
- * slab as purged before it purges the first range. An allocation or a free between two calls clears this mark, and the next call then stops. */
+/* Purges the slab's due pages. If the work budget ends, *within is the block at which the next call continues, otherwise 0. Marks the slab as purged
+ * before the first purge. An allocation or a free between two calls clears this mark, and the next call then stops. */
 HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.bits = slab->freebits, .next = *within};
@@ -184,7 +184,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     return true;
 }
 
-/* Does not change the slab's fields that only the holder uses, because the caller does not hold the slab. */
+/* Does not change the fields of the slab that only its holder uses, because the caller does not hold the slab. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
 {
     size_t bytes = 0;

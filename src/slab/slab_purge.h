@@ -1,9 +1,9 @@
-/* These functions purge pages without live blocks in slabs that are in use.
+/* These functions purge pages without live blocks in slabs that are in use. A sweep looks at each slab once. A slab has one of these states:
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
  *
- *   A sweep that reclaims memory for the growth of the heap does not wait for the delay. Such a sweep skips only slabs in which blocks were allocated
- *   since the last look.
+ *   A sweep that reclaims memory for the growth of the heap does not wait for the delay. Such a sweep skips only slabs in which blocks were
+ *   allocated since the last look.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks.
@@ -15,16 +15,16 @@
 #include "slab/slab.h"
 
 struct hk_sweep {
-    uint64_t now, touched; /* ms; `touched` stands for the time of any touch since the last look */
-    int64_t work;          /* rest of the work budget; to visit a slab costs 1, a system call costs HK_WORK_OF_CALL */
-    bool reclaims;         /* the sweep reclaims memory because the heap grows */
-    bool waits;            /* a visited slab has free pages that are not due yet */
+    uint64_t now, touched; /* ms; `touched` counts as the time of every touch since the last look */
+    int64_t work;          /* rest of the work budget; a visit to a slab costs 1, a system call HK_WORK_OF_CALL */
+    bool reclaims;         /* true if the sweep reclaims memory because the heap grows */
+    bool waits;            /* set to true if a visited slab has free pages that are not due yet */
 };
 
 /* The work that a sweep does while it holds a lock is at most one system call, or a look at HK_LOOKS_OF_HOLD slabs without a system call. */
 enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
-/* Reduces the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the removed part, which the caller adds again afterwards. */
+/* Limits the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the rest, which the caller adds again after the unlock. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
 /* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. If the budget ends, the next call
  * continues within the slab, unless the slab was touched in between. A purged slab goes to the end of the list, so that the holder first allocates
@@ -41,7 +41,7 @@ HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, s
     walk->at = slab->link.next;
 }
 
-/* The state of a trim. A trim purges all free pages, whatever their age. It goes from slab to slab, and purges one range of pages at a time. */
+/* The state of a trim, which purges all free pages. The trim goes from slab to slab, and purges one range of pages at a time. */
 struct hk_trim {
     uint32_t pass;            /* the number of this trim */
     unsigned class;           /* the class of the slabs that are trimmed now */
@@ -51,7 +51,7 @@ struct hk_trim {
 };
 
 struct hk_trim hk_trim_begin(void);
-/* Purges the next range of free pages of a slab. Returns true if there was none, so that the slab is trimmed. */
+/* Purges the next range of free pages of a slab. Returns true if no range is left, so that the slab is trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
 /* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
@@ -59,7 +59,7 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges whole pages whose blocks are all in `bits`. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
+/* Purges whole pages of blocks in `bits`. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 #endif

@@ -1,4 +1,4 @@
-/* Cuts blocks from small arenas before HAKMEM can start. Reads the bounds of the break heap, to recognize blocks of another allocator. */
+/* Allocates from small arenas before HAKMEM can start. Recognizes blocks of another allocator in the break heap, which brk() grows. */
 #include "span/bootstrap.h"
 #include "base/bits.h"
 #include "os/os.h"
@@ -9,14 +9,14 @@ enum { ARENAS = 8 };
 
 static char own_bytes[OWN_BYTES] HK_COLD_DATA HK_ALIGNED(16);
 
-/* The first arena is library data, which costs no system call. The other arenas are mapped. */
+/* The first arena is static memory, so that the first requests need no system call. The other arenas are mapped when they are needed. */
 static struct bootstrap_arena {
     char *bytes;
     size_t size, used;
 } arenas[ARENAS];
 
-/* Cuts a block from an arena, and writes the block's size into the word before the block. If the arena has no memory yet, first maps enough for the
- * block. Returns NULL if the arena has no room, or if the system refuses memory. */
+/* Allocates a block from an arena, and writes the block's size into the word before the block. If the arena has no memory yet, first maps enough for
+ * the block. Returns NULL if the arena has no room, or if the system refuses memory. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     if (arena->bytes == NULL) {
@@ -36,7 +36,7 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
 {
     size = hk_max(size, sizeof(size_t));
     align = hk_max(align, 16);
-    arenas[0].bytes = own_bytes; /* not an initializer, which would need a relocation */
+    arenas[0].bytes = own_bytes; /* assigned here, because a static initializer would need a relocation */
     arenas[0].size = OWN_BYTES;
     void *block = NULL;
     for (unsigned i = 0; size <= PTRDIFF_MAX / 4 && align <= PTRDIFF_MAX / 4 && i < ARENAS && block == NULL; i++)
@@ -54,8 +54,8 @@ size_t hk_bootstrap_size(const void *p)
     return SIZE_MAX;
 }
 
-/* The break heap's start is field 47 of /proc/self/stat. The second field is a name in parentheses, which may hold any character. The fields are
- * therefore counted from the last parenthesis on. */
+/* The address at which the break heap starts is field 47 of /proc/self/stat. Field 2 is the program's name in parentheses, which may itself contain
+ * spaces and parentheses. Therefore the fields are counted from the last parenthesis on. */
 enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
 
 static uintptr_t break_start(void)

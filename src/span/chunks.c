@@ -1,4 +1,4 @@
-/* Moves slices of a chunk between free and in use, and keeps the lists of chunks. */
+/* Moves slices of a chunk between free and in use, and keeps the lists of chunks by longest free run and by age. */
 #include "span/chunks.h"
 #include "base/message.h"
 #include "count/stats.h"
@@ -62,7 +62,7 @@ static void begin_aging(struct hk_chunk *chunk)
 
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices)
 {
-    if (hk_load(chunk->xhuge) && chunk->dirty == 0) { /* the first touch makes all slices resident */
+    if (hk_load(chunk->xhuge) && chunk->dirty == 0) { /* the first touch makes the whole huge page resident */
         chunk->fresh = chunk->free;
         chunk->dirty = chunk->owned;
         hk_page_heap.free_dirty_slices += hk_popcount64(chunk->free);

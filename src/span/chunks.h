@@ -1,8 +1,8 @@
-/* Chunks: holds the state of the page heap, and changes slices between free and in use.
+/* Chunks: holds the state of the page heap, and moves slices of a chunk between these states. A slice is dirty if its pages may be resident.
  *
  *   mapped -> free, clean --use--> in use, dirty --release--> free, dirty --purge--> free, purged --use--> in use, dirty
  *
- * Owns       This file owns the lists of chunks by longest free run, by age and by unmapped slices, and the counts of slices.
+ * Owns       This file owns the counts of slices, and the lists of chunks (by longest free run, by age, with unmapped slices).
  * Invariant  A chunk with free slices is on the list for its longest free run. A chunk with dirty free slices is on by_age.
  * Threads    The caller holds the page heap's lock. */
 #ifndef HK_CHUNKS_H
@@ -13,38 +13,38 @@
 #include "span/page_map.h"
 
 struct hk_arena {
-    uint64_t listed; /* bit n: by_run[n] has chunks */
-    struct hk_list by_run[HK_CHUNK_SLICES + 1];
-    size_t mapped;
+    uint64_t listed;                            /* bit n is set if by_run[n] has chunks */
+    struct hk_list by_run[HK_CHUNK_SLICES + 1]; /* by_run[n]: chunks whose longest free run has n slices */
+    size_t mapped;                              /* bytes of the arena's slices, free or in use */
 };
 
 extern struct hk_page_heap {
     struct hk_lock lock;
-    struct hk_lock purge_lock; /* taken only by purges, by the unmapping of slices, and by fork */
+    struct hk_lock purge_lock; /* a thread takes it before it purges or unmaps slices; fork takes it too */
     struct hk_arena arenas[HK_USES];
-    struct hk_list by_age;
-    struct hk_list holes; /* chunks with unmapped slices; growth first reuses the addresses of these slices */
+    struct hk_list by_age; /* chunks with free dirty slices; the longest dirty chunk is first */
+    struct hk_list holes;  /* chunks with unmapped slices, which growth maps again before it uses new addresses */
     size_t free_slices, free_dirty_slices;
-    uintptr_t end;          /* the end of the heap in the window; 0: the system chooses addresses */
-    size_t staked_slices;   /* slices of unsure spans in dense chunks */
-    _Atomic size_t xhollow; /* number of purged pages in free slices that are marked dirty */
+    uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
+    size_t staked_slices;   /* slices of HK_USE_UNSURE spans in dense chunks */
+    _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
 } hk_page_heap;
 
-extern bool hk_page_heap_guarded; /* free spans and the ends of slabs have guard pages; set at the start of HAKMEM */
+extern bool hk_page_heap_guarded; /* if true, free spans and ends of slabs are inaccessible; set when HAKMEM starts */
 
 HK_INLINE uintptr_t hk_chunk_address(const struct hk_chunk *chunk, unsigned slice)
 {
     return chunk->start + ((uintptr_t)slice << HK_SLICE_SHIFT);
 }
 HK_INLINE unsigned hk_chunk_slice(uintptr_t address) { return (unsigned)(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES; }
-/* Returns the slices that a purge can reclaim. */
+/* Returns the free slices that may be resident. A purge can return their pages to the system. */
 HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->free & chunk->dirty; }
 
-/* unlist takes the chunk off the list of its longest free run. relist puts the chunk on the list of the run that is its longest now. */
+/* unlist takes the chunk off its list by_run. relist computes the longest free run, and puts the chunk on the list for this length. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* hk_chunk_withdraw() takes free slices away from allocation, for example while they are purged. hk_chunk_use() withdraws slices for a span, and
- * marks them as dirty. hk_chunk_release() makes slices free again. */
+/* hk_chunk_withdraw() makes free slices unavailable for allocation, for example during a purge. hk_chunk_use() withdraws slices for a span, and marks
+ * them as dirty. hk_chunk_release() makes slices free again. */
 HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 {
     hk_page_heap.free_slices -= hk_popcount64(slices);
@@ -55,25 +55,25 @@ HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 }
 void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices);
 void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
-/* Stores that `pages` pages of each of these slices were purged before the slice was freed. */
+/* Stores how many pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
-/* Stores that the chunk stands on no huge page, and advises the kernel against a huge page for the chunk. */
+/* Marks the chunk as not standing on a huge page, and asks the kernel not to use a huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* Growth (heap_growth.c) maps new chunks for an arena. The chunks stand on huge pages if the policy says so, and if the system's huge pages have the
- * size of a chunk. In the window, each mapping begins at the end of the previous mapping, because the system then merges the two mappings. Mappings
- * of whole chunks are aligned for huge pages. If a foreign mapping is in the way, the heap skips it. If the system does not let HAKMEM choose
- * addresses, the heap grows at any address. */
-/* Grows the arena by a share of its size. If the system refuses, grows the arena by less. Returns false if the system refuses even `slices`. */
+/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
+ * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
+ * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
+ * the system does not let HAKMEM choose addresses, the system chooses them. */
+/* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
-/* Reads the system's settings of huge pages. Called when the heap is first large enough for huge pages, or before the program enters a sandbox. Any
- * thread may call this function, because threads that read at the same time read the same settings. */
+/* Reads the system's settings of transparent huge pages (THP). Called when the heap is first large enough for huge pages, or before the program
+ * restricts its system calls. Two threads may call this function at the same time, because both store the same result. */
 void hk_thp_look(void);
-/* Returns true if the system's mode permits huge pages, and if its huge pages have the size of a chunk. If the size of huge pages cannot be read,
- * assumes that a system with pages of 4 KiB has huge pages of this size, and that any other system does not. */
+/* Returns true if the system's settings permit huge pages, and if a huge page has the size of a chunk. If the size of huge pages cannot be read,
+ * assumes that huge pages have this size on a system with pages of 4 KiB, and another size on all other systems. */
 bool hk_thp_serves(void);
 
 #endif

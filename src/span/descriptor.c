@@ -6,11 +6,11 @@
 #include "span/footprint.h"
 #include "span/meta.h"
 
-/* `next` lies after the head, because readers with a stale pointer may still read the head of an unused descriptor. */
+/* `next` lies after the descriptor's head, because a thread with a stale pointer may still read the head of an unused descriptor. */
 union slot {
     struct {
         struct hk_descriptor d;
-        union slot *next; /* the next unused slot */
+        union slot *next; /* links the unused slots */
     } free;
     char bytes[HK_DESCRIPTOR_BYTES] HK_ALIGNED(HK_CACHE_LINE);
 };
@@ -32,7 +32,7 @@ static struct {
 
 void hk_descriptors_init(void) { hk_lock_register(HK_RANK_DESCRIPTORS, &descriptors.lock); }
 
-/* Takes the next slot of the newest group, or of a new group if that one is full. Returns NULL if the system refuses memory. */
+/* Takes the next slot of the newest group. If all slots of this group are taken, makes a new group. Returns NULL if the system refuses memory. */
 static union slot *next_in_group(void)
 {
     struct group *older = hk_load(descriptors.xnewest), *group = older;
@@ -53,7 +53,7 @@ struct hk_descriptor *hk_descriptor_new(void)
     union slot *slot = descriptors.unused;
     if (slot == NULL) {
         slot = next_in_group();
-    } else { /* the bytes after the head are cleared, because slabs and large blocks have different fields there */
+    } else { /* clears the fields after the head, which belonged to the previous slab or large block */
         descriptors.unused = slot->free.next;
         slot->free.next = NULL;
         hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
@@ -104,7 +104,7 @@ static const char *call_name(enum hk_call call)
     return names[call];
 }
 
-/* Returns a hint at the option that would tell more about the fault, or an empty text if no option would. */
+/* Returns a hint at an option with which HAKMEM would find out more about the fault, or an empty text if there is none. */
 static const char *advice(enum hk_call call, uint32_t entry)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
@@ -117,7 +117,7 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
-    if (hk_entry_is_left(entry)) /* the block's heap has ended, so no class and no owner is known */
+    if (hk_entry_is_left(entry)) /* the block's heap was destroyed, so class and owner are unknown */
         entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);

@@ -1,4 +1,4 @@
-/* Holds the counts of bytes that may be resident, reads the limit of address space, and counts refusals of memory. */
+/* Holds the counts of bytes that may be resident, reads the limit of the address space (RLIMIT_AS), and counts refusals of memory. */
 #include "span/footprint.h"
 #include "count/stats.h"
 #include "os/os.h"

@@ -1,4 +1,4 @@
-/* Footprint: counts the bytes of the heap that may be resident, and says whether this number may grow.
+/* Footprint: counts the bytes of the heap that may be resident, and says whether the option `limit` allows more of them.
  * Invariant  The footprint stays within the option `limit`. Only threads that check the limit at the same time may exceed it together.
  * Threads    Any thread may call these functions. */
 #ifndef HK_FOOTPRINT_H
@@ -7,10 +7,10 @@
 #include "policy/options.h"
 
 struct hk_footprint {
-    _Atomic size_t xslices; /* bytes of dirty slices and of slices in use */
+    _Atomic size_t xslices; /* bytes of slices that are in use or dirty */
     _Atomic size_t xbig;    /* bytes of mappings of large blocks */
-    _Atomic bool xscarce;   /* RLIMIT_AS is set, so address space must not be wasted */
-    _Atomic bool xby_limit; /* the last refusal of memory came from the option `limit`, not from the system */
+    _Atomic bool xscarce;   /* true if RLIMIT_AS is set, so that address space must not be wasted */
+    _Atomic bool xby_limit; /* true if the last refusal of memory was due to the option `limit`, not to the system */
 };
 extern struct hk_footprint hk_footprint;
 
@@ -23,7 +23,7 @@ HK_INLINE bool hk_footprint_allows(size_t more)
 
 /* Reads the current RLIMIT_AS, and sets xscarce. Returns the limit in bytes, or SIZE_MAX if there is no limit. */
 size_t hk_footprint_read_limit(void);
-/* Counts a refusal of memory, and stores its cause for the report. */
+/* Counts a refusal of memory. Stores for the report whether the option `limit` caused the refusal. */
 void hk_footprint_refused(bool by_limit);
 
 #endif

@@ -1,4 +1,4 @@
-/* Maps new memory for an arena, or maps unmapped slices of chunks again. Reads the settings of transparent huge pages. */
+/* Grows an arena at new addresses, or at addresses that HAKMEM has unmapped before. Reads the settings of transparent huge pages. */
 #include "span/chunks.h"
 #include "base/bits.h"
 #include "count/stats.h"
@@ -10,9 +10,9 @@
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 #define FIRST_SKIP (1 * HK_GIB)
-enum { SKIPS = 6 }; /* most attempts to skip a foreign mapping; each goes twice as far as the one before */
+enum { SKIPS = 6 }; /* most attempts to get past another mapping; each attempt skips twice as much as the one before */
 
-/* Returns an alignment that makes `size` bytes either lie in one chunk or fill whole chunks. */
+/* Returns an alignment with which `size` bytes lie within one chunk, or fill whole chunks. */
 static size_t alignment_for(size_t size)
 {
     size_t align = HK_SLICE;
@@ -42,7 +42,7 @@ bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
            hk_thp_serves();
 }
 
-/* Adds [address, address + size) to the page heap as free, clean slices. A chunk that already has slices keeps its use. */
+/* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. */
 static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
 {
     bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
@@ -53,7 +53,7 @@ static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
         next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
         struct hk_chunk *chunk = hk_page_map_chunk(at);
         uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
-        /* written before any field is read, because a new page that is read before its first write faults twice */
+        /* The first access to the chunk is a write, because a new page that is read before its first write faults twice. */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
@@ -68,7 +68,7 @@ static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
     hk_page_heap.free_slices += size / HK_SLICE;
 }
 
-/* Maps unmapped slices of a chunk again. Forgets the slices if another mapping has taken their addresses. */
+/* Maps `size` bytes again at the lowest slice in `starts`. If another mapping lies there, forgets that HAKMEM unmapped these slices. */
 static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
@@ -83,7 +83,7 @@ static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, 
     return placed;
 }
 
-/* Grows the arena by at most a chunk, into addresses that HAKMEM unmapped before. */
+/* Grows the arena by at most a chunk, at addresses that HAKMEM unmapped before. Returns false if no memory could be mapped there. */
 static bool grow_back(struct hk_arena *arena, size_t size)
 {
     size = hk_min(size, HK_CHUNK);
@@ -98,7 +98,7 @@ static bool grow_back(struct hk_arena *arena, size_t size)
     return false;
 }
 
-/* Grows the arena by slices of one chunk, or by whole chunks. Returns false if the system refuses memory. */
+/* Grows the arena at new addresses, by slices of one chunk or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
     void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
@@ -132,7 +132,7 @@ void hk_thp_look(void)
 {
     char modes[64], size[32];
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    /* the mode stands in brackets: `always madvise [never]` */
+    /* the mode in force stands in brackets, for example: `always madvise [never]` */
     const char *mode = says ? strchr(modes, '[') : NULL;
     bool never = mode != NULL && mode[1] == 'n';
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;

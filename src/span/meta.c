@@ -1,4 +1,4 @@
-/* Allocates metadata in lines of 64 bytes or in whole pages, and purges the pages of areas on which no line is in use. */
+/* Allocates metadata in lines of 64 bytes, or in whole pages. Purges pages of areas (64 KiB each) in which no line is in use. */
 #include "span/meta.h"
 #include <string.h>
 #include "base/message.h"
@@ -7,8 +7,8 @@
 
 #define LARGEST_BLOCK (32 * HK_KIB)
 #define MOST_LISTED (32 * HK_KIB)   /* most bytes of free blocks on the lists by size, which are faster than a bitmap */
-#define WORTH_A_PURGE (64 * HK_KIB) /* fewer spare bytes are not worth the system calls */
-#define MOST_AT_ONCE (16 * HK_MIB)  /* a purge stops after this many bytes, because they take some milliseconds */
+#define WORTH_A_PURGE (64 * HK_KIB) /* a purge of fewer bytes is not worth its system calls */
+#define MOST_AT_ONCE (16 * HK_MIB)  /* a purge stops after this many bytes, which take some milliseconds */
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)
 enum { RANGE_LINES = 2 * HK_PAGE / HK_META_LINE };
 
@@ -31,7 +31,7 @@ static void *from_fresh(size_t size)
     return p;
 }
 
-/* Returns lines that were in use before if enough of them are free, otherwise fresh lines. */
+/* Allocates lines that were used before if enough of them are free, otherwise lines that were never used. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
     unsigned lines = hk_meta_lines(size);
@@ -106,7 +106,7 @@ bool hk_meta_rest(void *p, size_t size)
 void hk_meta_wake(size_t size)
 {
     hk_lock(&hk_meta.lock);
-    hk_meta.resting -= hk_min(hk_meta.resting, size); /* a fork may have come between a purge and its count */
+    hk_meta.resting -= hk_min(hk_meta.resting, size); /* a fork may come between a purge and its count */
     hk_unlock(&hk_meta.lock);
 }
 
@@ -122,7 +122,7 @@ size_t hk_meta_unused(void)
     return bytes;
 }
 
-/* Returns the bytes that are not in use but may be resident. They include the unused part of the page that `fresh` points into. */
+/* Returns the bytes that are not in use but may be resident. They include the unused rest of the page that `fresh` points into. */
 static size_t spare_locked(void)
 {
     size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
@@ -177,7 +177,7 @@ static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
     return gone;
 }
 
-/* Withholds pages from allocation before a purge. Bit 0 stands for the header's page. If it is set, the whole area will be purged. */
+/* Makes pages unavailable for allocation before they are purged. If bit 0 (the header's page) is set, the whole area will be purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
     hk_meta_unlist(area);
@@ -191,7 +191,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
     hk_meta_list(area);
 }
 
-/* Makes withheld pages available again. If a purge of the whole area failed, initializes the area, because its header may have been cleared. */
+/* Makes pages available again after a purge. If a purge of the whole area failed, initializes the area, because its header may be gone. */
 static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
 {
     size_t bytes = hk_popcount64(pages) * HK_PAGE;
@@ -207,7 +207,7 @@ static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
     hk_meta.clean += gone ? bytes : 0;
 }
 
-/* Purges pages of area `i`. Returns the purged bytes. */
+/* Purges pages of the region's area `i`. Returns the purged bytes. */
 static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
@@ -222,8 +222,8 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the pages of area `i` that were idle at the last purge and are idle now, or all idle pages if `all`. Purges an area without blocks only as a
- * whole, once all its dirty pages were idle at the last purge. */
+/* Purges the idle pages (dirty, without blocks) of area `i` that were also idle at the last purge, or all idle pages if `all`. If the area has no
+ * block, purges either the whole area or nothing. Without `all`, such an area waits until all its idle pages were idle at the last purge. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
@@ -254,7 +254,7 @@ size_t hk_meta_purge(bool all)
     return bytes;
 }
 
-/* Makes the pages that another thread was purging available again. These pages count as dirty. */
+/* Makes the pages available again that another thread was purging at the fork. They count as dirty, because the purge may not have happened. */
 void hk_meta_fork_child(void)
 {
     if (hk_meta.purged != NULL)

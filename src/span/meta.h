@@ -1,11 +1,11 @@
 /* Meta: allocates memory for HAKMEM's own data (bins, bitmaps, tcaches, outboxes), apart from the program's blocks.
  *
- *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB -> regions (meta_regions.h)
- *   pages -> regions
+ *   hk_meta_alloc() -> a recently freed block of the same size; if none, lines of an area of 64 KiB; if none, a new region (meta_regions.h)
+ *   hk_meta_pages() -> pages of a region
  *
  * Owns       This file owns no state, because meta_regions.h holds the state of metadata.
- * Invariant  A block is aligned to 64 bytes, and is zero when it is handed out. The memory of a block is never unmapped. A stale pointer to a
- *            block therefore stays readable, and reads old data or zeros.
+ * Invariant  A block is aligned to 64 bytes, and is zero when it is allocated. The memory of a block is never unmapped. Therefore a stale pointer
+ *            to a block stays readable, and reads old data, new data or zeros.
  * Threads    Any thread may call these functions. The lock of metadata is not held during the system calls of a purge. */
 #ifndef HK_META_H
 #define HK_META_H
@@ -16,24 +16,24 @@
 void *hk_meta_alloc(size_t size);
 /* Frees a block. `size` is the size that was passed to hk_meta_alloc, and at most 32 KiB. */
 void hk_meta_free(void *p, size_t size);
-/* Returns whole pages that the caller shares with no other data and keeps for good. Returns NULL if the system refuses memory. */
+/* Returns whole pages that hold no other data. The caller never gives these pages back. Returns NULL if the system refuses memory. */
 void *hk_meta_pages(size_t size);
-/* Purges pages of hk_meta_pages. The pages read as zeros until the caller writes to them. Returns false, and changes nothing, if the system
- * refuses. */
+/* Purges pages of hk_meta_pages(). The pages then read as zeros until the caller writes to them. If the system refuses, changes nothing and returns
+ * false. */
 bool hk_meta_rest(void *p, size_t size);
-/* Counts `size` purged bytes as in use again. The caller calls this function before it writes to these bytes. */
+/* Counts `size` bytes as in use again. hk_meta_rest() has purged these bytes. The caller calls this function before it writes to them. */
 void hk_meta_wake(size_t size);
-/* Purges all free pages if `all`, otherwise the pages that were also free at the last call. Returns the purged bytes. */
+/* Purges the pages that are free now and were free at the last call. If `all`, purges all free pages. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
 size_t hk_meta_mapped(void);
 /* Returns the bytes of metadata that are mapped and not in use. */
 size_t hk_meta_unused(void);
 /* Returns the bytes of metadata that are not in use and lie in pages that may be resident. */
 size_t hk_meta_spare(void);
-/* Returns the part of the lowest region of metadata that lies in [from, to), or an empty range at `to` if there is none. */
+/* Returns the lowest range of metadata in [from, to), or an empty range at `to` if there is none. */
 struct hk_range hk_meta_next(uintptr_t from, uintptr_t to);
 void hk_meta_init(void);
-/* Ends a purge that another thread was running at the fork. Called in a fork child. */
+/* In a fork child, ends the purge that another thread of the parent was running at the fork. */
 void hk_meta_fork_child(void);
 
 #endif

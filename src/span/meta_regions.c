@@ -1,4 +1,4 @@
-/* Maps regions of metadata, lists their areas by free room, and allocates and frees lines of an area by its bitmap. */
+/* Maps regions of metadata, lists their areas by free room, and allocates lines of an area by its bitmap. */
 #include "span/meta_regions.h"
 #include "base/bits.h"
 #include "base/message.h"
@@ -7,8 +7,8 @@
 
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
-#define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has 64 bits, one for each area */
-#define REGION_PART 4                            /* a region has 1/4 of all mapped bytes or more, so regions stay few */
+#define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* at most 64 areas, because `blank` has 64 bits */
+#define REGION_PART 4                            /* a new region has 1/4 of all mapped bytes, so regions stay few */
 enum { PAGE_LINES = 64, TRIES = 8 };
 
 bool hk_meta_guarded;
@@ -25,7 +25,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* Returns the first line >= `at` whose bit differs from the bits of `same`. If there is no such line before `end`, returns some line >= `end`. */
+/* Returns the first line >= `at` whose bit is not that of `same` (all ones or all zeros), or some line >= `end` if there is none before `end`. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -64,8 +64,8 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
 }
 
-/* Returns the pages that share a page of the system with one of `pages`. If `all`, returns only those whose page of the system lies wholly in
- * `pages`. */
+/* Rounds a set of pages to pages of the system, which may be larger. If `all`, rounds down and keeps only pages of the system that lie wholly in
+ * `pages`. Otherwise rounds up and adds all pages that share a page of the system with one of `pages`. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -99,7 +99,7 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines)
 {
     mark(area, (unsigned)(((uintptr_t)block - (uintptr_t)area) / HK_META_LINE), lines, false);
-    area->longest = area->free; /* an upper bound; the next search that finds no fit corrects it */
+    area->longest = area->free; /* may be too large; the next search that finds no fit corrects it */
 }
 
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
@@ -169,7 +169,7 @@ static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
     hk_add(hk_meta.xmapped, size);
 }
 
-/* Returns the size of a new region, which is small if address space is scarce. */
+/* Returns the size of a new region, which is at least `wanted`. If address space is scarce, the region is small. */
 static size_t region_size(size_t wanted)
 {
     size_t usual =
@@ -229,8 +229,8 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* If there is exactly one region, takes pages from its end, so that most programs need no second mapping. Returns false if there is not exactly one
- * region, or if the region has too few blank areas at its end. */
+/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if there is another region,
+ * or if the region has too few blank areas at its end. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -1,4 +1,4 @@
-/* Allocates a span from the chunk with the tightest fit, and frees and extends spans. */
+/* Allocates each span from the chunk whose longest free run fits most tightly. Also frees and extends spans. */
 #include "span/page_heap.h"
 #include "base/bits.h"
 #include "base/message.h"
@@ -25,7 +25,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. */
+/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL. Looks only at the first chunk of each list, where dirty chunks are. */
 HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
@@ -36,7 +36,7 @@ HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices
     return NULL;
 }
 
-/* Returns the chunk with the tightest fit, preferably a chunk with dirty slices, or NULL if none fits. */
+/* Returns the chunk whose longest free run fits most tightly. Prefers chunks with free dirty slices. Returns NULL if no chunk fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -44,7 +44,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return chunk != NULL || fit == 0 ? chunk : first_of(arena, hk_ctz64(fit));
 }
 
-/* Gives a chunk of `from` to `use` if all its slices are free and it stands on no huge page. Returns the chunk, or NULL if there is no such chunk. */
+/* Moves a free chunk from the arena `from` to the arena of `use`. Returns the chunk, or NULL if there is none that stands on no huge page. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -59,7 +59,7 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean slices of this use. */
+/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean ones, which cost memory. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
     struct hk_arena *arena = &hk_page_heap.arenas[use];
@@ -80,7 +80,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* Takes free slices of a chunk, preferably dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
+/* Takes free slices of a chunk. Prefers dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(hk_chunk_idle(chunk), slices);
@@ -88,7 +88,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(slices) << first;
-    /* A chunk that was mapped when the heap was too small for huge pages gets a huge page if all its slices are free and clean now. */
+    /* If all slices of the chunk are free and purged, and the arena wants huge pages by now, the chunk gets a huge page. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
         (!hk_page_heap_guarded || hk_os.unbar((void *)chunk->start, HK_CHUNK)))
@@ -102,7 +102,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
     return hk_chunk_address(chunk, first);
 }
 
-/* Returns a chunk of any use with enough dirty slices, or NULL if there is none. Called if the footprint must not grow. */
+/* Returns a chunk of any arena with enough dirty slices, or NULL if there is none. Called if the footprint must not grow. */
 static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -133,7 +133,7 @@ size_t hk_page_heap_stake(void)
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
     if (hk_page_heap_guarded && use == HK_USE_UNSURE)
-        return HK_USE_SPARSE; /* free blocks must fault, so they must not lie on huge pages */
+        return HK_USE_SPARSE; /* sparse chunks have no huge pages, which guard pages would split */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
     return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
@@ -144,7 +144,7 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
     hk_page_heap.staked_slices += slices;
 }
 
-/* Returns true if free slices of the chunk have guard pages. A chunk on a huge page has none, because guard pages would split the huge page. */
+/* Returns true if free slices of the chunk are inaccessible. On a huge page, they stay accessible, because guard pages would split the huge page. */
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_page_heap_guarded && !hk_load(chunk->xhuge); }
 bool hk_span_is_guarded(uintptr_t address) { return hk_page_heap_guarded && is_guarded(hk_page_map_chunk(address)); }
 
@@ -172,7 +172,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
     return address;
 }
 
-/* Stores how many pages of each slice are purged. Slices whose pages are all purged become purged slices. */
+/* Stores how many pages of each slice are purged. If these are all pages of the slice, the slice becomes a purged slice. */
 static void note_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {
     if (pages < HK_SLICE / HK_PAGE) {

@@ -1,14 +1,14 @@
 /* Page heap: allocates spans, which are runs of 1 to 32 slices.
  *
- *   by_run[n] -> chunks whose longest free run has n slices; a request of n takes from the first list >= n, which is the tightest fit
- *   by_age    -> chunks with free dirty slices, the longest dirty first; purges take the chunks in this order
- *   Dense and sparse spans lie in separate chunks, because chunks of dense spans may stand on huge pages. The program may touch only a few
- *   pages of a sparse span. On a huge page, the first touch of the span would make the whole huge page resident.
+ *   by_run[n]   lists the chunks whose longest free run has n slices. A request of n slices takes a chunk from the first list >= n that has one.
+ *   by_age      lists the chunks with free dirty slices, the longest dirty first. Purges take the chunks in this order.
  *
- * Owns       This file owns the free, dirty and aged slices of every chunk, and the list of chunks with unmapped slices.
+ * Dense and sparse spans (enum hk_use) lie in separate chunks, because only dense chunks stand on huge pages. The program may touch only a few
+ * pages of a sparse span. On a huge page, the first touch of the span would make the whole huge page resident.
+ * Owns       This file owns the states of the slices of every chunk.
  * Invariant  An owned slice is in use or free. A slice in use belongs to exactly one span. A slice that is not marked dirty is not resident.
  * Threads    Any thread may call these functions. The page heap's lock is not held during a purge.
- * Never      allocates a slice that is being purged. */
+ * Never      The page heap never allocates a slice that is being purged. */
 #ifndef HK_PAGE_HEAP_H
 #define HK_PAGE_HEAP_H
 
@@ -17,24 +17,24 @@
 
 /* Initializes the page heap. Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. Sets *blank to true if all bytes are zero,
- * because no block used them since the system provided the pages. */
+/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. Sets *blank to true if all bytes are
+ * zero, because no block has used them since the system provided the pages. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
-/* Frees a span of which `hollow` bytes are already purged. */
+/* Frees a span. `hollow` bytes of the span are already purged. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
-/* Returns true if a span faults while it is free, because guard pages are in force and the span stands on no huge page. */
+/* Returns true if the span becomes inaccessible when it is freed. This is so if guard pages are on, and the span does not stand on a huge page. */
 bool hk_span_is_guarded(uintptr_t address);
 /* Extends a span by the `more` slices that follow it. Returns false if these slices are not free, or if the footprint must not grow. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
-/* Returns the bytes of slices that may be resident, in use or free. */
+/* Returns the bytes of slices that may be resident. The slices are in use or free. */
 size_t hk_page_heap_dirty(void);
-/* Returns how many bytes may stand on huge pages although the program may touch little of them. */
+/* Returns how many bytes of HK_USE_UNSURE spans may lie in dense chunks, which may stand on huge pages. */
 size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices in the chunk of the address. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
-/* Lists the states of a slice that hk_page_heap_slice() returns. The page map must cover the slice. */
+/* The states of a slice that hk_page_heap_slice() returns. The page map must cover the slice. */
 enum hk_slice_use {
     HK_SLICE_FOREIGN,
     HK_SLICE_FREE,
@@ -44,25 +44,25 @@ enum hk_slice_use {
 enum hk_slice_use hk_page_heap_slice(uintptr_t address);
 
 struct hk_page_heap_totals {
-    size_t mapped;     /* bytes of all slices */
+    size_t mapped;     /* bytes of all slices, in use or free */
     size_t free_dirty; /* free bytes that may be resident */
     size_t free_clean; /* free bytes that are not resident */
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* The next functions (purge.c) purge or unmap free slices. A slice cannot be allocated during that time. The functions hold purge_lock only for one
- * range of slices or one chunk at a time, because fork waits for this lock. */
-/* Purges chunks whose free slices have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. If `enough` is SIZE_MAX,
- * purges only slices that each have been dirty for the delay. Returns the purged bytes. If another purge is under way, waits for it if `waits`, and
- * stops otherwise. */
+/* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
+ * release purge_lock after each run of slices or each chunk, because fork waits for this lock. */
+/* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
+ * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
+ * waits for it if `waits`, and stops otherwise. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
-/* Unmaps the chunks without a slice in use. If address space is scarce, unmaps all other free slices too. Skips chunks with free dirty slices if
- * `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
+/* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
+ * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span that the caller uses. If the span's chunk stands on a huge page, first takes the chunk off that page. Returns false if the
- * system refuses. */
+/* Purges pages of a span that is in use. If the chunk stands on a huge page, and not the whole chunk is purged, first splits the huge page. Returns
+ * false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
-/* A huge page is split for a purge only if the purge covers at least 1/4 of it. */
+/* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Maps the tables of the page map, writes their entries, and finds the covered addresses. */
+/* Maps the tables of the page map, writes page map entries, and finds the addresses for which tables are mapped. */
 #include "span/page_map.h"
 #include "base/bits.h"
 #include "base/lock.h"
@@ -9,8 +9,8 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* The tables lie at lower addresses than the window, and have room for 16 TiB of heap. The chunks have the lowest addresses. The marks follow.
- * They grow downwards, and have room for 3 TiB of heap. The page map entries lie last, just below the window. */
+/* The tables lie below the window. From low to high addresses, these are the chunks, the marks and the page map entries. The chunks and the entries
+ * have room for 16 TiB of heap. The marks grow downwards, and have room for 3 TiB of heap. */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
@@ -19,12 +19,12 @@
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
 #define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* the heap begins at one of the first OFFSETS chunks of the window */
 enum {
-    LEAVES_SKIPPED = 64,   /* most leaves that are skipped if another mapping lies in the window */
-    LEAVES_AROUND = 64,    /* leaves of a window whose place the system chooses */
+    LEAVES_SKIPPED = 64,   /* most leaves that the heap skips if another mapping lies in the window */
+    LEAVES_AROUND = 64,    /* number of leaves in a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* if the address space is limited, the first tables take at most 1/16 of the limit */
-    CHUNKS_AT_ONCE = 32,   /* the smallest number of chunks that one system call maps */
-    SHARE_OF_CHUNKS = 8,
-    SHARE_OF_MARKS = 8,
+    CHUNKS_AT_ONCE = 32,   /* smallest number of chunk structs that one system call maps */
+    SHARE_OF_CHUNKS = 8,   /* a system call maps at least 1/8 more chunk structs */
+    SHARE_OF_MARKS = 8,    /* a system call maps at least 1/8 more marks */
 };
 
 struct hk_window hk_window HK_EACH_PROCESS_DATA;
@@ -33,17 +33,17 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 static struct {
     struct hk_lock lock;
     _Atomic size_t xmapped; /* bytes of tables */
-    char *lent;             /* memory for a leaf's tables and a branch, lent by the caller; NULL: none */
+    char *lent;             /* memory from the caller for a leaf's tables and a branch, or NULL */
     bool took_lent;
     bool hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
 static struct window {
-    uintptr_t first; /* start of the heap; 0: the system chooses addresses */
-    size_t leaves;   /* leaves whose page map entries are mapped */
-    size_t most;     /* upper bound of `leaves`; the leaf with this number has its own tables, or no room for entries */
-    size_t chunks_to;         /* number of mapped chunks, from the first on */
-    size_t marks, most_marks; /* bytes of mapped marks, which lie just below the entries, and their upper bound */
+    uintptr_t first;  /* start of the heap; 0 if the system chooses addresses */
+    size_t leaves;    /* number of leaves whose page map entries are mapped */
+    size_t most;      /* upper bound of `leaves`; the next leaf has no room for entries, or has its own tables */
+    size_t chunks_to; /* number of mapped chunk structs, from the first on */
+    size_t marks, most_marks; /* bytes of mapped marks, just below the entries; their upper bound */
 } window;
 
 static void *take_lent(size_t from)
@@ -61,7 +61,7 @@ static void *map_table(size_t size)
     return p;
 }
 
-/* Shows the window to look-ups. `chunks` is NULL if each leaf has its own chunks. */
+/* Publishes the window, so that look-ups use it. `chunks` is NULL if the chunk structs of the window are mapped separately for each leaf. */
 static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_chunk *chunks)
 {
     __atomic_store_n(&hk_window.base, base, __ATOMIC_RELEASE);
@@ -70,9 +70,9 @@ static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_ch
     __atomic_store_n(&hk_window.covered, window.leaves * HK_LEAF, __ATOMIC_RELEASE);
 }
 
-/* Chooses the window in the second quarter of the addresses below the stack. No other mapping lies there, because programs lie at lower or higher
- * addresses, and the kernel places mappings far away. The window is as random as the addresses of the stack and of this library. Without ASLR, the
- * window is always at the same address. */
+/* Chooses a window in the second quarter of the addresses below the stack. Usually no other mapping lies there, because the kernel places programs
+ * and mappings far from this quarter. The place depends on the addresses of the stack and of this library, so the window is as random as these
+ * addresses. Without ASLR, the window always has the same place. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -118,14 +118,14 @@ bool hk_page_map_init(void)
     return chosen;
 }
 
-/* Returns the number of bytes between the window's base and the heap. These bytes have no marks. */
+/* Returns the number of bytes between the window's base and the start of the heap. These bytes have no marks. */
 static size_t below_heap(void) { return window.first - hk_window.base; }
 
 static void show_window(void)
 {
     size_t covered = window.leaves * HK_LEAF, flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
-    /* leaves with their own tables have no marks, so `marked` must not exceed `flat` */
+    /* Leaves with their own tables have no marks. Therefore `marked` must not exceed `flat`. */
     __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
@@ -153,7 +153,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* Maps the missing page map entries of the window's first `leaves` leaves. Returns false if these entries cannot be mapped. */
+/* Maps the page map entries of the window's first `leaves` leaves that are not mapped yet. Returns false if this is not possible. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -167,8 +167,8 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so the chunks below hk_window.flat may be
- * read. */
+/* Maps the chunk structs of the window's first `to` chunks that are not mapped yet. Leaves no gap, because look-ups may read all chunk structs below
+ * hk_window.flat. Returns false if the system refuses memory. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -182,7 +182,7 @@ static bool has_chunks(size_t to)
     return true;
 }
 
-/* Returns the leaf of an address, or NULL if the system refuses memory for its branch. */
+/* Returns the leaf of an address. Makes the branch of the leaf if necessary. Returns NULL if the system refuses memory for the branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
@@ -193,8 +193,8 @@ static struct hk_leaf *leaf_at(uintptr_t address)
     return hk_page_map_leaf(address);
 }
 
-/* Maps the tables of a leaf: its chunks, and its page map entries if the window does not contain them. Look-ups then find these tables by way of the
- * root. The window never grows to a leaf that has entries of its own. Returns false if the system refuses memory. */
+/* Maps tables for one leaf, to which the root then leads. These are the leaf's chunk structs, and its page map entries unless the window has entries
+ * for the leaf. The window never grows to a leaf with its own entries. Returns false if the system refuses memory. */
 static bool cover_apart(uintptr_t address, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(address);
@@ -221,7 +221,7 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
         size_t to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
-        size_t number = (at - hk_window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
+        size_t number = (at - hk_window.base) >> HK_LEAF_SHIFT; /* number of the leaf, counted from the window's base */
         bool flat = hk_window.chunks != NULL && has_entries(number + 1);
         covered = flat ? has_chunks(number * HK_LEAF_CHUNKS + to) : cover_apart(at, number);
     }
@@ -301,7 +301,7 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry)
 
 size_t hk_page_map_tables(void) { return hk_load(map.xmapped); }
 
-/* Returns the first covered leaf from *address on, and sets *address to its start. Returns NULL if there is none. */
+/* Returns the first leaf from *address on that the root leads to, and sets *address to its start. Returns NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
     for (uintptr_t at = hk_align_down(*address, HK_LEAF); at >> HK_ADDRESS_BITS == 0;) {
@@ -338,7 +338,7 @@ uintptr_t hk_page_map_next_covered(uintptr_t address)
     uintptr_t at = address;
     hk_lock(&map.lock);
     uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX, start = hk_window.base;
-    /* next_leaf() does not find the chunks of the window, because look-ups find these without the root. */
+    /* next_leaf() does not find the chunks of the window, because look-ups find them without the root. */
     size_t flat = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
     hk_unlock(&map.lock);
     return flat != 0 && address < start + flat ? hk_min(apart, hk_max(address, start)) : apart;

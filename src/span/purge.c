@@ -1,4 +1,4 @@
-/* Purges dirty slices, the longest dirty first, and unmaps free chunks. */
+/* Purges free dirty slices, the longest dirty first, and unmaps free chunks. */
 #include "span/page_heap.h"
 #include "base/bits.h"
 #include "base/lock.h"
@@ -20,7 +20,7 @@ bool hk_span_purge(uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once; /* true: purge all dirty slices; false: purge only aged slices */
+    bool at_once; /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
 };
 
 /* Returns the lowest run of slices in a set. */
@@ -36,8 +36,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes one run of due slices out of the chunk's free slices, so that no slice is allocated during its purge. The chunk stays the first of by_age as
- * long as it has more due slices. Returns the run, or 0 if no slice is due. */
+/* Takes one run of due slices out of the chunk's free slices, so that no slice is allocated during its purge. The chunk stays first in by_age until
+ * no more slices are due. Returns the run, or 0 if no slice is due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
@@ -55,7 +55,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* Makes the slices `due` free again. `gone` are the slices whose purge succeeded. */
+/* Makes the slices `due` free again after a purge. The slices `gone` are those whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -91,7 +91,7 @@ static size_t purge_range_locked(const struct purge *purge, bool *over)
     return gone ? size : 0;
 }
 
-/* Purges runs of slices. Releases purge_lock after each run, because fork waits for the lock. */
+/* Releases purge_lock after each run of slices, because fork waits for this lock. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
     struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
@@ -124,7 +124,7 @@ static struct hk_chunk *next_to_unmap(bool dirty_too)
     return NULL;
 }
 
-/* Gives up the free slices before they are unmapped, because another mapping may take their addresses as soon as they are unmapped. */
+/* Takes the free slices out of the chunk before they are unmapped, because their addresses may belong to another mapping right afterwards. */
 static void disown_free(struct hk_chunk *chunk)
 {
     uint32_t slices = chunk->free;
@@ -151,7 +151,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* Unmaps the free slices of a chunk, and adds their dirty bytes to *bytes. Returns false if no chunk can be unmapped, or if the system refused. */
+/* Unmaps the free slices of a chunk, and adds their dirty bytes to *bytes. Returns false if there is no such chunk, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
