@@ -56,6 +56,8 @@ def graph(profile: Profile, sources: Sources, measure: Measure) -> Plot | None:
         "type": "icicle",
         "branchvalues": "total",
         "sort": False,
+        "tiling": {"orientation": "v"},
+        "leaf": {"opacity": 1},
         "ids": [str(at) for *_, at in shown],
         "parents": [str(caller) if at else "" for *_, caller, at in shown],
         "labels": [escaped(name) for name, *_ in shown],
