@@ -71,13 +71,10 @@ class Modes(unittest.TestCase):
         held.send_signal(signal.SIGINT)
         self.assertTrue(self.back())
 
-    def test_put_back_at_the_end(self) -> None:
-        self.assertEqual(self.holding("end").wait(), 0)
-        self.assertEqual(thp.current(self.file), "madvise")
-
-    def test_put_back_after_a_failure(self) -> None:
-        self.assertEqual(self.holding("raise").wait(), 1)
-        self.assertEqual(thp.current(self.file), "madvise")
+    def test_put_back_at_the_end_and_after_a_failure(self) -> None:
+        for how, code in (("end", 0), ("raise", 1)):
+            self.assertEqual(self.holding(how).wait(), code)
+            self.assertEqual(thp.current(self.file), "madvise")
 
     def test_put_back_by_the_guard_after_a_kill(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
