@@ -224,13 +224,6 @@ def cost(measured: Measured, name: str, figure) -> float | None:
 # ---- as text ----------------------------------------------------------------
 
 
-def aligned(rows: Rows) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    shown = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
-    shown.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join(shown)
-
-
 def as_markdown(rows: Rows) -> str:
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
