@@ -3,7 +3,7 @@
 Matplotlib draws with stand-in colors; in the SVG each becomes a CSS variable,
 and PALETTE holds its values on a light and on a dark ground. Color-blind readers
 can tell the colors apart (after Okabe and Ito), and no color stands alone: each
-allocator has its own marker and dash, too. Blue is HAKMEM's in all pictures.
+allocator has its own dash, too. Blue is HAKMEM's in all pictures.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ PALETTE = {
     "onetbb": ("#0e0e0e", "#7d5a3c", "#c9a27e"),
     "other": ("#0f0f0f", "#444b55", "#c3cad4"),
 }
-MARKERS = "osD^vP*Xph<>"
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 LEAST, MOST = 0.25, 16.0  # ratios beyond are drawn at the edge, as an arrow
 TICKS = (1, 2, 0.5, 4, 0.25, 8, 16, 1.5, 0.7, 1.25, 0.8, 3, 1.1, 0.9)  # the first matter most
 APART = 0.12  # of the axis, between two of them
-WIDTH = 8.4  # inches
+WIDTH, ROW_HEIGHT = 8.4, 0.27  # inches
+DOT = 7  # points
 STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
@@ -72,9 +72,11 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    colour: str
-    marker: str
-    dash: str | tuple
+    """Of a line in a chart."""
+
+    color: str
+    linestyle: str | tuple
+    linewidth: float = 1.2
 
 
 def colour(name: str) -> str:
@@ -82,13 +84,12 @@ def colour(name: str) -> str:
 
 
 def looks(names: list[str]) -> dict[str, Look]:
-    """By allocator. Versions of one have its colour, and differ by the rest."""
-    peers = [n for n in names if n != verdicts.OWN]
+    """By allocator. Versions of one have its colour, and differ by the dash."""
     found = {}
-    for at, name in enumerate(peers):
+    for at, name in enumerate(n for n in names if n != verdicts.OWN):
         family = next((f for f in PALETTE if name.startswith(f)), "other")
-        found[name] = Look(colour(family), MARKERS[at % len(MARKERS)], DASHES[at % len(DASHES)])
-    return found | {verdicts.OWN: Look(colour("hakmem"), "o", "-")}
+        found[name] = Look(colour(family), DASHES[at % len(DASHES)])
+    return found | {verdicts.OWN: Look(colour("hakmem"), "-", 2.4)}
 
 
 # ---- ratios -----------------------------------------------------------------
@@ -99,11 +100,11 @@ def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool
     ratios, or the quotient of the two medians: that is what stands in tables beside the picture."""
     seen = [line.to_best and replace(line.to_best, ratio=line.quotient) if quotients else line.to_best for line in lines]
     with mpl.rc_context(STYLE):
-        figure, axes = ratio_axes(lines, seen, 0.27, 1.4 if title else 0.6)
+        figure, axes = ratio_axes(lines, seen, 1.4 if title else 0.6)
         for at, (line, versus) in enumerate(zip(lines, seen)):
             if versus:
                 shown = versus.verdict in (Verdict.AHEAD, Verdict.BEHIND)
-                draw_ratio(axes, at, versus, colour("hakmem"), "o", 7, hollow=not shown)
+                draw_ratio(axes, at, versus, hollow=not shown)
                 note = f"{number(versus.ratio)} × {line.best_peer}"
                 axes.text(1.01, at, note, transform=axes.get_yaxis_transform(), va="center")
         if title:
@@ -112,24 +113,9 @@ def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool
         return as_svg(figure)
 
 
-def to_each(lines: list[Line], peers: list[str]) -> str:
-    """HAKMEM beside each peer."""
-    look = looks(peers)
-    with mpl.rc_context(STYLE):
-        seen = [line.versus.get(name) for line in lines for name in peers]
-        figure, axes = ratio_axes(lines, seen, 0.13 + 0.055 * len(peers), 1.2)
-        for at, line in enumerate(lines):
-            for place, name in enumerate(peers):
-                if name in line.versus:
-                    y = at + 0.76 * ((place + 0.5) / len(peers) - 0.5)
-                    draw_ratio(axes, y, line.versus[name], look[name].colour, look[name].marker, 4)
-        add_legend(figure, [(n, look[n]) for n in peers], markers=True)
-        return as_svg(figure)
-
-
-def ratio_axes(lines: list[Line], seen: list[Versus | None], row_height: float, margin: float) -> tuple[Figure, Axes]:
+def ratio_axes(lines: list[Line], seen: list[Versus | None], margin: float) -> tuple[Figure, Axes]:
     """With the line of equality, the rows' names and a scale over all ratios seen."""
-    height = margin + row_height * (len(lines) + 0.8)
+    height = margin + ROW_HEIGHT * (len(lines) + 0.8)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
     axes = figure.add_subplot()
@@ -190,34 +176,16 @@ def reach(seen: list[Versus]) -> tuple[float, float]:
     return max(low, LEAST), min(high, MOST)
 
 
-def draw_ratio(axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False) -> None:
-    low, high = axes.get_xlim()
+def draw_ratio(axes: Axes, y: float, versus: Versus, hollow: bool) -> None:
+    (low, high), tint = axes.get_xlim(), colour("hakmem")
     if versus.ratio >= high or versus.ratio <= low:
         end, arrow = (high / 1.01, ">") if versus.ratio >= high else (low * 1.01, "<")
-        axes.plot(end, y, marker=arrow, color=tint, markersize=size, clip_on=False)
+        axes.plot(end, y, marker=arrow, color=tint, markersize=DOT, clip_on=False)
         return
     if versus.interval:
         ends = max(versus.interval.low, low), min(versus.interval.high, high)
-        axes.plot(ends, (y, y), color=tint, linewidth=size / 4, solid_capstyle="butt", zorder=2)
-    face = colour("ground") if hollow else tint
-    axes.plot(versus.ratio, y, marker=marker, color=tint, markersize=size, mfc=face, zorder=3)
-
-
-def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -> None:
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            marker=look.marker if markers else "",
-            linestyle="" if markers else look.dash,
-            linewidth=2.4 if name == verdicts.OWN else 1.5,
-            markersize=6,
-            label="HAKMEM" if name == verdicts.OWN else name,
-        )
-        for name, look in entries
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=2.4)
+        axes.plot(ends, (y, y), color=tint, linewidth=DOT / 4, solid_capstyle="butt", zorder=2)
+    axes.plot(versus.ratio, y, marker="o", color=tint, markersize=DOT, mfc=colour("ground") if hollow else tint, zorder=3)
 
 
 # ---- memory over time -------------------------------------------------------
@@ -245,7 +213,8 @@ def charts(result: Result, group: str) -> str | None:
             axes = figure.add_subplot(rows, 2, at + 1)
             axes.set_title(result.title(work), fontsize=10, loc="left")
             draw_traces(axes, work, result.works[work].traces, look)
-        add_legend(figure, [(n, look[n]) for n in names], markers=False)
+        handles = [Line2D([], [], label="HAKMEM" if name == verdicts.OWN else name, **vars(look[name])) for name in names]
+        figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=2.4)
         return as_svg(figure)
 
 
@@ -254,8 +223,9 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
     unit = 1e6 if by_count else 1e3
     for name in sorted(traces, key=lambda n: n == verdicts.OWN):
         trace = to_the_end(traces[name]) if work.exact else traces[name]
-        own_unit = trace[-1][0] / 100 if work.exact else unit
-        draw_trace(axes, trace, own_unit or 1, look[name], name == verdicts.OWN)
+        own_unit = (trace[-1][0] / 100 or 1) if work.exact else unit
+        places, kib = [moment[0] / own_unit for moment in trace], [moment[-1] / 1024 for moment in trace]
+        axes.plot(places, kib, zorder=2 + (name == verdicts.OWN), **vars(look[name]))
     if work.series:  # live bytes are the ground on which all of them stand
         series = traces.get(verdicts.OWN) or next(iter(traces.values()))
         axes.fill_between([moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series], color=colour("grid"), linewidth=0, zorder=1)
@@ -270,10 +240,6 @@ def to_the_end(trace: Trace) -> Trace:
     """Without the moments in which the process has gone already."""
     last = max((at for at, moment in enumerate(trace) if moment[-1]), default=0)
     return trace[: last + 1]
-
-
-def draw_trace(axes: Axes, trace: Trace, unit: float, look: Look, own: bool) -> None:
-    axes.plot([moment[0] / unit for moment in trace], [moment[-1] / 1024 for moment in trace], color=look.colour, linestyle=look.dash, linewidth=2.4 if own else 1.2, zorder=3 if own else 2)
 
 
 # ---- SVG --------------------------------------------------------------------

@@ -17,8 +17,10 @@ from enum import Enum
 from pathlib import Path
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import confidence
 import digest
@@ -41,6 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUIET = 0.95  # the share of their time that runs have a processor, if nothing else runs
 ROUNDS, QUICK_ROUNDS = 7, confidence.LEAST_ROUNDS
 PROGRAM_ROUNDS = 11
+WIDE = 1000  # columns, of a file
 
 Output = tuple[Callable[[Result, Path], None], "Path | None"]
 
@@ -74,16 +77,13 @@ def described(allocator: Allocator) -> dict[str, str]:
 
 
 def show(rows: tables.Rows) -> None:
-    """In colour on a terminal, the same text otherwise."""
-    if not sys.stdout.isatty():
-        print(tables.aligned(rows))
-        return
+    """In colour on a terminal; to a file each row on one line."""
+    terminal = sys.stdout.isatty()
     colours = {"yes": "green", "NO": "red", "ahead": "green", "behind": "red"}
-    table = Table(*rows[0])
+    table = Table(*rows[0], box=box.HEAVY_HEAD if terminal else box.SIMPLE)
     for row in rows[1:]:
-        styled = [(cell, colours.get(cell.split(" ")[0])) for cell in row]
-        table.add_row(*(f"[{colour}]{cell}[/]" if colour else cell for cell, colour in styled))
-    Console().print(table)
+        table.add_row(*(Text(cell, colours.get(cell.split(" ")[0], "")) for cell in row))
+    Console(width=None if terminal else WIDE).print(table)
 
 
 def report(result: Result, outputs: list[Output]) -> None:

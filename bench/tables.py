@@ -224,13 +224,6 @@ def cost(measured: Measured, name: str, figure) -> float | None:
 # ---- as text ----------------------------------------------------------------
 
 
-def aligned(rows: Rows) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    shown = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
-    shown.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join(shown)
-
-
 def as_markdown(rows: Rows) -> str:
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -280,31 +273,26 @@ def rounds_text(result: Result) -> str:
     return str(most) if least == most else f"{least} to {most}"
 
 
-def markdown(result: Result) -> str:
+def sections(result: Result) -> list[tuple[str, str, Rows]]:
+    """The title, the note and the rows of each table."""
     lines = result.lines()
-    parts = [exact_markdown(result)] if exact(result) else []
-    parts += [
-        f"{HOW_TO_READ}\n",
-        as_markdown(judged(lines)),
-        "Medians, half the spread between the rounds; * best peer:\n",
-        as_markdown(medians(lines, result.names())),
-    ]
+    found = [(f"Exact cost of real programs: {title}", "", rows) for title, rows in exact(result)]
+    if found:
+        found[0] = (found[0][0], f"{HOW_TO_READ_EXACT} {paging_text(result)}.", found[0][2])
+    found.append(("Goals", HOW_TO_READ, judged(lines)))
+    found.append(("All allocators", "Medians, half the spread between the rounds; * best peer.", medians(lines, result.names())))
     ratios = fragmentation(result)
     if ratios:
-        parts += ["Traces: peak RSS to peak live bytes (M7)\n", as_markdown(ratios)]
-    for title, rows in costs(result):
-        parts += [f"Whole runs: {title}\n", as_markdown(rows)]
+        found.append(("Traces: peak RSS to peak live bytes (M7)", "", ratios))
+    return found + [(f"Whole runs: {title}", "", rows) for title, rows in costs(result)]
+
+
+def markdown(result: Result) -> str:
+    parts = [(f"{note}\n\n" if note else "") + f"**{title}**\n\n{as_markdown(rows)}" for title, note, rows in sections(result)]
     parts += ["\n".join(f"- {key}: {value}" for key, value in facts(result))]
     if result.notes:
         parts += ["\n".join(f"- {note}" for note in result.notes)]
     return "\n".join(parts) + "\n"
-
-
-def exact_markdown(result: Result) -> str:
-    parts = [f"{HOW_TO_READ_EXACT} {paging_text(result)}.\n"]
-    for title, rows in exact(result):
-        parts += [f"**{title}**\n", as_markdown(rows)]
-    return "\n".join(parts)
 
 
 def paging_text(result: Result) -> str:

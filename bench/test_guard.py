@@ -47,19 +47,14 @@ def form(name: str, base: str) -> dict[str, str]:
 
 
 class Shares(unittest.TestCase):
-    def test_only_cases_that_can_be_made_count(self):
-        self.assertEqual(guard_tables.share(["message", "none", "unnoticed"]), 0.5)
-        self.assertIsNone(guard_tables.share(["none"]))
-
-    def test_what_broke_down_is_not_caught(self):
-        self.assertEqual(guard_tables.share(["crashed", "hung", "fault", "absent"]), 0.5)
+    def test_only_cases_that_can_be_made_count_and_what_broke_down_is_not_caught(self):
+        for found, share in ("message none unnoticed", 0.5), ("none", None), ("crashed hung fault absent", 0.5):
+            self.assertEqual(guard_tables.share(found.split()), share)
 
     def test_cells(self):
-        self.assertEqual(guard_tables.cell(["message"] * 3, 3), "all")
-        self.assertEqual(guard_tables.cell(["unnoticed"] * 3, 3), "·")
-        self.assertEqual(guard_tables.cell(["none"] * 3, 3), "no call")
-        self.assertEqual(guard_tables.cell(["message"] * 3 + ["unnoticed"] * 3, 3), "1/2")
-        self.assertEqual(guard_tables.cell(["message"] + ["unnoticed"] * 5, 3), "0.3/2")
+        told, missed = ["message"], ["unnoticed"]
+        for found, text in (told * 3, "all"), (missed * 3, "·"), (["none"] * 3, "no call"), (told * 3 + missed * 3, "1/2"), (told + missed * 5, "0.3/2"):
+            self.assertEqual(guard_tables.cell(found, 3), text)
 
     def test_tries_that_differ_are_all_counted(self):
         found = guard_tables.words(document(), "weak", KIND.name)
@@ -135,15 +130,12 @@ class Documents(unittest.TestCase):
         self.assertEqual(list(whole["counted"]["lua"]), ["weak", "late"])
 
     def test_strangers_are_not(self):
-        self.assertRaises(Unfit, guard.merge, [document(), document(machine={"cpu": "another"})])
-        self.assertRaises(Unfit, guard.merge, [document(), document(tries=1)])
-        self.assertRaises(Unfit, guard.merge, [{"format": "hakmem-bench/1"}])
+        for documents in ([document(), document(machine={"cpu": "another"})], [document(), document(tries=1)], [{"format": "hakmem-bench/1"}]):
+            self.assertRaises(Unfit, guard.merge, documents)
 
     def test_rows(self):
-        self.assertTrue(guard.is_asked_for("guard"))
-        self.assertTrue(guard.is_asked_for("guard.timed"))
-        self.assertFalse(guard.is_asked_for("P1,P4"))
-        self.assertFalse(guard.is_asked_for(None))
+        for rows, asked in ("guard", True), ("guard.timed", True), ("P1,P4", False), (None, False):
+            self.assertEqual(guard.is_asked_for(rows), asked)
         self.assertEqual(guard.parts_of("guard.timed,guard.counted"), ["guard.timed", "guard.counted"])
         self.assertRaises(typer.BadParameter, guard.parts_of, "guard.nothing")
 

@@ -40,24 +40,18 @@ class Running(unittest.TestCase):
         self.assertGreater(sample["max_rss_mib"], 0.5)
         self.assertGreater(sample["minor_faults"], 0)
 
-    def test_places_are_filled_in(self) -> None:
-        with self.assertRaisesRegex(BadRun, "exit status"):
-            self.sample(GLIBC, command="/bin/cat {work}/made", prepare="touch another")
-        self.sample(GLIBC, command="/bin/cat {work}/made", prepare="touch made")
-
-    def test_the_preparation_must_go_well(self) -> None:
-        with self.assertRaisesRegex(BadRun, "preparation failed"):
-            self.sample(GLIBC, prepare="exit 1")
-
-    def test_the_client_must_go_well(self) -> None:
-        self.sample(GLIBC, client="/bin/true")
-        with self.assertRaisesRegex(BadRun, "client failed"):
-            self.sample(GLIBC, client="/bin/false")
-
-    def test_a_client_that_does_not_end_is_ended(self) -> None:
-        with mock.patch("measure.CLIENT_TIMEOUT_S", 0.1):
-            with self.assertRaisesRegex(BadRun, "did not end"):
-                self.sample(GLIBC, client="/bin/sleep 100")
+    def test_a_program_its_preparation_and_its_client_must_go_well(self) -> None:
+        for changes in ({"command": "/bin/cat {work}/made", "prepare": "touch made"}, {"client": "/bin/true"}):
+            self.sample(GLIBC, **changes)
+        for reason, changes in (
+            ("exit status", {"command": "/bin/cat {work}/made", "prepare": "touch another"}),
+            ("preparation failed", {"prepare": "exit 1"}),
+            ("client failed", {"client": "/bin/false"}),
+            ("did not end", {"client": "/bin/sleep 100"}),
+        ):
+            with self.subTest(reason), mock.patch("measure.CLIENT_TIMEOUT_S", 0.1 if reason == "did not end" else 10):
+                with self.assertRaisesRegex(BadRun, reason):
+                    self.sample(GLIBC, **changes)
 
     def test_a_preload_that_fails_is_noticed(self) -> None:
         with self.assertRaisesRegex(BadRun, "malloc came from"):

@@ -98,7 +98,7 @@ class Pages(unittest.TestCase):
         result = speed()
         result.allocators = [a for a in result.allocators if a["role"] == "peer"]
         text = page.render(result)
-        self.assertNotIn("HAKMEM to each peer", text)
+        self.assertNotIn("HAKMEM to the best peer", text)
         self.assertIn("All allocators", text)
 
     def test_few_rounds_and_zeros_are_drawn(self) -> None:

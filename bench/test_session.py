@@ -19,12 +19,7 @@ from point import Goal, Point, Workload
 from results import Result
 from session import FEW_ROUNDS, Session
 
-ALLOCATORS = [
-    Allocator("a", None, "peer"),
-    Allocator("b", None, "peer"),
-    Allocator("limit", None, "limit"),
-    Allocator("hakmem", None, "hakmem"),
-]
+ALLOCATORS = [Allocator(name, None, role) for name, role in (("a", "peer"), ("b", "peer"), ("limit", "limit"), ("hakmem", "hakmem"))]
 PLAIN = Workload("plain")
 LIMITED = Workload("limited")
 STEADY = Workload("steady", difference=True)
@@ -66,13 +61,7 @@ def point(work: Workload, with_limit: bool = False) -> Point:
     return Point("X", work.command, work, "m", "u", True, Goal(), Goal(), with_limit=with_limit)
 
 
-POINTS = [
-    point(PLAIN),
-    point(LIMITED, with_limit=True),
-    point(STEADY),
-    point(TRACED),
-    point(TELLING),
-]
+POINTS = [point(PLAIN), point(LIMITED, with_limit=True), point(STEADY), point(TRACED), point(TELLING)]
 
 
 def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None, points: list[Point] = POINTS, more: int = 0) -> Session:

@@ -10,9 +10,7 @@ kill.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,12 +41,11 @@ def mode(wanted: str | None, file: Path = FILE) -> Iterator[str]:
     if before is None:
         yield stays + f"{file} cannot be read"
         return
-    guard, line = start_guard(before, file)
+    guard = start_guard(before, file)
     try:
         yield "" if write(wanted, file) else stays + "setting it is not permitted here"
     finally:
-        os.close(line)
-        os.waitpid(guard, 0)
+        guard.communicate()
 
 
 def write(wanted: str, file: Path) -> bool:
@@ -59,30 +56,10 @@ def write(wanted: str, file: Path) -> bool:
     return current(file) == wanted
 
 
-def start_guard(before: str, file: Path) -> tuple[int, int]:
-    """Its process, and the line whose end it waits for. Nobody else has that end: what is started
-    later does not inherit it."""
-    reading, writing = os.pipe()
-    guard = os.fork()
-    if guard == 0:
-        try:
-            keep_watch(reading, writing, before, file)
-        finally:
-            os._exit(0)
-    os.close(reading)
-    return guard, writing
-
-
-def keep_watch(reading: int, writing: int, before: str, file: Path) -> None:
-    """In a session of its own: Ctrl-C and a terminal that goes do not reach it."""
-    os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    os.close(writing)
-    while os.read(reading, 1):
-        pass
-    if current(file) != before:
-        file.write_text(before)
+def start_guard(before: str, file: Path) -> subprocess.Popen:
+    """It waits for the end of its input. In a session of its own: Ctrl-C and a terminal that goes do not reach it."""
+    watch = 'trap "" INT TERM HUP; cat; grep -qF "[$1]" "$2" || printf %s "$1" >"$2"'
+    return subprocess.Popen(["sh", "-c", watch, "guard", before, str(file)], stdin=subprocess.PIPE, start_new_session=True)
 
 
 def main() -> int:

@@ -84,35 +84,17 @@ unsigned char *hold_among_others(size_t size)
     return middle;
 }
 
-static int by_address(const void *a, const void *b)
-{
-    uintptr_t first = (uintptr_t)((const held *)a)->p, second = (uintptr_t)((const held *)b)->p;
-    return first < second ? -1 : first > second;
-}
-
-/* The heap sort works in place, because qsort could take memory from the allocator. */
-static void sift(size_t root, size_t end)
-{
-    for (size_t child; (child = 2 * root + 1) < end; root = child) {
-        if (child + 1 < end && by_address(&list[child], &list[child + 1]) < 0)
-            child++;
-        if (by_address(&list[root], &list[child]) >= 0)
-            return;
-        held t = list[root];
-        list[root] = list[child];
-        list[child] = t;
-    }
-}
-
+/* A shell sort by address works in place, because qsort could take memory from the allocator. */
 static void sort(void)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        sift(i, count);
-    for (size_t end = count; end-- > 1;) {
-        held t = list[0];
-        list[0] = list[end];
-        list[end] = t;
-        sift(0, end);
+    for (size_t gap = count / 2; gap > 0; gap /= 2) {
+        for (size_t i = gap; i < count; i++) {
+            held moving = list[i];
+            size_t at = i;
+            for (; at >= gap && list[at - gap].p > moving.p; at -= gap)
+                list[at] = list[at - gap];
+            list[at] = moving;
+        }
     }
 }
 

@@ -105,6 +105,7 @@ class Measuring(ToolTest):
             "command": command,
             "set": setting,
             "errors": str(self.folder / "errors"),
+            "output": "/dev/null",
             "warm_bytes": warm,
             "timeout": timeout,
         }

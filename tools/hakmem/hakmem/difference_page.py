@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from itertools import accumulate
 from pathlib import Path
 
 from hakmem.difference import Difference, Part, Term
@@ -55,25 +56,25 @@ def sections(difference: Difference) -> list[Section]:
 
 def waterfall(difference: Difference) -> Plot:
     terms = [term for term in difference.terms if term.change]
-    names = ["A", *[term.name for term in terms], "B"]
-    values = [difference.a.total, *[term.change for term in terms], difference.b.total]
-    texts = [bytes_text(values[0]), *[change_text(term.change) for term in terms], bytes_text(values[-1])]
-    starts, ends = [0], [difference.a.total]
-    for term in terms:
-        starts.append(ends[-1])
-        ends.append(ends[-1] + term.change)
-    starts, ends = [*starts, 0], [*ends, difference.b.total]
-    colors = [WHOLE, *[MORE if term.change > 0 else LESS for term in terms], WHOLE]
-    widest = max(map(abs, ends), default=MIB) / MIB
-    sizes = [(end - start) / MIB for start, end in zip(starts, ends)][::-1]
-    base = [start / MIB for start in starts][::-1]
-    trace = bars(names[::-1], sizes, colors[::-1], "%{y}: %{text}<extra></extra>", sideways=True, base=base, text=texts[::-1], **OUTSIDE)
-    least = min(0, *ends) / MIB
+    values = [difference.a.total, *[term.change for term in terms]]
+    ends = [*accumulate(values), difference.b.total]
+    trace = {
+        "type": "waterfall",
+        "orientation": "h",
+        "measure": ["absolute", *["relative"] * len(terms), "total"],
+        "y": ["A", *[term.name for term in terms], "B"],
+        "x": [value / MIB for value in (*values, difference.b.total)],
+        "text": [bytes_text(values[0]), *[change_text(term.change) for term in terms], bytes_text(difference.b.total)],
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+        **{kind: {"marker": {"color": color}} for kind, color in (("increasing", MORE), ("decreasing", LESS), ("totals", WHOLE))},
+        **OUTSIDE,
+    }
+    widest = max(map(abs, ends)) / MIB
     return plot(
         [trace],
-        yaxis={"showgrid": False},
-        xaxis={"title": {"text": "MiB"}, "range": [least * ROOM_FOR_TEXT, widest * ROOM_FOR_TEXT]},
-        height=max(240, 38 * len(names) + 70),
+        yaxis={"showgrid": False, "autorange": "reversed"},
+        xaxis={"title": {"text": "MiB"}, "range": [min(0, *ends) / MIB * ROOM_FOR_TEXT, widest * ROOM_FOR_TEXT]},
+        height=max(240, 38 * len(ends) + 70),
         showlegend=False,
         margin={"l": 130},
         meta={"widest": widest},

@@ -18,7 +18,7 @@ import time
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PAGE = mmap.PAGESIZE
 # The program waits at a gate until the shell has exited, because a running shell might reap it before this process does.
-STARTER = 'exec 3>&1 >/dev/null; { read go <&4; exec env "$@" 4<&-; } 3>&- & echo $! >&3'
+STARTER = 'exec 3>&1 >"$0"; { read go <&4; exec env "$@" 4<&-; } 3>&- & echo $! >&3'
 
 
 class Late(Exception):
@@ -79,7 +79,7 @@ def start(request: dict) -> tuple:
         (os.POSIX_SPAWN_OPEN, 2, request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
     ]
     shell = os.posix_spawn(
-        "/bin/sh", ["sh", "-c", STARTER, "sh", *settings, *request["command"]], dict(os.environ), file_actions=actions, setsid=True
+        "/bin/sh", ["sh", "-c", STARTER, request["output"], *settings, *request["command"]], dict(os.environ), file_actions=actions, setsid=True
     )
     os.close(writing)
     os.close(gate)
@@ -122,6 +122,8 @@ def measure(request: dict) -> dict:
         "code": os.waitstatus_to_exitcode(status),
         "wall_s": wall,
         "cpu_s": use.ru_utime + use.ru_stime,
+        "user_s": use.ru_utime,
+        "system_s": use.ru_stime,
         "rss_bytes": use.ru_maxrss * 1024,
         "faults": use.ru_minflt + use.ru_majflt,
     }

@@ -45,8 +45,7 @@ def roff(text: str) -> str:
 
 
 def entry(term: str, text: str) -> Iterator[str]:
-    yield ".TP"
-    yield f".B {roff(term)}"
+    yield f'.IP "\\fB{roff(term)}\\fR"'
     yield roff(text) or "\\&"
 
 

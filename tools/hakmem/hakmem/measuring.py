@@ -22,8 +22,8 @@ Run = dict[str, float]
 class Launcher:
     """The process that starts and measures programs; see launcher.py."""
 
-    def __init__(self, library: Path, command: list[str]) -> None:
-        self.library, self.command, self.warm_bytes = library, command, 0
+    def __init__(self, library: Path, command: list[str], timeout: float = TIMEOUT_S) -> None:
+        self.library, self.command, self.timeout, self.warm_bytes = library, command, timeout, 0
         self.inherited = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
         own = {name: value for name, value in self.inherited.items() if name != "LD_PRELOAD"}
         self.process = subprocess.Popen(
@@ -53,11 +53,11 @@ class Launcher:
             raise Trouble(f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends")
         return reply | {"said": said[-1000:]}
 
-    def measure(self, command: list[str], setting: dict[str, str]) -> tuple[Run, str]:
-        """Returns the figures of one run, and what it wrote to stderr."""
+    def measure(self, command: list[str], setting: dict[str, str], output: str = os.devnull) -> tuple[Run, str]:
+        """Returns the figures of one run, and what it wrote to stderr. Its standard output goes to a file."""
         with tempfile.NamedTemporaryFile(prefix="hakmem-run-") as errors:
-            request = {"command": command, "set": setting, "errors": errors.name, "warm_bytes": self.warm_bytes}
-            reply = self.ask(request | {"timeout": TIMEOUT_S})
+            request = {"command": command, "set": setting, "errors": errors.name, "output": output}
+            reply = self.ask(request | {"warm_bytes": self.warm_bytes, "timeout": self.timeout})
             return reply, errors.read().decode(errors="replace").strip()
 
     def ask(self, request: dict) -> dict:
