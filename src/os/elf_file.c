@@ -1,4 +1,4 @@
-/* Reads the files of programs and libraries: sections, symbols, and strings of the dynamic section. */
+/* Reads sections, symbols, and strings of the dynamic section from the ELF files of programs and libraries. */
 #include "os/elf_file.h"
 #include <link.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct elf_search {
     struct hk_elf_loaded *loaded;
 };
 
-/* Stores the library if it is the wanted one. Copies the path of the library, because another thread may close the library. */
+/* A callback for dl_iterate_phdr. Copies the path of the library that is searched for, because another thread may close the library. */
 static int look_at(struct dl_phdr_info *library, size_t size, void *given)
 {
     struct elf_search *search = given;
@@ -53,10 +53,10 @@ static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section
     return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
 }
 
-/* Holds the state of a walk over a table of the file. The walk reads many entries with one system call. */
+/* Holds the state of a walk over a table of the file. The walk reads many entries into `bytes` with one system call. */
 struct table_walk {
     int fd;
-    uint64_t offset, left; /* offset of the first unread entry, and number of unread entries */
+    uint64_t offset, left; /* file offset of the first entry that is not yet read, and number of such entries */
     size_t size, at, got;
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };
@@ -83,7 +83,7 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
                                .size = sizeof(Elf64_Sym)};
 }
 
-/* Reads the header of the section that holds the strings of a table. */
+/* Reads the header of the section that holds the strings of the symbol table `table`. Sets the type SHT_NULL if it cannot be read. */
 static void read_names(const struct hk_elf_file *file, const Elf64_Shdr *table, Elf64_Shdr *names)
 {
     if (table->sh_type == SHT_NULL ||
@@ -146,7 +146,7 @@ bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *sy
         wanted = wanted * 33 + (unsigned char)*letter;
     if (!read_entry(file, &file->hash, 0, &header, sizeof header) || header.buckets == 0)
         return false;
-    /* The hash section consists of the header, the bloom filter, the buckets, and the chains. Positions in it are counted in words of 4 bytes. */
+    /* `buckets` and `chains` are positions in the section, in words of 4 bytes. The header (4) and the bloom filter (2 per item) come first. */
     uint64_t buckets = 4 + 2 * (uint64_t)header.bloom_words, chains = buckets + header.buckets;
     if (!read_entry(file, &file->hash, buckets + wanted % header.buckets, &n, sizeof n) || n < header.first_symbol)
         return false;
@@ -174,7 +174,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     return false;
 }
 
-/* Returns true if the file is still the one that was loaded. Another file may have taken its path since then. */
+/* Returns true if the program headers in the file are those of the loaded library. Another file may have replaced the loaded one since then. */
 static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
 {
     Elf64_Phdr segment;

@@ -38,7 +38,7 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 void *hk_forward_symbol(const char *name) { return dlsym != NULL ? dlsym(RTLD_DEFAULT, name) : NULL; }
 void *hk_forward_next(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* NEXT_OF returns the definition of `name` that follows HAKMEM's, or NULL in a static program. Each use of the macro caches the definition. */
+/* NEXT_OF looks up the definition of `name` that the loader finds after HAKMEM's, and caches it. The definition is NULL in a static program. */
 #define NEXT_OF(type, name)                                                                                            \
     (__extension__({                                                                                                   \
         static _Atomic(void *) found;                                                                                  \
@@ -63,14 +63,14 @@ int hk_forward_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* In a static program, HAKMEM calls this function of the C library instead of sigaction. glibc always links __sigaction. */
+/* In a static program, no definition follows HAKMEM's sigaction. Then HAKMEM calls __sigaction, which a static program with glibc always contains. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 #ifndef __GLIBC__
-/* Holds a signal action in the kernel's form. In a static program without musl's sigaction, HAKMEM calls the kernel itself, because musl's sigaction
- * is linked only if other code calls it. On x86-64, the caller of the kernel provides the instructions that return from a handler. If the kernel's
- * headers have SA_RESTORER, the kernel expects the field `restorer`, even if it does not use the field (aarch64). With SA_SIGINFO, `handler` takes
- * three parameters. struct sigaction holds both kinds of handlers in one place. */
+/* Holds a signal action as the kernel expects it. A static program with musl contains the library's sigaction only if other code calls it. Otherwise
+ * HAKMEM calls the kernel itself. On x86-64, the kernel requires `restorer`, the code that returns from a handler. On aarch64, the kernel does not
+ * use `restorer`, but the struct has the field. A handler with SA_SIGINFO takes three parameters. `handler` can hold it, because sigaction keeps both
+ * types in a union. */
 struct kernel_action {
     void (*handler)(int number);
     unsigned long flags;
@@ -81,7 +81,7 @@ struct kernel_action {
 };
 
 #if defined(__x86_64__)
-/* Returns from a signal handler. Debuggers and unwinders recognize exactly these bytes. */
+/* Returns from a signal handler. Debuggers and unwinders recognize these instructions by their bytes, so no other encoding may be used. */
 void hk_signal_return(void) __attribute__((visibility("hidden")));
 __asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type hk_signal_return, @function\n"
         "hk_signal_return:\n\tmovq $15, %rax\n\tsyscall\n\t.size hk_signal_return, .-hk_signal_return");
@@ -150,8 +150,8 @@ int hk_forward_prctl(int option, const unsigned long arguments[4])
 int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
-/* MADV_HUGEPAGE does not count as lasting, because it changes speed only, and programs such as NumPy request it for each block. If it counted as
- * lasting, these blocks would lose their resident pages. */
+/* MADV_HUGEPAGE does not count as a lasting change, because it only affects speed. Programs such as NumPy request it for each block. HAKMEM unmaps
+ * freed blocks with a lasting change, so NumPy's blocks would lose their resident pages at each free. */
 bool hk_advice_lasts(int advice)
 {
     static const uint8_t passing[] = {MADV_NORMAL,      MADV_WILLNEED,   MADV_DONTNEED,      MADV_FREE,

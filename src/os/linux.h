@@ -1,11 +1,11 @@
-/* Linux: declares the functions of the table hk_os that are not in os_linux.c. */
+/* Linux: declares the functions of the table hk_os that other files than os_linux.c define. */
 #ifndef HK_LINUX_H
 #define HK_LINUX_H
 
 #include <errno.h>
 #include "os/os.h"
 
-/* KEEPING_ERRNO(call) returns the value of a call, and restores errno afterwards. */
+/* KEEPING_ERRNO(call) evaluates the call, restores errno, and returns the value of the call. */
 #define KEEPING_ERRNO(call)                                                                                            \
     ({                                                                                                                 \
         int errno_before = errno;                                                                                      \

@@ -1,4 +1,4 @@
-/* Opens, reads, writes and renames files by plain system calls, which neither allocate nor are cancellation points. */
+/* Opens, reads, writes and renames files with raw system calls. The C library's functions are cancellation points, and malloc must not be one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,15 +13,15 @@ static __attribute__((noinline, cold)) int moved_up(int fd)
     return result;
 }
 
-/* Uses plain system calls, because the C library's functions are cancellation points, and malloc must not be one. Never returns a number from 0 to 2,
- * because programs use these numbers for their standard streams, even after they have closed the streams. */
+/* Never returns a descriptor from 0 to 2. If a program has closed its standard streams, the system gives out these numbers again, and the program's
+ * output would end up in HAKMEM's file. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
     return fd > STDERR_FILENO ? fd : fd < 0 ? -errno : moved_up(fd);
 }
 
-/* Does not call strerror(), because it may allocate and uses the program's language. The texts are arrays, because pointers would need relocation. */
+/* Replaces strerror(), which may allocate and depends on the locale. The texts are arrays, because pointers would need relocations. */
 const char *hk_os_error(int result)
 {
     static const struct {

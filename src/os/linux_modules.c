@@ -1,4 +1,4 @@
-/* Finds the code and the unwind table of a module from the headers in memory, without the loader's lock. */
+/* Finds the code and the unwind table of a loaded module without taking the loader's lock. */
 #include <errno.h>
 #include <link.h>
 #include <string.h>
@@ -7,23 +7,23 @@
 #include <unistd.h>
 #include "os/linux.h"
 
-/* The loader's lock may be held by any thread, in a fork child even by a thread that no longer exists. So HAKMEM reads the loader's list without the
- * lock, as a debugger does. The program's dynamic section holds the address of the list. From the list, HAKMEM takes only the addresses at which
- * modules may begin. HAKMEM reads everything else each time from the headers of the module, so that a module that was unloaded does no harm. */
+/* HAKMEM must not wait for the loader's lock, because any thread may hold it. In a fork child, the thread that holds it may not exist any more.
+ * Therefore HAKMEM reads the loader's list of modules without the lock, as a debugger does. A module may be unloaded while HAKMEM reads. So HAKMEM
+ * stores only the address of each module's ELF header. It reads everything else from the header each time, if the header is still readable. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
-    _Atomic uintptr_t xheaders[MOST_MODULES]; /* addresses of file headers; bit GONE: unloaded; 0: the end */
-    _Atomic uintptr_t xlast, xlast_base;      /* the last entry of the loader's list when last read; its l_addr */
+    _Atomic uintptr_t xheaders[MOST_MODULES]; /* address of each ELF header; bit GONE: unloaded; 0 ends the array */
+    _Atomic uintptr_t xlast, xlast_base;      /* last entry of the loader's list when HAKMEM read it, and its l_addr */
 } modules __attribute__((section(".bss.cold")));
 
 struct image {
     const ElfW(Phdr) * segments;
     unsigned count;
-    uintptr_t bias; /* address in memory minus the address that the linker gave */
+    uintptr_t bias; /* address in memory minus the address that the linker assigned */
 };
 
-/* Returns true if a word at the address can be read. The system call fails with EFAULT if it cannot read the word. Otherwise it fails with EINVAL,
- * because its first argument is invalid. At NULL the system call succeeds without reading, so that NULL counts as not readable. */
+/* Returns true if a word at the address can be read. rt_sigprocmask fails with EFAULT if the word cannot be read. If it can be read, the call fails
+ * with EINVAL, because the first argument is invalid. For NULL the call succeeds, and NULL counts as not readable. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -109,13 +109,13 @@ static const struct r_debug *loader_state(void)
     return entry->d_tag == DT_DEBUG ? (const void *)entry->d_un.d_ptr : NULL;
 }
 
-/* Returns the state of the next namespace, or NULL. The pointer to the next state follows a state of version 2 or later. */
+/* Returns the loader's state for the next namespace, or NULL. A state of version 2 or later is followed by the pointer to the next state. */
 static const struct r_debug *next_state(const struct r_debug *state)
 {
     return state->r_version < NAMESPACES_FROM ? NULL : *(const struct r_debug *const *)(state + 1);
 }
 
-/* Stores the modules of a namespace, and the last entry of its list. Returns true if a module is new. */
+/* Stores the modules in the loader's list of one namespace. Returns true if a module is new. */
 static bool read_list(const struct r_debug *state)
 {
     const struct link_map *module = state->r_map, *last = NULL;
@@ -130,7 +130,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if the list still ends with the module that ended it when last read. Then no module is new, because the loader appends modules. */
+/* Returns true if the loader's list has the same last module as before. Then no module is new, because the loader appends new modules to the list. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);
@@ -138,7 +138,7 @@ static bool list_is_as_read(const struct r_debug *state)
            last->l_next == NULL && last->l_addr == atomic_load_explicit(&modules.xlast_base, memory_order_relaxed);
 }
 
-/* Stores the modules that were loaded since the last call. Returns true if there are any. */
+/* Stores the modules of all namespaces that are not stored yet. Returns true if there are any. */
 static bool read_lists(void)
 {
     const struct r_debug *state = loader_state();

@@ -1,8 +1,8 @@
-/* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced.
+/* Installs HAKMEM's signal handlers, and hides them from the program.
  *
- * At its start, a runtime such as the Java machine looks up the handler of faults. Later the runtime passes unknown faults to this handler, and
- * believes that they are handled. If this were HAKMEM's handler, HAKMEM would perform the default action for the program's fault, and the runtime
- * would not report the fault. So the program must never find a handler of HAKMEM's. */
+ * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass faults that they do not
+ * expect to this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
+ * Therefore HAKMEM shows the program the action that its handler replaced. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -18,9 +18,9 @@ typedef void signal_handler(int number, siginfo_t *info, void *context);
 
 struct caught {
     struct sigaction ours;
-    struct sigaction shown; /* the action that the program sees instead of `ours` */
+    struct sigaction shown; /* the action that HAKMEM shows the program instead of `ours` */
 };
-/* HAKMEM's last handler of each signal; NULL: none. Each pointer is set before its handler is installed. */
+/* HAKMEM's last handler of each signal, or NULL. The pointer is set before the handler is installed. */
 static _Atomic(const struct caught *) xcaught[_NSIG];
 
 static const struct caught *caught_of(int number)
@@ -34,7 +34,7 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-/* Installs HAKMEM's handler, and sets *former to the action that this handler replaces. */
+/* Installs HAKMEM's handler, and sets *former to the action that was replaced. */
 static bool install(int number, struct caught *caught, struct sigaction *former)
 {
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
@@ -65,10 +65,10 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
     return former == caught->ours.sa_handler ? caught->shown.sa_handler : former;
 }
 
-/* Blocks all other signals while the handler runs. A signal that cannot be blocked, such as a fault in the handler, then ends the process. */
+/* Blocks all other signals while the handler runs. If the handler itself causes a fault, the signal is blocked, so the kernel ends the process. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
-    /* The table is cold, because most processes touch no page of it. */
+    /* Most processes never write to this table. The section .bss.cold keeps it off the pages to which every process writes. */
     static struct caught caught[_NSIG] __attribute__((section(".bss.cold")));
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
@@ -82,7 +82,7 @@ bool hk_os_catch_signal(int number, signal_handler *handler)
     return installed;
 }
 
-/* Sends the signal to this thread again. The thread receives it when the handler returns, because the signal is blocked until then. */
+/* Sends the signal to this thread again. The signal is blocked during the handler, so the default action follows when the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -92,7 +92,7 @@ void hk_os_default_signal(int number, siginfo_t *info)
 
 static struct sigaction program_action; /* the action for SIGSEGV that HAKMEM's handler replaced */
 
-/* Returns the action that calls `handler`. Its mask and flags are those of the program's handler, because HAKMEM's handler calls that handler. */
+/* Returns HAKMEM's action for SIGSEGV. The handler may call the program's handler, and therefore runs with the program's mask and flags. */
 static struct sigaction before_programs(signal_handler *handler)
 {
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
@@ -104,8 +104,8 @@ static struct sigaction before_programs(signal_handler *handler)
     return ours;
 }
 
-/* Repeats the installation until the replaced action is the one to which HAKMEM's handler passes faults. Another thread may install a handler between
- * the two steps. */
+/* HAKMEM's handler passes faults to the action in program_action. Another thread may install a new action after this function has read the old one.
+ * Therefore the loop repeats until the action that was replaced is the one in program_action. */
 bool hk_os_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
@@ -135,7 +135,7 @@ static void call_program(int number, siginfo_t *info, void *context)
         action.sa_handler(number);
 }
 
-/* A fault occurs again after the handler returns, but a signal that a process has sent does not. So this function sends such a signal again. */
+/* A fault occurs again when HAKMEM's handler returns. A signal that a process has sent does not, so this function sends such a signal again. */
 void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
@@ -147,9 +147,9 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_default_signal(number, info);
 }
 
-/* Older headers do not name these kinds of advice, which Linux has since 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
+/* Older headers lack these kinds of advice, which Linux has since versions 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
-static _Atomic bool xprotects; /* some pages were barred by mprotect */
+static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
 
 size_t hk_linux_page_size(void)
 {
@@ -157,8 +157,8 @@ size_t hk_linux_page_size(void)
     return size != 0 ? size : HK_PAGE;
 }
 
-/* Returns false under qemu-user, which ignores unknown advice but reports success. If the system accepts NO_ADVICE, HAKMEM uses no advice newer than
- * MADV_DONTNEED. Several threads may check at the same time, because all of them get the same result. */
+/* Returns true if the kernel rejects unknown advice. qemu-user accepts it without doing anything. Success of a new kind of advice proves nothing
+ * then, so HAKMEM does not use it. Several threads may check at the same time, because they get the same result. */
 static bool advice_counts(void *p, size_t size)
 {
     enum { UNKNOWN, COUNTS, IGNORED };
@@ -174,14 +174,14 @@ static bool advice_counts(void *p, size_t size)
 bool hk_linux_purge(void *p, size_t size)
 {
     int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* the pages may be mlocked */
+    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlock may have locked the pages */
         r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
 }
 
-/* Prefers a guard marker to mprotect, because the marker neither splits the mapping nor waits for the lock of the mappings. Falls back to mprotect,
- * because the kernel refuses a marker in locked memory. */
+/* Prefers MADV_GUARD_INSTALL to mprotect, because the advice neither splits the mapping nor waits for the lock of the process's mappings. The kernel
+ * refuses the advice for locked memory, which therefore needs mprotect. */
 bool hk_linux_bar(void *p, size_t size)
 {
     if (KEEPING_ERRNO(advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0))

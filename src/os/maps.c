@@ -84,13 +84,13 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
 {
     struct hk_lines lines;
     struct hk_mapping mapping = {.start = 0};
-    char line[64]; /* longer lines are cut off, because only a path makes a line longer, and no path is needed */
+    char line[64]; /* longer lines are cut off, because only paths are that long, and paths are not needed */
     uintptr_t visited = 0;
     bool any = false;
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;
     while (hk_lines_next(&lines, line, sizeof line))
-        /* The kernel shows a mapping again if it has grown after the last read. In a heap that grows fast, this would never end. */
+        /* The kernel lists a mapping again if it has grown. It is skipped then, because a walk over a growing heap might never end. */
         if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && parse_resident(line, &mapping)) {
             visit(context, &mapping);
             visited = mapping.end;

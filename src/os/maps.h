@@ -1,6 +1,6 @@
-/* Maps: reads files of the system line by line, and reads what the kernel reports about each mapping of this process.
- * Threads  Any thread, also a signal handler, may call these functions, which allocate nothing. If a mapping changes during the call, the mapping may
- *          be missed, or reported in its old state. */
+/* Maps: reads text files line by line, and parses what the kernel reports about each mapping of this process in /proc/self/maps and smaps.
+ * Threads  Any thread, also in a signal handler, may call these functions, which allocate nothing. If another thread changes a mapping during the
+ *          call, the mapping may be missed, or reported in its old state. */
 #ifndef HK_MAPS_H
 #define HK_MAPS_H
 
@@ -22,14 +22,14 @@ void hk_lines_close(struct hk_lines *lines);
 struct hk_mapping {
     uintptr_t start, end;
     size_t resident;         /* bytes */
-    uintptr_t inode, offset; /* inode of the mapped file, and offset in it; 0 if no file is mapped */
+    uintptr_t inode, offset; /* inode of the mapped file, and offset in this file; 0 if no file is mapped */
     const char *path;        /* points into the parsed line; empty if the line has no path */
     bool is_code;
 };
 
-/* Parses a line of /proc/self/maps, or the first line of a mapping in smaps. Returns false, and sets nothing, for other lines. */
+/* Parses the first line of a mapping in /proc/self/maps or smaps. Returns false, and sets nothing, for all other lines. */
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
-/* Calls `visit` for each mapping in ascending order, with its resident bytes but without its path. Returns false if no mapping can be read. */
+/* Calls `visit` for each mapping in ascending order. Sets the mapping's resident bytes, but no path. Returns false if no mapping could be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 
 #endif

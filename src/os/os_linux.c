@@ -18,15 +18,15 @@
 #include <asm/prctl.h>
 #endif
 
-/* This file calls forward.h instead of functions that HAKMEM itself exports. For rare calls, this file uses syscall(), because the loader looks up
- * the name of each C library function that the file calls. */
+/* Some functions, such as mprotect, are exported by HAKMEM itself. This file calls their counterparts in forward.h. For rare calls it uses syscall(),
+ * because the loader must look up each C library function that HAKMEM calls by name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* HAKMEM does not choose addresses under a thread sanitizer, which accepts only memory in the address ranges that it shadows. */
+/* HAKMEM does not choose addresses under the thread sanitizer, which accepts only memory in certain address ranges. */
 #if defined(__SANITIZE_THREAD__)
 enum { CHOOSES_ADDRESSES = 0 };
 #elif defined(__has_feature)
@@ -35,8 +35,8 @@ enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
 enum { CHOOSES_ADDRESSES = 1 };
 #endif
 
-/* Before Linux 4.17 the kernel ignores FIXED_NOREPLACE, and treats the address as a hint. This function makes a raw system call, because the thread
- * sanitizer intercepts mmap and discards addresses outside its own ranges. */
+/* Before Linux 4.17 the kernel ignores FIXED_NOREPLACE and may choose another address. The system call is raw, because the thread sanitizer
+ * intercepts mmap and discards addresses outside its own ranges. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
     enum { FIXED_NOREPLACE = 0x100000 };
@@ -85,9 +85,9 @@ static bool linux_unseal(void *p, size_t size)
     return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
-/* Since Linux 6.17, a limit such as RLIMIT_AS can refuse the move, because the kernel checks the limit while both mappings exist. The kernel then
- * leaves `to` mapped. Older kernels first unmap `to`, which is larger than the added bytes, so that the limit cannot refuse the move. This function
- * unmaps `to` after a refusal, so that the result is the same on all kernels. */
+/* Since Linux 6.17, the kernel checks a limit such as RLIMIT_AS while `to` is still mapped. The limit can then refuse the move, and `to` stays
+ * mapped. Older kernels unmap `to` first. The limit cannot refuse the move then, because `to` is larger than the bytes that the move adds. This
+ * function unmaps `to` after a refusal, so that the result is the same on all kernels. */
 static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     int saved_errno = errno;
@@ -110,7 +110,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* Uses MADV_FREE, which splits the huge page immediately. MADV_DONTNEED only queues the page, and the system splits it when memory is short. */
+/* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
@@ -132,7 +132,7 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* Sleeps by waiting for a futex that nobody wakes, because sandboxes of threaded programs always allow this system call. */
+/* Sleeps by waiting for a futex that no thread wakes, because seccomp filters of programs with threads always allow futex. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
@@ -153,7 +153,7 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
     wait_for(word, expected, &time);
 }
 
-/* Returns true if the thread register is set. In a static program the register is 0 until the start-up code has set up thread-local storage. */
+/* Returns true if thread-local storage is set up. In a static program, the thread register is 0 until the start-up code has set it up. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
     void *pointer = NULL;
@@ -179,7 +179,7 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
-/* A filter that the process inherits is found by prctl, which sandboxes of services allow (SystemCallFilter=@system-service of systemd). */
+/* Says whether a seccomp filter may be in force. The first query asks prctl, which even the filters of systemd's services allow. */
 static _Atomic enum { UNKNOWN, NO_FILTER, FILTER } xfilter;
 
 void hk_os_filter_comes(void) { atomic_store_explicit(&xfilter, FILTER, memory_order_relaxed); }
@@ -194,7 +194,7 @@ static bool linux_unfiltered(void)
     return atomic_load_explicit(&xfilter, memory_order_relaxed) == NO_FILTER;
 }
 
-/* The environment that HAKMEM's start received. The C library sets `environ` in a constructor of its own, which may run after HAKMEM's. */
+/* The environment that the loader passed to HAKMEM. The C library sets `environ` in a constructor, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
@@ -238,7 +238,7 @@ static bool linux_random(void *bytes, size_t size)
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
 int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
-/* The link count of /proc/self/task is 2 more than the number of threads. A folder has a link from its parent, itself, and each folder in it. */
+/* /proc/self/task has 2 links more than the process has threads: one from its parent, its own ".", and ".." in the folder of each thread. */
 bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
@@ -246,7 +246,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* Names the commands of membarrier, because the headers of old C libraries do not. */
+/* The headers of old C libraries do not name these commands of membarrier. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
@@ -268,7 +268,7 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
-#define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
+#define IN_FILES(name) .name = hk_linux_##name /* defined in linux_files.c, linux_modules.c and linux_signals.c */
     HERE(map),         HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
     HERE(remap),       HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
     HERE(rest),        HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
@@ -295,7 +295,7 @@ void *hk_os_map_led(size_t size, size_t align, size_t lead)
     size_t before = (size_t)(-((uintptr_t)p + lead) & (align - 1));
     char *led = p + before;
     size_t after = align - page - before;
-    /* If an edge cannot be unmapped, because the process may not have one more mapping, the edge stays mapped, but is never touched. */
+    /* The system refuses to unmap an edge if the process has too many mappings. The edge stays mapped then, but nothing touches it. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)
@@ -309,7 +309,7 @@ void *hk_os_map_aligned(size_t size, size_t align)
     size_t over = (uintptr_t)p & (align - 1);
     if (p == NULL || over == 0)
         return p;
-    /* First tries to extend the mapping downward. The addresses below the mapping are usually free, because the system maps downward. */
+    /* Extends the mapping downward if possible. The addresses below it are often free, because the system places new mappings below older ones. */
     if (hk_os.map_at(p - over, over) == HK_PLACED) {
         hk_os.unmap(p - over + size, over);
         return p - over;

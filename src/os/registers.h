@@ -1,7 +1,7 @@
-/* Registers: numbers the registers that are needed to find the frame of a function's caller. Unwind tables (DWARF) use the same numbers.
- * Invariant  Only the HK_REGS registers from HK_REG_FIRST on are kept. HK_REG_CODE, HK_REG_STACK and HK_REG_FRAME are the indexes of the code
- *            address, the stack pointer and the frame pointer among the kept registers. HK_REG_LINK is the index of the register whose rule finds the
- *            return address. On processors for which this file has no numbers, HAKMEM finds only one frame of a stack. */
+/* Registers: lists the registers that a stack walk needs to find the caller of a function. Their numbers are those of unwind tables (DWARF).
+ * Invariant  A stack walk keeps an array of HK_REGS registers, which begins with register number HK_REG_FIRST. HK_REG_CODE, HK_REG_STACK and
+ *            HK_REG_FRAME are the indexes of the code address, the stack pointer and the frame pointer in the array. HK_REG_LINK is the index of the
+ *            register whose rule finds the return address. On processors that this file does not know, a stack walk finds only one frame. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
 
@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* HK_REGISTERS_HERE(at) stores the current registers into the array of uintptr_t at `at`. HK_SIGNAL_RETURN holds the instructions to which a signal
- * handler returns. When these instructions begin, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer. The
- * word HK_SIGNAL_ORDER[i] from there on holds the value of kept register i. */
+/* HK_REGISTERS_HERE(at) stores the current registers into the array at `at`. HK_SIGNAL_RETURN holds the bytes of the instructions to which a signal
+ * handler returns. If a stack walk reaches them, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer.
+ * Register i of the array is word number HK_SIGNAL_ORDER[i] there. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -28,10 +28,10 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
         REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,      \
             REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP                                                                \
     }
-/* HK_UNSIGNED_CODE removes the signature that a processor may have put into the upper bits of a code address. */
+/* HK_UNSIGNED_CODE removes the signature (pointer authentication) that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #elif defined(__aarch64__)
-/* The kept registers are x19 to x30, the stack pointer, and then the code address, which has no register number of its own. */
+/* The array holds x19 to x30, the stack pointer, and last the code address, which has no register number of its own. */
 enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_REG_STACK = 12, HK_REG_FRAME = 10 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
     __asm__ volatile("stp x19, x20, [%0]\n\tstp x21, x22, [%0, 16]\n\tstp x23, x24, [%0, 32]\n\t"                      \

@@ -1,4 +1,4 @@
-/* Computes at compile time the tables that map sizes to classes. */
+/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. */
 #include "policy/classes.h"
 
 const struct hk_class hk_classes[HK_CLASSES] = {
@@ -13,7 +13,7 @@ const struct hk_class hk_classes[HK_CLASSES] = {
     _Static_assert(((cap) & ((cap) + 1)) == 0 && (cap) >= 1 && (cap) <= 255, "class " #idx ": cap");
 #include "policy/classes.def"
 
-/* FINE_LOW of a class is FINE_HIGH of the previous class plus one, because an enumerator without a value is its predecessor plus one. */
+/* An enumerator without a value is one more than its predecessor. So FINE_LOW of a class is FINE_HIGH of the class before it, plus one. */
 #define STEPS_UP_TO(size, step) (((size) + (step)-1) / (step))
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),

@@ -1,4 +1,4 @@
-/* Classes: turns the rows of classes.def into constants and tables.
+/* Classes: makes constants and tables from the rows of classes.def.
  * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
  * Threads    Any thread may read the tables, because they are constant. */
 #ifndef HK_CLASSES_H
@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* HK_TIER_LARGE is the tier of the blocks that have no size class. */
+/* HK_TIER_LARGE is the tier of large blocks, which have no size class. */
 enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
 
 enum {
@@ -15,8 +15,8 @@ enum {
     HK_CLASSES
 };
 
-/* HK_IN_FINE_<tier>(text) expands to the text if classes of this tier are in the fine table, which holds sizes up to HK_FINE_MAX, and else to
- * nothing. HK_IN_COARSE_<tier>(text) expands to the text for the other tiers, and else to nothing. */
+/* The fine table holds the tiers with sizes up to HK_FINE_MAX, and the coarse table holds the other tiers. HK_IN_FINE_<tier>(text) expands to the
+ * text if the fine table holds the tier, and HK_IN_COARSE_<tier>(text) if the coarse table holds it. Otherwise they expand to nothing. */
 #define HK_IN_FINE_TINY(...) __VA_ARGS__
 #define HK_IN_FINE_SMALL(...) __VA_ARGS__
 #define HK_IN_FINE_MEDIUM(...)
@@ -29,7 +29,7 @@ enum {
 #include "policy/classes.def"
 };
 
-#define HK_CLASS_BYTES 32 /* the size of a bin; entries of the page map hold class * 32, the offset of the bin */
+#define HK_CLASS_BYTES 32 /* the size of a bin; page map entries hold class * 32, which is the offset of the bin */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096
@@ -44,28 +44,28 @@ struct hk_class {
 
 extern const struct hk_class hk_classes[HK_CLASSES];
 
-/* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX. The index is (size + 15) / 16. */
+/* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX, in steps of 16 bytes. The index of a size is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
 /* Holds class * HK_CLASS_BYTES for sizes above HK_FINE_MAX and up to HK_MEDIUM_MAX. The index counts steps of 4 KiB above HK_FINE_MAX. */
 #define HK_COARSE_STEPS ((HK_MEDIUM_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 
-/* Returns the class of a size in 0 .. HK_MEDIUM_MAX. */
+/* Returns the class of a size from 0 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_of(size_t size)
 {
     if (HK_LIKELY(size <= HK_FINE_MAX))
         return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
-/* Returns the largest class whose blocks fit into `bytes`, which is 16 to HK_MEDIUM_MAX. */
+/* Returns the largest class whose blocks fit into `bytes`. Precondition: `bytes` is from 16 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 {
     unsigned class = hk_class_of(bytes);
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* Returns the smallest class that holds `size` and whose blocks all start at multiples of `align`, or HK_CLASSES if there is none. `align` is a power
- * of two up to 64 KiB. */
+/* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES if there is none. `align` is a power of
+ * two up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 const char *hk_tier_name(unsigned tier);

@@ -1,6 +1,6 @@
-/* Gate: says which sizes the hit path of malloc looks up. The mode, one word of bits, says which features see a call that is no hit.
+/* Gate: says which sizes the hit path of malloc serves. The mode, a word of bits, says which features must see the calls that miss.
  *
- *   hit path: size below the gate? --no--> miss: mode == HK_MODE_PLAIN? --yes--> the plain allocator, --no--> the instrumented one
+ * A call that is no hit is a miss. If the mode is HK_MODE_PLAIN, the plain allocator serves the miss, and otherwise the instrumented allocator.
  *
  * Owns       This file owns the gate and the mode. The tool attached.py shuts the gate by writing sizes_below and mode from another process.
  * Invariant  A feature that is off costs a miss nothing, because one compare of the mode rules out all features.
@@ -11,13 +11,12 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN = 1,     /* HAKMEM has started, and malloc looks up all sizes of bins, so a miss means an empty bin */
+    HK_MODE_OPEN = 1,     /* HAKMEM has started, and the gate admits all sizes of bins, so a miss means an empty bin */
     HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
-    HK_MODE_WAKE = 16,    /* a background thread is needed; the next thread that may create it creates it */
-    HK_MODE_IN_ROUND =
-        32, /* allocations are picked for a guard page before their bin is looked up (guard/sampled_due.h) */
+    HK_MODE_WAKE = 16,    /* a background thread is needed, and the next thread that may create it does so */
+    HK_MODE_IN_ROUND = 32, /* an allocation may be picked for a guard page although its bin has blocks */
     HK_MODE_PLAIN = HK_MODE_OPEN,
 };
 
@@ -28,12 +27,12 @@ enum hk_shut_by {
     HK_SHUT_IN_ROUND = 4, /* a round of guard/sampled_due.h sees all allocations */
 };
 
-/* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. The gate of free is hk_window.hits. */
+/* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */
 struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
-    size_t sizes_below;           /* hk_hit_malloc() looks up only sizes below this value */
+    size_t sizes_below;           /* hk_hit_malloc() serves only sizes below this value */
     uintptr_t self;               /* with HK_PAIRS, a copy of hk_window.self; constant once sizes_below is not 0 */
     size_t mode;                  /* bits of enum hk_mode */
-    size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
+    size_t coarse_sizes;          /* number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() serves */
     const uint16_t *fine_offsets; /* with HK_PAIRS, the address of hk_fine_offsets, which saves an instruction */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
@@ -46,17 +45,17 @@ HK_INLINE bool hk_mode_is_plain(void)
     return plain;
 }
 HK_INLINE bool hk_mode_has(enum hk_mode bit) { return (HK_LOAD_SETTLED(hk_gate.mode) & bit) != 0; }
-/* Sets a bit of the mode. Because of the release order, other threads then also see the data that the feature has set up before. */
+/* Sets a bit of the mode. The release order ensures that a thread that sees the bit also sees the data that the feature has set up. */
 HK_INLINE void hk_mode_set(enum hk_mode bit) { (void)__atomic_fetch_or(&hk_gate.mode, bit, __ATOMIC_RELEASE); }
 HK_INLINE void hk_mode_clear(enum hk_mode bit)
 {
     (void)__atomic_fetch_and(&hk_gate.mode, ~(size_t)bit, __ATOMIC_RELEASE);
 }
 
-/* Names the family of functions that allocated a block. */
+/* The functions that allocated a block: malloc and its family, operator new, or operator new[]. */
 enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
 
-/* Describes one call of malloc, of its family or of operator new that was no hit. The struct lies on the caller's stack. */
+/* Describes one call of malloc, of its family or of operator new that was no hit. The caller has the struct on its stack. */
 struct hk_request {
     size_t size;
     size_t align; /* a power of two, at least 16 */

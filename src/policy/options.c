@@ -7,7 +7,7 @@
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
-/* The texts are arrays, because pointers would need relocation. */
+/* The texts are arrays, because pointers would need relocations. */
 struct row {
     char name[20], unit[24];
     enum kind kind;
@@ -27,8 +27,8 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
 static bool ignored HK_EACH_PROCESS_DATA; /* true in a copy of HAKMEM that does not serve the process */
-static char conf_copy[4096] HK_COLD_DATA; /* a copy of HAKMEM_CONF, which is split in place */
-/* Holds copies of text values, because programs that set their title in `ps` overwrite the environment. */
+static char conf_copy[4096] HK_COLD_DATA; /* a copy of HAKMEM_CONF, in which zeros replace the separators */
+/* Holds copies of the text values, because a program that sets its title in `ps` overwrites the environment. */
 static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used HK_EACH_PROCESS_DATA;
 
@@ -52,7 +52,7 @@ static const struct row *row_named(const char *text, size_t length)
     return NULL;
 }
 
-/* Returns how many letters must be inserted, dropped or replaced to turn the text into a row's name. */
+/* Returns how many letters must be inserted, dropped or replaced to turn the text into `name`. */
 static size_t edits(const char *name, const char *text, size_t length)
 {
     size_t cost[LONGEST_NAME + 1];
@@ -104,7 +104,7 @@ bool hk_option_number(const char *text, size_t length, uint64_t *value)
     return true;
 }
 
-/* Sets *value to the index of the text among words such as "off|on". Returns false if the text is none of them. */
+/* Sets *value to the index of the text among words such as "off|on". Returns false if the text is not one of them. */
 static bool parse_word(const char *words, const char *text, uint64_t *value)
 {
     size_t length = strlen(text);
@@ -163,7 +163,7 @@ static bool set_option(const char *name, size_t length, const char *value)
     return row != NULL;
 }
 
-/* Prints that a name is no option, and suggests a similar name. If there is a prefix, the suggestion is in capitals, as in the environment. */
+/* Prints that a name is not an option, and suggests a similar name. With a prefix, the suggestion has capital letters, as in the environment. */
 static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
     const char *near = option_near(name, length);
@@ -176,7 +176,7 @@ static void report_unknown(const char *where, const char *prefix, const char *na
         hk_message(HK_TEXT_option_unknown, where, prefix, (int)length, name);
 }
 
-/* Sets an option. In the first pass, `profile` is not NULL, and receives the first value of the option profile instead. */
+/* In the first pass, `profile` is not NULL and receives the first value of the option `profile`. The second pass sets each option. */
 static void take_option(const char **profile, const char *where, const char *prefix, const char *name, const char *mark)
 {
     size_t length = (size_t)(mark - name);
@@ -215,7 +215,7 @@ const char *hk_option_entry(const char *name)
     return NULL;
 }
 
-/* Returns the text after "HAKMEM_", or NULL for other entries. Calls no function, because most processes run only this code of the file. */
+/* Returns the text after "HAKMEM_", or NULL for another entry. Calls no function, because in most processes no other code of this file runs. */
 HK_INLINE const char *after_prefix(const char *at)
 {
     bool ours =
@@ -262,7 +262,7 @@ enum { LONGEST_LINES = 256, LONGEST_PATH = 1024 };
 static char file_bytes[8192] HK_COLD_DATA;
 static const char spaces[] = " \t\r";
 
-/* Returns the text without surrounding spaces, and writes a zero after its last byte. */
+/* Returns the text without surrounding spaces, and ends it with a zero byte. */
 static char *trimmed(char *text)
 {
     text += strspn(text, spaces);
@@ -271,11 +271,11 @@ static char *trimmed(char *text)
     return text;
 }
 
-/* Collects which lines of a profile are wrong. The text of these lines is never shown, because the file may be a secret. */
+/* Collects which lines of a profile are wrong. Messages never show these lines, because the file may be secret. */
 struct reading {
     unsigned line, wrong, first_wrong;
     bool first_has_form; /* the first wrong line has an equals sign */
-    const char *near;    /* the option that the first wrong line nearly names, or NULL */
+    const char *near;    /* the option whose name is similar to that in the first wrong line, or NULL */
 };
 
 static void apply_line(struct reading *reading, char *line)
@@ -312,7 +312,7 @@ static void apply_lines(char *lines, const char *path)
                near ? "; did you mean " : "", near ? reading.near : "", near ? "?" : "");
 }
 
-/* Reads the file. Returns a text that says what is wrong with the file, or NULL if the file is valid. */
+/* Reads the file. Returns NULL if the file can be read, and otherwise a text that says what is wrong. */
 static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
@@ -356,7 +356,7 @@ void hk_options_read(void)
     text_used = 0;
     if (ignored)
         return;
-    /* The environment is read first, because HAKMEM_PROFILE has priority over the profile of HAKMEM_CONF. */
+    /* The environment is read first, because HAKMEM_PROFILE has priority over a profile in HAKMEM_CONF. */
     const char *conf = read_environment(&profile);
     read_conf(&profile, conf);
     if (profile != NULL && *profile != 0)

@@ -17,7 +17,7 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* Lists the values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
+/* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind, in this order. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
@@ -25,20 +25,20 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. Applies the profile first, because options that are set individually override the profile. */
+/* Reads the options from the environment. First applies the profile, because options that are set individually override the profile. */
 void hk_options_read(void);
-/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or otherwise the path of a file of `name = value` lines. A # begins
- * a comment in the file. Errors in the file only cause a warning. Called before a second thread exists. */
+/* Applies a profile, which is a set of options. `name` is a row of profiles.def, or else the path of a file with lines of the form `name = value`. In
+ * the file, # begins a comment. An error in the file only causes a warning. Called before a second thread exists. */
 void hk_profile_apply(const char *name);
-/* Returns true if the environment has a name that begins with HAKMEM_, and options are not ignored. */
+/* Returns true if a variable in the environment begins with HAKMEM_, and options are not ignored. */
 bool hk_options_given(void);
 /* Returns the entry NAME=VALUE of the environment, or NULL if there is none. */
 const char *hk_option_entry(const char *name);
-/* Makes HAKMEM read no option, and write no file that an option requests. Called in a copy of HAKMEM that does not serve the process. */
+/* Makes HAKMEM ignore all options, and write no file that an option requests. Called in a copy of HAKMEM that does not serve the process. */
 void hk_options_ignore(void);
-/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on overflow. */
+/* Parses a decimal number such as "64k". The suffixes k, m and g stand for 2^10, 2^20 and 2^30. Returns false for other text, and on overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
-/* Calls visit for each option with its effective value, which is a text or a number. */
+/* Calls `visit` for each option with its value, which is a text or a number. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
 
 #endif

@@ -26,7 +26,7 @@ static struct sealing {
     char *start; /* HK_POLICY_PAGES pages of the system */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
-    bool stays_open; /* true if the system did not unseal an earlier set of pages; this set is then never sealed */
+    bool stays_open; /* true if the system refused to unseal earlier pages; these pages are then never sealed */
 } sealing;
 
 void hk_policy_begin(void)
@@ -42,7 +42,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once. Does not unmap the old pages,
+/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once. The old pages stay mapped,
  * because readers may still use them. */
 static struct hk_policy *next_page(void)
 {
@@ -55,7 +55,7 @@ static struct hk_policy *next_page(void)
     return (struct hk_policy *)(void *)page;
 }
 
-/* Publishes a page even if it cannot be sealed, because the seal only protects the page against stray writes. */
+/* Publishes a page even if it cannot be sealed, because the seal is only a protection against stray writes of the program. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 {
     struct hk_policy *page = next_page();

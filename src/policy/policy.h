@@ -1,7 +1,6 @@
-/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds all knobs and is published
- * as a whole.
- *
- *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
+/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds the values of all knobs. At
+ * the start, the page holds the options. To change knobs, the learner writes and seals another page, and swaps the pointer hk_policy_now. So all
+ * knobs change at once.
  *
  * Owns       This file owns the pages. A page is written again after HK_POLICY_PAGES - 1 other pages. A reader that still holds the page may then see
  *            values of two policies, but each value is in its range.
@@ -12,7 +11,7 @@
 
 #include "policy/options.h"
 
-/* HK_TICK_MS is the interval in ms at which threads look for idle memory, and at which the learner reads its signals. */
+/* HK_TICK_MS is the time in ms between two ticks. At a tick, a thread looks for idle memory, and the learner reads its signals. */
 enum { HK_TICK_MS = 150 };
 
 #define HK_KNOB_IF_start(...)
@@ -33,7 +32,7 @@ struct hk_knob_row {
 };
 extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 
-/* The learner assigns one of these phases to the program. */
+/* At each tick, the learner decides which of these phases the program is in. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
 enum { HK_POLICY_PAGES = 8 };
@@ -48,13 +47,13 @@ HK_INLINE uint64_t hk_policy_value(enum hk_knob knob) { return hk_load(hk_load_a
 HK_INLINE enum hk_phase hk_policy_phase(void) { return (enum hk_phase)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
 #define HK_POLICY(name) hk_policy_value(HK_KNOB_##name)
 
-/* Fills the first page from the options. */
+/* Writes the values of the options into the first page, and publishes it. */
 void hk_policy_begin(void);
 void hk_policy_read(struct hk_knobs *knobs);
-/* Publishes the knobs. Returns false, and changes nothing, if no page is available. */
+/* Publishes the knobs and the phase. Returns false, and changes nothing, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* Writes the knobs as a profile. Only one thread may do so at a time. */
+/* Writes the knobs as a profile. Only one thread at a time may call this function. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);
 
 #endif

@@ -1,4 +1,4 @@
-/* Adds up the memory of slabs, caches, large blocks and metadata for each class and for each part of the heap. */
+/* Adds up the memory of slabs, caches, large blocks and metadata, for each class and for each part of the heap. */
 #include "report/heap_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -24,7 +24,7 @@ const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #include "report/heap_figures.def"
 };
 
-/* Counts each joined block of the slab (slab/joined_blocks.h) in the class that serves requests of the joined block's size. */
+/* Moves the bytes of each joined block (slab/joined_blocks.h) from the class of its slab to the class that fits the joined block. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
     struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
@@ -37,12 +37,12 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* Counts a slab. All blocks that are not free in the slab count as live until sum_up() subtracts the blocks in bins and the remote frees. */
+/* Counts a slab. Here all blocks that are not free in the slab count as live. Later, sum_up() subtracts the blocks in bins and the remote frees. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
     const struct hk_slab *slab = hk_slab_of(descriptor);
-    unsigned number_of_class = descriptor->class; /* one load, because another thread may drop the descriptor */
+    unsigned number_of_class = descriptor->class; /* loaded once, because another thread may release the slab */
     if (slab == NULL || number_of_class >= HK_CLASSES)
         return;
     struct hk_class_stats *class = &heap_stats->classes[number_of_class];
@@ -89,7 +89,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
                           &line, holds_more);
 }
 
-/* Sums up the classes. Estimates how many bytes rounding adds to the live blocks, because only misses record the requested sizes. */
+/* Sums up the classes. Estimates the bytes that rounding adds to live blocks from the misses, because hits do not record the requested size. */
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -138,8 +138,8 @@ static bool has_more_memory(const void *line, const void *other)
     return one->physical > two->physical;
 }
 
-/* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. The heap of the picked blocks
- * (prof/attach_sampling.h) is not listed, because its blocks are blocks of malloc. */
+/* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. The heap of attach sampling
+ * (prof/attach_sampling.h) is not in the list, because its blocks are blocks of malloc. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {

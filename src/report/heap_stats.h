@@ -1,6 +1,6 @@
-/* Heap statistics: tells where the memory of the heap is. It walks over slabs, caches and totals, takes no lock for long, and changes nothing.
+/* Heap statistics: finds where the memory of the heap is, by a walk that holds no lock for long and changes nothing.
  * Invariant  If no other thread allocates, the parts sum to `mapped`, and the figures of a class sum to the bytes of its slabs.
- * Threads    Any thread may call the functions. The figures may or may not contain a change that another thread makes during the walk. */
+ * Threads    Any thread may call the functions. If another thread changes the heap during the walk, the figures may or may not contain the change. */
 #ifndef HK_HEAP_STATS_H
 #define HK_HEAP_STATS_H
 
@@ -14,10 +14,10 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* The tables have one row type, so that they share one page. In each process the loader writes addresses to this page, which makes it private. */
+/* All tables have this row type, so that they share one page. In each process the loader writes addresses into the page, which makes it private. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    uint16_t width, offset; /* width of the column in the text, offset of the field; both 0 for classes */
+    uint16_t width, offset; /* width of the column in the text, and offset of the field; both 0 for classes */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
 HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
@@ -36,8 +36,8 @@ extern const struct hk_part_row {
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
-    int thread;      /* the system's number of the thread; 0 if reports are written only at exit */
-    uint64_t served; /* blocks that the cache's bins have served to this thread and to earlier threads */
+    int thread;      /* the system's id of the thread; 0 if reports are written only at exit */
+    uint64_t served; /* blocks that the bins have served to this thread and to earlier threads */
     size_t in_bins, in_depots;
 };
 
@@ -48,13 +48,13 @@ struct hk_heap_stats {
     struct hk_class_stats tiers[HK_TIERS];
     struct hk_class_stats sum;     /* sums over the classes */
     size_t parts[HK_PARTS];        /* bytes */
-    size_t mapped;                 /* writable bytes that HAKMEM has mapped, the sum of the parts */
-    size_t idle_dirty, idle_clean; /* bytes of dirty free slices and of other free slices; both form the part `idle` */
+    size_t mapped;                 /* writable bytes that HAKMEM has mapped, which is the sum of the parts */
+    size_t idle_dirty, idle_clean; /* bytes of dirty and of other free slices; the sum is the part `idle` */
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs, frees;       /* blocks that were allocated and freed in total */
-    uint64_t counts[HK_STAT_ROWS]; /* the counters of hk_stat_rows, in this order */
+    uint64_t mallocs, frees;       /* numbers of blocks that were allocated and freed since the start */
+    uint64_t counts[HK_STAT_ROWS]; /* the counters, in the order of hk_stat_rows */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
     struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */
     unsigned thread_lines_shown, heap_lines_shown;
@@ -72,13 +72,13 @@ HK_INLINE uint64_t hk_heap_figure(const struct hk_heap_figures *line, unsigned r
     return *(const uint64_t *)(const void *)((const char *)line + hk_heap_figure_rows[row].offset);
 }
 
-/* Returns false for a class that the process has never used. */
+/* Returns false if the process has never used the class. Reports leave out such classes. */
 HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned class)
 {
     return heap_stats->classes[class].served != 0 || heap_stats->classes[class].slabs != 0;
 }
 
-/* Returns false for the part `heaps` if the process has no user heap. */
+/* Returns false for the part `heaps` if the process has no user heap. Reports then leave it out. */
 HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
 {
     return part != HK_PART_heaps || heap_stats->heaps != 0;
@@ -87,7 +87,7 @@ HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned pa
 /* Fills in the statistics. Takes the lock of each user heap for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
-/* Adds each figure of a class to the part that contains it. */
+/* Adds the bytes of a class to the parts. */
 void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
 
 #endif

@@ -1,4 +1,4 @@
-/* Collects the figures of a report, and writes the line about an allocation that failed. */
+/* Collects the figures of a report, and prints the line about an allocation that failed. */
 #include "report/report.h"
 
 void hk_read_statm(struct hk_process *process)
@@ -78,7 +78,7 @@ static void add_limit(struct hk_text *text, const char *name, size_t limit)
         hk_text_add(text, "%s %zu, ", name, limit);
 }
 
-/* Leaves out the RSS statistics, because reading all mappings takes long, and the program waits for this function. */
+/* Leaves out the RSS statistics, because the program waits, and reading all mappings takes long. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);

@@ -6,11 +6,11 @@
 struct json {
     struct hk_text text;
     const struct hk_report *report;
-    const char *separator; /* written before the next row of the current list */
+    const char *separator; /* text that is written before the next row of the current list */
 };
 #define ADD(...) hk_text_add(&json->text, __VA_ARGS__)
 
-/* Writes a string. Replaces a byte that is not UTF-8 by U+FFFD, because readers would otherwise refuse the report. Paths may have such bytes. */
+/* Writes a string. A path may contain bytes that are not UTF-8. These become U+FFFD, because readers would otherwise reject the whole report. */
 static void json_string(struct json *json, const char *s)
 {
     ADD("\"");
@@ -50,8 +50,8 @@ static void json_row(struct json *json)
     json->separator = ",\n  ";
 }
 
-/* Writes an array of objects. `write` writes the members of object number i. If `shows` is not NULL, only the objects for which it returns true are
- * written. */
+/* Writes an array of objects. `write` writes the members of object number i. If `shows` is not NULL, leaves out the objects for which it returns
+ * false. */
 static void json_array(struct json *json, const char *name, unsigned count,
                        bool (*shows)(const struct hk_heap_stats *heap_stats, unsigned i),
                        void (*write)(struct json *json, unsigned i))

@@ -1,11 +1,11 @@
 /* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
-/* A family consists of the samples of one figure. The name of a family ends in the unit if the unit is bytes. Other families have no unit. Each
- * sample names its process, so that one folder can hold the files of many processes. */
+/* A family holds the samples of one figure. The name of a family ends in the unit if this is bytes. Each sample names its process, so that one folder
+ * can hold the files of many processes. */
 struct sheet {
     struct hk_text text, family; /* the name of the current family */
-    const char *suffix;          /* the end of the samples' names */
+    const char *suffix;          /* the ending of the names of samples */
     const struct hk_report *report;
 };
 
@@ -30,14 +30,14 @@ static void begin_family(struct sheet *sheet, const char *group, const char *nam
     hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, unit, meaning);
 }
 
-/* Adds the value of a label. An underscore replaces each character that the format or a terminal would interpret. */
+/* Adds the value of a label. Replaces each character that the format or a terminal would interpret by an underscore. */
 static void add_label(struct hk_text *text, const char *label)
 {
     for (const char *at = label; *at != 0; at++)
         hk_text_add(text, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
 }
 
-/* Begins a sample. The caller adds further labels, each after a comma, then "}" and the value. */
+/* Begins a sample. The caller adds more labels, each after a comma, and then "}" and the value. */
 static void begin_sample(struct sheet *sheet)
 {
     hk_text_add(&sheet->text, "%s%s{pid=\"%d\",command=\"", sheet->family.bytes, sheet->suffix,

@@ -1,9 +1,9 @@
-/* Writes a report and the last events of threads as text. */
+/* Writes a report, and the last events of the threads, as text. */
 #include "report/report.h"
 
 #include "tcache/tcache.h"
 
-/* Adds a right-aligned number with one decimal, in a suitable unit, such as "12.3 MiB". */
+/* Adds a right-aligned number with one decimal and a suitable unit, such as "12.3 MiB". */
 static void add_bytes(struct hk_text *text, uint64_t bytes, int width)
 {
     static const char units[][4] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
@@ -11,7 +11,7 @@ static void add_bytes(struct hk_text *text, uint64_t bytes, int width)
     uint64_t tenths = bytes * 10;
     for (; tenths >= 10240 && unit < 4; unit++)
         tenths /= 1024;
-    /* The text after the first number is as long as ".3 MiB". */
+    /* The decimal and the unit (".3 MiB") take 6 columns of the width. */
     hk_text_add(text, "%*lu.%lu %s", width - 6, tenths / 10, tenths % 10, units[unit]);
 }
 

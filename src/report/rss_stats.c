@@ -1,5 +1,5 @@
-/* Asks the system which pages are resident, and adds these pages up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the
- * free bytes that the sampled blocks pin in slabs. */
+/* Asks the system which pages are resident, and adds them up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the free
+ * bytes that the sampled blocks pin in slabs. */
 #include "report/rss_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -10,8 +10,8 @@
 
 enum { PAGES_AT_ONCE = 512 };
 
-/* Remembers whether the last page of the page map that was looked up is resident. The walk reads only resident pages, because other pages have no
- * entries, and a read would make them resident. */
+/* Remembers whether the page of the page map that was looked up last is resident. The walk reads only resident pages of the page map. All other pages
+ * have no entries, and a read would make them resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -27,27 +27,27 @@ struct walk {
     struct glance chunks, entries;
 };
 
-/* A range of memory. All its pages count for `sum`, except that the pages of a slab are divided among several sums. */
+/* A range of memory. Its pages count for `sum`, or for several sums if they belong to a slab. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
     const struct hk_slab *slab;
 };
 
-/* Says how many bytes of a slab's page are taken, free, and in the slab's tail. */
+/* Says how a page of a slab is divided. */
 struct slab_page {
     unsigned class;
     size_t taken, free, tail; /* bytes */
 };
 
-/* Divides a page of a slab into bytes that are taken, free, and in the tail. Returns false if the slab is changing, because the owner may release the
- * slab during the walk, and another slab may take its place. Reads no bit after the end of a bitmap. The bitmap may be that of the old slab, because
- * its memory stays mapped. */
+/* Divides a page of a slab into bytes that are taken, free, and in the tail. The owner may release the slab during the walk, and another slab may
+ * take its place. If the fields do not fit together, the function returns false. It reads no bit beyond the end of a bitmap. If it reads the bitmap
+ * of the old slab, this does no harm, because the memory stays mapped. */
 static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    /* The bitmap's address is loaded first, because the fields that are loaded later tell if the bitmap still belongs to this slab. */
+    /* The bitmap's address is loaded first, because the fields that are loaded later tell whether the bitmap belongs to this slab. */
     const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE);
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
@@ -71,7 +71,7 @@ static void page_of_slab(struct hk_resident_sums *here, const struct hk_slab *sl
     here->taken[cut.class] += cut.taken;
 }
 
-/* Adds the resident pages of a stretch to their sums, in units of HK_PAGE, because a page of the system may belong to several slabs. */
+/* Adds the resident pages of a stretch to their sums. Divides a page of the system into units of HK_PAGE, because it may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     unsigned char pages[PAGES_AT_ONCE];
@@ -111,7 +111,7 @@ static bool holds_page(struct glance *glance, const volatile void *word)
     return glance->resident;
 }
 
-/* Finds a stretch of the large block that was found last. The pages after the end of the program's part of the mapping are slack. */
+/* Finds the stretch at an address in the large block that was found last. A large block has up to two: the program's part, and the slack after it. */
 static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (at >= walk->large_end || at < walk->large->d.start)
@@ -166,7 +166,7 @@ static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, 
         *lowest = (struct stretch){.start = start, .end = end, .sum = sum};
 }
 
-/* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if the range has no memory of HAKMEM. */
+/* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if there is none. */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
     size_t bytes_of_slots = hk_load_acquire(hk_slot_range.xbytes);
@@ -205,8 +205,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
-    /* The kernel's figure may be less than the sum of the resident pages, because the figure does not contain pages that were read but never written.
-     * In this case the figure is divided in proportion to the sums, and the largest sum also gets the remainder of the divisions. */
+    /* The kernel's figure may be less than the sum of the resident pages, because it leaves out pages that were read but never written. Then the
+     * figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
     size_t *all = (size_t *)&walk->rss_stats->all, present = 0, divided = 0;
     unsigned largest = 0;
@@ -223,8 +223,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Divides the resident bytes of a class's taken blocks into live blocks, rounding, bins and remote frees. Uses the proportions of all taken blocks of
- * the class, because nothing tells which of the resident blocks are in bins. */
+/* Divides the resident bytes of a class's taken blocks into live blocks, rounding, bins and remote frees. It is not known which of the resident
+ * blocks are in bins. Therefore the function uses the proportions of all taken blocks of the class. */
 static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
 {
     struct hk_resident_sums *all = &rss_stats->all;
@@ -256,8 +256,8 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
-/* Returns how many free bytes a block pins, which is the block's share of the free bytes of its first and its last page. All taken blocks of a page
- * pin its free bytes together. The pages between hold no other block. */
+/* Returns how many free bytes a block pins on its first and its last page. All taken blocks of a page share its free bytes, in proportion to their
+ * bytes on the page. Pages between the first and the last hold no other block. */
 static uint64_t pinned_by(uintptr_t block)
 {
     uint32_t entry = hk_page_map_lookup(block);

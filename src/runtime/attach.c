@@ -17,8 +17,8 @@ static void show(enum hk_attached now)
     hk_store_release(hk_attach_state.xstate, now);
 }
 
-/* If no samples are taken, opens the gate (policy/gate.h), which `hakmem` has shut so that the next malloc misses and runs a tick. With hooks, the
- * gate must stay shut. Clears this request, but not a newer one that `hakmem` has written. */
+/* Starts or ends sampling, as `hakmem` has requested. `hakmem` has shut the gate (policy/gate.h), so that the next malloc misses and runs this tick.
+ * If no sampling begins, this function opens the gate again, unless hooks need it shut. At the end, clears this request, but keeps a newer one. */
 static HK_COLD void answer(uint64_t wanted)
 {
     bool ends = wanted == HK_ATTACH_END, every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
@@ -40,7 +40,7 @@ void hk_attach_look(void)
         hk_attach_sampling_tick();
 }
 
-/* hak_attach is exported so that `hakmem` finds it by its name. If the names were stripped, `hakmem` finds it by its first bytes. */
+/* hak_attach is exported, so that `hakmem` finds it by its name. If the program was stripped of names, `hakmem` searches for the bytes of `magic`. */
 extern const struct hk_attach_door hak_attach;
 HK_EXPORT const struct hk_attach_door hak_attach = {
     .magic = "hakmem attach 3",

@@ -10,14 +10,14 @@
 #include "tcache/pool.h"
 
 enum {
-    STACK = 256 * 1024, /* bytes; the stack also holds the thread-local storage of all modules */
+    STACK = 256 * 1024, /* in bytes; the stack also holds the thread-local storage of all modules */
     QUIET_PAUSE_MS = 500,
     ROUNDS_PER_DELAY = 4,
-    REST_PER_ROUND = 64, /* pause after a round, in durations of the round; idle rounds then use 1/64 of a processor */
-    MAX_REST_MS = 1000,  /* limit of this pause, because a round takes longer on a busy machine */
-    QUIET_ROUNDS = 3,    /* rounds without ageing memory before a sleep; memory may be purged at its second epoch */
-    STUCK_ROUNDS = 16,   /* rounds without a change of idle memory, after which the thread may sleep */
-    MADE_WITHIN_MS = 1000, /* limit of the wait for the thread, which a seccomp filter may have killed before it ran */
+    REST_PER_ROUND = 64,   /* pause after a round that purged nothing, in durations of the round; 1/64 of a CPU */
+    MAX_REST_MS = 1000,    /* the longest such pause, because a round takes longer on a busy machine */
+    QUIET_ROUNDS = 3,      /* rounds without aging memory before the thread sleeps; memory may age for two epochs */
+    STUCK_ROUNDS = 16,     /* rounds in which the idle bytes did not change, after which the thread may sleep */
+    MADE_WITHIN_MS = 1000, /* the longest wait for the thread to run, because a seccomp filter may have killed it */
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
@@ -64,8 +64,8 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* Waits until the creation of the thread has ended. A caller that must stop a creation first writes a value that still_wanted() reads. Because of the
- * fences, either still_wanted() reads the new value, or this function reads the stage BEING_MADE and waits. */
+/* Waits while another thread creates the background thread. A caller that wants to prevent its creation first changes a value that still_wanted()
+ * reads. The fences here and in begin_if_wanted() ensure that still_wanted() reads the new value, or that this function sees BEING_MADE and waits. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -76,7 +76,7 @@ static void wait_until_made(void)
 
 static void work(void)
 {
-    size_t idle = 0; /* idle bytes after the last round; if they do not change, nothing can be purged */
+    size_t idle = 0; /* idle bytes after the last round; while they stay the same, nothing can be purged */
     unsigned same_rounds = 0;
     struct hk_round round = {false, true};
     for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
@@ -95,7 +95,8 @@ static void work(void)
         bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        /* The thread does not sleep if it must write reports or follow a memory goal, because nothing else does so while the program is idle. */
+        /* While the program is idle, only this thread writes reports and follows a memory goal. So it does not sleep if an option asks for either. The
+         * rounds of sampled_due.h need it too. */
         bool stays_awake = hk_reports_wanted() || hk_sample_rounds_wait() ||
                            (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {
@@ -111,8 +112,8 @@ static void work(void)
     }
 }
 
-/* Runs the background thread. Does not set the thread's name if the process is shut in (hk_background_shut_in), because a filter may forbid this
- * system call. The thread ends when no thread has a tcache, because it would otherwise keep the process alive. */
+/* Runs the background thread until no thread has a tcache, because the thread would otherwise keep the process alive. After the program has
+ * restricted its system calls, the thread does not set its name, because a filter may forbid this system call. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -127,7 +128,7 @@ static void *run(void *unused)
     return unused;
 }
 
-/* Creates the background thread with all signals blocked. First blocks the signals in the creator, because a thread inherits its creator's mask. */
+/* Creates the background thread with all signals blocked. A new thread inherits the mask of its creator, so the creator blocks them for a moment. */
 static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
@@ -156,8 +157,8 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Returns true if a background thread is still wanted. The creator calls this function again after it has set the stage BEING_MADE. From then on, a
- * thread that ends the background thread or shuts the process in waits until this stage ends. */
+/* Returns true if a background thread is still wanted. The creator asks again after it has set the stage BEING_MADE, because a thread that ends the
+ * background thread or restricts system calls waits only while the stage is BEING_MADE. */
 static bool still_wanted(bool in_malloc)
 {
     return hk_options.background == HK_BACKGROUND_ON ||
@@ -193,7 +194,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     errno = saved_errno;
 }
 
-/* Clears HK_MODE_WAKE even if no thread is created now, because the next tick sets this bit again. */
+/* Clears HK_MODE_WAKE even if no thread is created now, because the next tick sets it again if a background thread is still needed. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_sample_rounds_wait() && !hk_background_is_worth(hk_decay_mapped()))
@@ -211,7 +212,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for at most a second, because a long purge delays the end of the thread, and because the thread does not exist in a bare clone. */
+/* Waits for at most a second, because a long purge may delay the end of the thread. In a process made by a bare clone, the thread does not exist. */
 bool hk_background_end(void)
 {
     int cancel, error = EBUSY;

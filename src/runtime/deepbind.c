@@ -1,14 +1,14 @@
-/* Interposes dlopen, because RTLD_DEEPBIND breaks plugins. A library that is opened with this flag looks up names in its own dependencies first, and
- * then in the program. So the library calls the C library's free instead of HAKMEM's, but receives HAKMEM's blocks from the program. Therefore
- * hak_dlopen() removes the flag if malloc is HAKMEM's.
+/* Interposes dlopen to remove the flag RTLD_DEEPBIND, which breaks plugins. A library that is opened with this flag looks up names in its own
+ * dependencies before it looks in the program. So it calls the C library's free instead of HAKMEM's, also for HAKMEM's blocks that it receives from
+ * the program. Therefore hak_dlopen() removes the flag if malloc is HAKMEM's.
  *
- * A library that defines operator new or malloc itself fails without the flag, because HAKMEM would replace only the forms of these functions that
- * the library exports. For such a library the flag stays. Instead, hak_dlopen() makes the C library's names of malloc lead to HAKMEM. To do so, it
- * changes the symbol table in memory, which the loader reads. It does not change the C library's code.
+ * A library that defines operator new or malloc itself fails without the flag, because HAKMEM would replace the functions that the library exports,
+ * but not those that it hides. For such a library the flag stays. Instead, hak_dlopen() makes the C library's names of malloc lead to HAKMEM. To do
+ * so, it changes the symbol table in memory, which the loader reads. The code of the C library does not change.
  *
- * The loader identifies the caller of dlopen by the return address, because the caller determines RUNPATH, $ORIGIN and the namespace. The return
- * address must be in the caller of hak_dlopen(), so hak_dlopen() ends with a jump. Only libhakmem.so exports hak_dlopen() under the name dlopen
- * (cmake/HakmemLibrary.cmake), because in a static program it would replace the only dlopen. */
+ * RUNPATH, $ORIGIN and the namespace depend on the caller of dlopen, which the loader finds by the return address. Therefore hak_dlopen() ends with a
+ * jump, which leaves the return address in its own caller. Only libhakmem.so exports hak_dlopen() under the name dlopen (cmake/HakmemLibrary.cmake),
+ * because in a static program it would replace the only dlopen. */
 
 #include "hakmem.h"
 #include "os/elf_file.h"
@@ -23,8 +23,8 @@ static const char *const entries[] = {
     "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
 };
 
-/* Makes a name of the C library lead to the process's function. Writes the value by one atomic store, because the loader may read the value at the
- * same time. */
+/* Makes a name in the C library's symbol table lead to the process's function. The store is atomic, because the loader may read the value at the same
+ * time. */
 static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
 {
     Elf64_Sym there;
@@ -44,7 +44,7 @@ static bool lead_libc_here(void)
     const void *code = hk_forward_next("gnu_get_libc_version");
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
-    /* The pages of the symbol table are made writable only if they contain no code. They are made read-only again after the change. */
+    /* The symbol table is made writable only if its pages contain no code. After the change it is made read-only again. */
     size_t page = hk_system_page();
     uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -page;
     uintptr_t end = (first + file.symbols.sh_size + page - 1) & -page;
@@ -56,8 +56,8 @@ static bool lead_libc_here(void)
     return leads;
 }
 
-/* Returns true if the C library's names of malloc lead to HAKMEM. At the first call, one thread changes the symbol table, and other threads wait. A
- * child that was forked during the change repeats it, because the thread that was making the change does not exist in the child. */
+/* Returns true if the C library's names of malloc lead to HAKMEM. At the first call, one thread changes the symbol table, while others wait. If the
+ * process forks during the change, the child repeats it, because the thread that was making the change does not exist in the child. */
 static bool libc_leads_here(void)
 {
     enum { LEADS = -1, CANNOT = -2 };
@@ -87,8 +87,8 @@ static bool defines_operators(const struct hk_elf_file *file)
     return defines(file, "_Znwm") || defines(file, "_ZdlPv");
 }
 
-/* Returns true if the needed library has its own operators new and delete. A library that also defines malloc does not count, because it is an
- * allocator for whole processes, and HAKMEM is the allocator of this process. */
+/* Returns true if the needed library defines operator new or delete. A library that also defines malloc does not count, because it is an allocator
+ * for whole processes, and HAKMEM is already the allocator of this process. */
 static bool has_own_operators(const char *path)
 {
     struct hk_elf_file file;
@@ -99,7 +99,7 @@ static bool has_own_operators(const char *path)
     return own;
 }
 
-/* Looks for the needed library in one folder of the RUNPATH. Returns true if the folder has the library, and the library has its own operators. */
+/* Returns true if this folder of the RUNPATH contains the needed library, and if the library defines operators of its own. */
 static bool folder_brings(const char *entry, const char *path, const char *name)
 {
     struct hk_text file;
@@ -113,7 +113,7 @@ static bool folder_brings(const char *entry, const char *path, const char *name)
     return hk_path_end(&file) && has_own_operators(file.bytes);
 }
 
-/* Returns true if the needed library has its own operators. The C and the C++ library do not count, because their operators lead to HAKMEM's. */
+/* Returns true if the needed library defines operators of its own. The C and C++ libraries do not count, because their operators lead to HAKMEM's. */
 static bool needed_brings(const struct hk_elf_file *file, const char *path, const char *name)
 {
     struct hk_elf_loaded loaded;
@@ -135,7 +135,7 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library or a library that it needs has its own allocator. Returns false if the path has no slash, because the loader then
+/* Returns true if the library, or one that it needs, has an allocator of its own. Returns false for a path without a slash, because the loader then
  * searches for the file. */
 static bool brings_its_own(const char *path)
 {

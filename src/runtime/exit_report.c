@@ -1,4 +1,4 @@
-/* Writes a report or a heap profile when it is due, and if SIGTERM ends the program. Prints the last events if the program crashes. */
+/* Writes reports and heap profiles when they are due, and when SIGTERM ends the program. Prints the last events if the program crashes. */
 #include "runtime/exit_report.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ enum { LOOK_MS = 100, PEAK_PART = 8 };
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* resident bytes at which the next profile is due; 0: never */
-    bool at_peak;     /* true if `at` grows with each profile */
+    uint64_t at;      /* resident bytes that make the next profile due; 0: none */
+    bool at_peak;     /* each profile raises `at` above the resident bytes */
     bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* true if the resident bytes have ever reached `at` */
+    _Atomic bool xat; /* the resident bytes have reached `at` at least once */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -63,8 +63,8 @@ static void dump_wanted(void)
     hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
 }
 
-/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. If the next time comes sooner than in *until_due ms, sets
- * *until_due to the ms until then. */
+/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Reduces *until_due to the time until the next end of the
+ * interval, if it is shorter. */
 static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, uint64_t *until_due)
 {
     if (every == 0)
@@ -84,11 +84,11 @@ int hk_heap_profile_write_to(const char *path)
 enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
-    uint64_t started_ms;     /* time when HAKMEM started, in this process or in an ancestor that forked it */
+    uint64_t started_ms;     /* time at which HAKMEM started, in this process or in the ancestor that forked it */
     uint64_t last_ms;        /* time of the background thread's last report */
-    _Atomic bool xrequested; /* a signal requested a report */
+    _Atomic bool xrequested; /* a signal has requested a report */
     bool refused;            /* the last attempt to write the report failed */
-    _Atomic bool xbusy;      /* the background thread is writing, or the exit has forbidden it to write */
+    _Atomic bool xbusy;      /* the background thread is writing, or must not write any more because of the exit */
 } reports;
 
 HK_INLINE void check_not_alone(bool is_set, const char *option, const char *file, const char *file_option)
@@ -148,7 +148,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* Installs the handler. Refuses fault signals, because the faulting instruction would raise the signal again after each return of the handler. */
+/* Refuses signals of faults. When the handler of a fault returns, the instruction is repeated, and raises the signal again without end. */
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
@@ -180,7 +180,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Waits until the background thread has written its file. Waits at most a second, because a disk that hangs must not delay the program's end. */
+/* First waits until the background thread has written its file, but at most a second, because a slow disk must not delay the program's end. */
 void hk_exit_report(bool takes_locks)
 {
     if (takes_locks)
@@ -210,7 +210,7 @@ bool hk_report_may_take_locks(void)
     return free && hk_locks_come_free();
 }
 
-/* Takes no lock if the interrupted thread may hold one. The handler would wait for this lock forever, because it does not return to the thread. */
+/* If the interrupted thread may hold a lock, takes no lock, because the thread cannot release its lock while the handler waits. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
@@ -235,8 +235,8 @@ static void on_request(int number, siginfo_t *info, void *context)
     hk_last_events_write(HK_STDERR);
 }
 
-/* Shows the last events once per process. If a second thread crashes, it waits for up to a second, because its crash would end the process before the
- * first thread has printed all events. */
+/* Prints the last events once per process. A second thread that crashes waits here for up to a second, because its crash would end the process before
+ * the first thread has printed all events. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

@@ -7,42 +7,42 @@
 
 #include "base/base.h"
 
-/* Resets the state of reports and profiles. Called in a fork child, and at the start after the options have been read. At the start, prints a message
- * for each set option that has no effect without another option. */
+/* Resets the state of reports and profiles. Called in a fork child, and at the start after the options have been read. At the start, it prints a
+ * message for each option that was set but has no effect without another option. */
 void hk_reports_begin(void);
 
-/* Returns true if the options ask for reports or heap profiles while the program runs (at intervals, on a signal, or at a peak). */
+/* Returns true if the options ask for reports or heap profiles while the program runs: at intervals, on a signal, or at a peak. */
 bool hk_reports_wanted(void);
-/* Installs the handler of the report signal. A handler that the program has installed before stays. */
+/* Installs HAKMEM's handler of the report signal, unless the program has already installed one. */
 void hk_reports_listen(void);
-/* Writes a report or a heap profile if it is due or requested. Returns the ms until the next call. Only the background thread calls the function. */
+/* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. Called only by the background thread. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* These two functions write a report or a heap profile now. The path "-" stands for HK_STDERR_ASKED_FOR (message.h). The functions return 0 or a
- * negative error number. If sampling is off, there is no heap profile, and the error is -ENODATA. Precondition: HAKMEM has started. */
+/* These two functions write a report or a heap profile now. The path "-" means HK_STDERR_ASKED_FOR (message.h). They return 0, or a negative error
+ * number, which is -ENODATA for a heap profile without sampling. HAKMEM must have started. */
 int hk_report_write(const char *path);
 int hk_heap_profile_write_to(const char *path);
-/* Writes the files that the options ask for at exit. Afterwards the background thread writes no more files. Without `takes_locks`, writes only the
- * heap profile, which needs no lock. */
+/* Writes the files that the options ask for at exit. The background thread writes no file afterwards. If `takes_locks` is false, writes only the heap
+ * profile, which needs no lock. */
 void hk_exit_report(bool takes_locks);
 
 /* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */
 bool hk_report_may_take_locks(void);
 
-/* Installs handlers of signals that end the program. Called by the first thread.
+/* Installs handlers for signals that end the program. Called by the first thread.
  *
- *   SIGTERM -> handler: writes the profile, and the report if the thread holds no lock -> the default action, so that the exit status is the same
- *
- * A handler is installed only if an option asks for it and the program has no handler when HAKMEM is loaded. A handler that the program installs
- * later replaces HAKMEM's. The interposed sigaction() and signal() report HAKMEM's handler as SIG_DFL. If the program sets SIG_DFL, they install
- * HAKMEM's handler again (os/linux_signals.c).
+ * An option that names a file to write at exit installs a handler of SIGTERM. The handler writes the heap profile, and the report if the thread holds
+ * no lock. Then the signal takes its default action, so that the exit status is the same as without HAKMEM.
  *
  * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
- * process. After a fatal signal, the handler takes the signal's default action with the same siginfo, so that the exit status and the core dump do
- * not change. */
+ * process. After a fatal signal, the handler lets the signal take its default action with the same siginfo, so that the exit status and the core dump
+ * do not change.
+ *
+ * No handler is installed if the program has one when HAKMEM is loaded. A handler that the program installs later replaces HAKMEM's. To the program,
+ * HAKMEM's handler looks like SIG_DFL. If the program sets SIG_DFL, HAKMEM's handler is installed again (os/linux_signals.c). */
 void hk_signals_begin(void);
 
-/* Prints one line about the first allocation that is refused, if the option oom_report is on. Later refusals are silent. */
+/* Prints one line about the first allocation that is refused, if the option oom_report is on. Prints nothing about later ones. */
 void hk_first_refusal_report(size_t requested);
 
 #endif

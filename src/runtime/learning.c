@@ -1,4 +1,4 @@
-/* Collects the signals of a tick, runs the learner, publishes the learner's knobs, and writes the log of decisions. */
+/* Collects the learner's signals at each tick, runs the learner, publishes its knobs, and writes the log of its decisions. */
 #include "runtime/learning.h"
 
 #include "learn/goal.h"
@@ -14,13 +14,13 @@ enum {
 static struct {
     struct hk_lock lock;
     struct hk_learner learner;
-    struct hk_signals before; /* totals of the counted signals at the last tick */
+    struct hk_signals before; /* totals of the signals at the last tick */
     uint64_t ticked_ms;
-    uint64_t next_ms; /* clock in ms at the next regular tick */
+    uint64_t next_ms; /* time of the next regular tick */
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun;
-    bool sought, found;              /* a goal was sought; a goal was found, and no tick has used it yet */
+    bool sought, found;              /* a memory goal was looked for; one was found that no tick has used yet */
     bool log_refused, trace_refused; /* the last attempt to write the log or the trace failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
@@ -96,7 +96,7 @@ static void begin_learner(void)
     hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
 }
 
-/* Not inlined, because `line` takes 1 KiB of a stack that may be small. */
+/* Not inlined, because `line` takes 1 KiB of the stack, which may be small. */
 static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
@@ -123,13 +123,13 @@ static void learn(uint64_t now)
         step.decisions[i].ms = now;
         hk_decision_note(&step.decisions[i]);
     }
-    /* The new knobs are compared with the published knobs, so that a publication that failed for lack of memory is repeated. */
+    /* Compares with the published knobs, not with the learner's last knobs. So a publication that failed for lack of memory is repeated. */
     hk_policy_read(&in_force);
     if (memcmp(&in_force, &learning.learner.now, sizeof in_force) != 0 || hk_policy_phase() != learning.learner.state)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
-/* Runs a tick. Logs the pending decisions even if the learner is off, because bins also make decisions. */
+/* Runs a tick. Writes the pending decisions even if the learner is off, because bins also make decisions. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -139,8 +139,8 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal once per process: at the start if an option needs the goal, before the program enters a sandbox, or at the first tick with
- * a heap of at least HK_SMALL_HEAP. */
+/* Looks for a memory goal once per process: at the start if an option needs the goal, before the program enters a sandbox, or at the first tick after
+ * the footprint has reached HK_SMALL_HEAP. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -154,14 +154,14 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* Prints a message if the log cannot be written. Not inlined, because `nothing` takes 1 KiB of a stack that may be small. */
+/* Appends nothing, so that a message is printed now if the log cannot be written. Not inlined, because `nothing` takes 1 KiB of the stack. */
 static HK_NOINLINE void begin_log(void)
 {
     struct hk_text nothing = {.fd = HK_NOWHERE};
     hk_option_file_append("explain", hk_options.explain, &nothing, &learning.log_refused);
 }
 
-/* Begins to learn. If there is a memory goal, runs a tick immediately, because only a tick sets the ceiling of the heap. */
+/* Begins to learn. If a memory goal is known, runs a tick at once, because only a tick sets the ceiling of the heap. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
@@ -186,7 +186,7 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
-/* Runs a tick if one is due. A tick is due at regular intervals, when a small heap has become large, and when `hakmem` has made a request. */
+/* Runs a tick if one is due: at regular intervals, when a small heap has become large, and when `hakmem` has made a request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))
@@ -205,7 +205,7 @@ HK_COLD void hk_learning_tick(void)
     hk_unlock(&learning.lock);
 }
 
-/* The profile gets the option's ceiling, because the learned ceiling follows from the goal of this run. */
+/* Writes the learned knobs. The ceiling comes from the option, because the learned ceiling depends on the memory goal of this run. */
 static int write_profile(int fd, const char *path)
 {
     (void)path;

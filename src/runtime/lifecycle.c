@@ -1,4 +1,4 @@
-/* Runs the steps of the start in order, under a lock. Begins the cache of a thread, and ends it by the destructor of a thread key. Makes a fork child
+/* Runs the steps of the start in order, under a lock. Begins the cache of a thread, and ends it in the destructor of a thread key. Makes a fork child
  * consistent. Defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
@@ -20,16 +20,16 @@
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-/* Each process reads and then writes this flag, so it does not lie in a page of zeros, which would cost two page faults. */
+/* Each process reads this flag first, and then writes it. In .bss these accesses would cost two page faults, so the flag lies elsewhere. */
 static bool options_are_read HK_EACH_PROCESS_DATA;
 _Atomic bool hk_start_done;
 
-/* Holds its own address after the loader has relocated the library. Until then, holds the value that the file contains. */
+/* The loader stores the address of this variable here when it relocates the library. Before that, the variable has another value. */
 static void *volatile own_address = (void *)&own_address;
 
 bool hk_is_bootstrapping(void)
 {
-    /* Once the result is false, it stays false, because the loader initializes hk_self last. */
+    /* The loader initializes hk_self last. Once it has done so, the result stays false. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
 }
 
@@ -45,7 +45,7 @@ static void step_options(void)
     options_are_read = true;
 }
 
-/* Not a part of hk_start(), which is cold, because clang optimizes the loops of a cold function for size, and each process runs these loops. */
+/* hk_start() is cold, and clang optimizes loops of cold functions for size. Each process runs these loops, so they have their own function. */
 static HK_NOINLINE void step_lists(void)
 {
     hk_track_report_begin();
@@ -111,7 +111,7 @@ bool hk_process_is_served(void)
     if (answer == NOT_ASKED) {
         void *block = HK_WHOEVER(process_malloc)(1);
         if (block == NULL)
-            return true; /* the result stays undecided, so that the next call tries again */
+            return true; /* no answer is stored, so that the next call asks again */
         answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_slots_hold(block) ? YES : NO;
         HK_WHOEVER(process_free)(block);
         hk_store(xanswer, answer);
@@ -119,19 +119,19 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* The C library calls key destructors in up to four rounds. A tcache ends in the second round, because in the first round the program's destructors
- * free the thread's objects. Later calls work without a tcache. A tcache does not end in the third or fourth round, because a tcache that begins in a
- * destructor also needs rounds to end. If a tcache has no round to end, other threads find out that its thread has ended. */
+/* The C library calls the destructors of thread keys in up to four rounds. In the first round, the program's destructors free the thread's objects.
+ * Therefore a tcache ends in the second round, and later calls work without a tcache. A tcache does not end even later, because a tcache that begins
+ * in a destructor needs rounds, too. If no round is left for a tcache, other threads find out that its thread has ended. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
     _Atomic bool xhooked;
     bool has_key;
     pthread_key_t key;
-    int ended_as; /* id of the process that has written its report at exit */
+    int ended_as; /* id of the process that has already written its files at exit */
 } life HK_EACH_PROCESS_DATA;
 
-/* Ends the cache in round LAST_ROUND. `value` is the round, plus COUNTED for a counted thread. Setting the value again requests another round. */
+/* Ends the cache in round LAST_ROUND. `value` is the round, plus COUNTED for a counted thread. If the value is set again, another round follows. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
@@ -139,7 +139,7 @@ static void thread_ending(void *value)
         return;
     hk_tcache_end();
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_background_force(); /* the background thread must end if this was the last thread with a tcache */
+        hk_background_force(); /* the background thread must end if no thread has a tcache any more */
     bool counted = round >= COUNTED;
     if (counted ? hk_background_thread_ended() : !hk_thread_count_many() && hk_tcaches_alive() <= 1)
         hk_tcaches_all_ended();
@@ -151,19 +151,19 @@ bool hk_mark_thread(void)
            pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
 }
 
-/* The fork handlers make all data that locks protect consistent in the child, which has one thread. They do not affect the parent.
+/* The fork handlers make HAKMEM's data consistent in the child, which has only the thread that called fork. They do not affect the parent.
  *
- *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
- *                                                                     child: resets the locks, then repairs the rest
+ *   prepare: takes the stream lock, then all locks by rank (base/ranks.def) --fork--> parent: releases the locks in reverse order
+ *                                                                                     child: resets the locks, then repairs the data
  *
- * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without a lock, or
- * under a lock of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of the list of streams
- * after the prepare handlers. The holder of this lock may wait for a stream, and the holder of the stream may wait for one of our locks. Therefore
- * prepare takes the list lock before our locks. */
+ * The child has no background thread, and the caches of the other threads go to the pool. Other threads may have been changing data without a lock,
+ * or under a lock of their own. The child reconstructs such data from consistent data (docs/OWNERSHIP.md). The stream lock is that of glibc's list of
+ * streams, which fork takes after the prepare handlers. Its holder may wait for a stream, and the holder of the stream may wait for one of HAKMEM's
+ * locks. Therefore prepare takes the stream lock first. The stream lock is recursive, so fork can take it again. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* True if the process has one thread at the fork. The handlers then do less, because no lock is held, and no other thread is making an update. */
+/* True if the process had one thread at the fork. The handlers then do less, because no lock is held, and no data is in the middle of a change. */
 static bool alone_at_fork;
 
 static void fork_prepare(void)
@@ -196,14 +196,14 @@ static void fork_child(void)
     hk_background_settle();
     hk_background_reset();
     hk_sample_rounds_begin();
-    if (cache != NULL) { /* in the child, the thread has another system thread id */
+    if (cache != NULL) { /* the thread has a new system thread id in the child */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
     }
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
-    /* Repairs the data that the parent's other threads were changing at the fork. */
+    /* Repairs the data that other threads of the parent were changing at the fork. */
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
@@ -216,12 +216,11 @@ static void fork_child(void)
     }
 }
 
-/* glibc's pthread_atfork calls __register_atfork. A direct call does not touch the page that has the code of pthread_atfork. */
+/* glibc's pthread_atfork only calls __register_atfork. A direct call does not touch the page with the code of pthread_atfork. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* Registers the fork handlers and creates the thread key. Registers hk_start_lock, so that a fork waits while another thread starts HAKMEM and
- * registers other locks. */
+/* Registers the fork handlers, and creates the thread key. Registers hk_start_lock too, so that a fork waits while another thread starts HAKMEM. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -253,10 +252,10 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
     return hk_tcache_self();
 }
 
-/* glibc passes the arguments of main() to constructors. If the library is initialized first (initfirst), these arguments are the only access to the
- * environment. Other C libraries pass no arguments, but have already set `environ`. Without options, HAKMEM starts at the first call instead of here,
- * so that a process that never allocates pays for no heap. Then the constructor only registers the fork handlers and the key, which must precede all
- * code of the program. It sets xhooked before, because the C library may allocate during the registration. */
+/* glibc passes the arguments of main() to constructors. If this library is initialized first (initfirst), only these arguments lead to the
+ * environment. Other C libraries pass no arguments, but have already set `environ`. Without options, HAKMEM does not start here but at the first
+ * call, so that a process that never allocates pays for no heap. The constructor then only registers the fork handlers and the key, before any code
+ * of the program runs. It sets xhooked before it registers them, because the C library may allocate during the registration. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc, (void)argv;
@@ -276,9 +275,9 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Writes the files of options at exit. If safe_free is `exit`, first flushes the caches of ended threads and of this thread, because a flush checks
- * free blocks. Leaves the caches of other threads, because these threads may still run. The drain then checks blocks that the flush has sent to slabs
- * of this thread. */
+/* Writes the files that options ask for at exit. If safe_free is `exit`, first flushes the caches of ended threads and of this thread, because a
+ * flush checks the free blocks. The flush may send blocks to slabs of this thread as remote frees, and the drain then checks these. The caches of
+ * other threads stay as they are, because these threads may still run. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
@@ -294,7 +293,7 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
     life.ended_as = hk_background_home();
 }
 
-/* Does nothing in a vfork child, because the child shares its parent's memory, and only the parent writes the reports. */
+/* Does nothing in a vfork child, which shares its parent's memory, because only the parent writes the reports. */
 void hk_end_at_once(void)
 {
     if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home())

@@ -1,4 +1,4 @@
-/* Expands the names of files in options, and opens, writes and replaces these files. */
+/* Expands the names of files in options. Opens, writes and replaces these files. */
 #include "runtime/named_file.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 static bool is_child;
 
-/* Returns true if the parent's environment has the entry. The entries of an environment end with NUL. */
+/* Returns true if the parent's environment contains the string `entry`. A zero byte ends each string of the environment. */
 static bool parent_has(const char *entry)
 {
     struct hk_text piece;
@@ -38,7 +38,7 @@ HK_EACH_PROCESS bool hk_named_files_wanted(void)
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
 }
 
-/* Looks in the parent's environment only for LD_PRELOAD and for the first option that names a file. */
+/* Makes this process a child if its parent has the same LD_PRELOAD, and the same value of the first option that names a file. */
 void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
@@ -71,7 +71,7 @@ static void add_expanded(struct hk_text *path, const char *name, const char *end
             hk_text_add(path, "%c", *at);
 }
 
-/* In a child process, puts the process id before the ending of the name. Keeps the name of a pipe or a device, because all processes share it. */
+/* In a child process, inserts the process id before the ending of the name. Keeps the name of a pipe or a device, because all processes share it. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
@@ -102,7 +102,7 @@ static int write_to(const char *path, const char *name, hk_file_writer *write)
     return result;
 }
 
-/* Writes the file in place if no temporary file can be created in its folder. */
+/* Writes the file in place if no temporary file can be written beside it. */
 int hk_named_file_write(const char *name, const char *ending, hk_file_writer *write)
 {
     struct hk_text path, beside;
@@ -117,7 +117,7 @@ int hk_named_file_write(const char *name, const char *ending, hk_file_writer *wr
     return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
-/* Prints a message if the file of an option cannot be written. Prints none if the last attempt failed too. A negative `result` is an error number. */
+/* Prints a message if the file of an option cannot be written, but not if the last attempt failed too. A negative `result` is an error number. */
 static void option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)

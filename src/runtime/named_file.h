@@ -1,9 +1,9 @@
-/* NamedFile: opens files that options name.
+/* NamedFile: opens the files that options name.
  *
- *   %p in a name becomes the process id. DIR/ becomes DIR/PID.json, or DIR/PID with another ending. In a child process, a name without %p and without
- *   a final slash becomes NAME.PID.ENDING, because a child must not overwrite its parent's file.
+ * In a name, %p becomes the process id. DIR/ becomes DIR/PID.json (other options have other endings). In a child process, NAME.ENDING becomes
+ * NAME.PID.ENDING, so that a child does not overwrite its parent's file. This does not happen if the name contains %p or ends with a slash.
  *
- * A child process is one that was forked, or a program that was started by a process with the same preload and the same option.
+ * A child process was forked, or was started by a process that has the same LD_PRELOAD and the same option.
  * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
 #ifndef HK_NAMED_FILE_H
@@ -17,21 +17,21 @@ void hk_named_files_fork_child(void);
 /* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. `ending` is the ending of the file in the folder if the name is a folder, and NULL if
- * the name does not come from an option. Returns false if the path is too long. */
+/* Expands the name into path->bytes, which end with NUL. `ending` is the ending of the file that is made if the name is a folder. It is NULL if the
+ * name does not come from an option. Returns false if the path is too long. */
 bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
-/* Terminates the text with NUL. Returns false if the text is too long. */
+/* Ends the text with NUL. Returns false if the text is too long. */
 bool hk_path_end(struct hk_text *path);
 
 /* The type of a function that writes a file. It returns 0, or a negative error number. */
 typedef int hk_file_writer(int fd, const char *path);
-/* Writes NAME.PID.tmp and renames it to NAME, so that a reader of NAME sees a complete file. A pipe or a device is written in place. "-" stands
- * for HK_STDERR, or for HK_STDERR_ASKED_FOR if `ending` is NULL. Returns 0, or a negative error number. */
+/* Writes NAME.PID.tmp, and then renames it to NAME, so that a reader of NAME always sees a complete file. Writes a pipe or a device in place. "-"
+ * means HK_STDERR, or HK_STDERR_ASKED_FOR if `ending` is NULL. Returns 0, or a negative error number. */
 int hk_named_file_write(const char *name, const char *ending, hk_file_writer *write);
-/* Writes the file that an option names. Prints a message if this fails, but none if the last attempt failed too. */
+/* Writes the file that an option names. If this fails, prints a message, unless the last attempt failed too. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
-/* Appends the text to the log that an option names. Prints a message if opening the file fails, but none if the last attempt failed too. */
+/* Appends the text to the log that an option names. If the file cannot be opened, prints a message, unless the last attempt failed too. */
 void hk_option_file_append(const char *option, const char *name, struct hk_text *text, bool *refused);
 
 #endif

@@ -1,9 +1,9 @@
 /* Threads: counts the threads that the program creates, because HAKMEM must not add a second thread to a process that has only one. For this purpose,
  * libhakmem.so interposes pthread_create. It also interposes prctl and unshare, because they restrict what the background thread may do.
  *
- *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
+ *   pthread_create adds 1 to the count. The new thread marks itself as counted. When it ends, the destructor of its thread key subtracts 1.
  *
- * Owns       This file decides which threads are counted (hk_thread_count_more). It does not count threads of thrd_create and of a bare clone.
+ * Owns       This file decides which threads are counted. It does not count the threads of thrd_create and of a bare clone.
  * Invariant  Counting begins while the process has one thread, or it never begins.
  * Threads    Any thread may call the functions. */
 #include <errno.h>
@@ -32,9 +32,9 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Returns true if threads are counted. The first call after the start decides this. Counting needs a process with HAKMEM's malloc and with one
- * thread, because the locks of slab lists must be in use before a second thread exists. Without counting, a background thread is created only if the
- * option asks for it. */
+/* Returns true if HAKMEM counts threads, which the first call after the start decides. HAKMEM counts only if its malloc serves the process and the
+ * process has one thread, because the locks of slab lists must be in use before a second thread exists. If HAKMEM does not count, it creates a
+ * background thread only if the option asks for one. */
 static bool counting(void)
 {
     if (hk_load(xcounts) == NOT_DECIDED && hk_started()) {
@@ -69,7 +69,7 @@ static void *begin_counted(void *given)
     HK_BY_JUMP return start(argument);
 }
 
-/* Returns the definition of pthread_create that follows HAKMEM's, or that of the C library if HAKMEM does not interpose pthread_create. */
+/* Returns the pthread_create that follows HAKMEM's, or the C library's if HAKMEM does not interpose the function. */
 static create_call *next_create(void)
 {
     static _Atomic(create_call *) xnext;
@@ -100,7 +100,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
         return next(thread, attributes, start, argument);
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    /* After HAKMEM's own thread has ended, one more thread may be allowed. The system may still count the ended thread for a moment. */
+    /* HAKMEM's own thread has ended, so the program may get one more. The system may still count the ended thread for a moment. */
     if (error == EAGAIN && hk_background_give_way())
         for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND / 10 && error == EAGAIN; tries++) {
             hk_os_pause();
@@ -138,7 +138,7 @@ HK_STANDS_BEFORE(int, prctl, (int option, ...))
     return hk_forward_prctl(option, arguments);
 }
 
-/* Shuts the process in, because the background thread would share the files and the root directory of the unshared thread that creates it. */
+/* Without this call, a thread that has unshared its files and root directory could create the background thread, which would then share them. */
 HK_STANDS_BEFORE(int, unshare, (int flags))
 {
     shut_in();
