@@ -11,15 +11,15 @@
 //
 // The following holds for the whole header.
 //   Units      Sizes and alignments are in bytes. allocator<T> counts objects of T. An alignment is any power of two.
-//   Blocks     Blocks belong to the heap of the process. Any allocator or resource, and hak_free(), may free the block of any other, in any thread.
-//              deallocate() passes the size and the alignment to hak_free_sized, which checks them if that costs nothing (docs/FREE.md).
-//   Errors     If memory is refused (by the system or by HAKMEM_LIMIT), the new-handler is called repeatedly while there is one. Then
-//              std::bad_alloc is thrown. operator new does the same. If the size of a number of objects overflows, std::bad_array_new_length is
-//              thrown, and no handler is called. Without exceptions, both cases end in std::terminate(). deallocate() never throws. An invalid
-//              pointer ends the program with one line on stderr.
-//   Threads    Any thread may use everything in this header at any time, and the caller needs no lock. No object has a state, except heap and
-//              the objects that refer to a heap. A heap is moved and destroyed like any other object.
-//   Moments    Everything may be used before main and after it, also in constructors and destructors of static objects in any order, and in the
+//   Blocks     The block of any allocator or resource may be freed by any other, or by hak_free(), in any thread. Only blocks of heap_allocator and
+//              heap_resource lie in a heap of the program. deallocate() passes the size to HAKMEM, which may check it (docs/FREE.md).
+//   Errors     If the system or HAKMEM_LIMIT refuses memory, the new-handler is called and the allocation is tried again, as in operator new. If
+//              none is set, std::bad_alloc is thrown. If the size of a number of objects overflows, std::bad_array_new_length is thrown, and no
+//              handler is called. In a program without exceptions, std::terminate() is called instead. deallocate() never throws. An invalid pointer
+//              ends the program with one line on stderr.
+//   Threads    Any thread may allocate and free at any time, and the caller needs no lock. Only a hakmem::heap object must not be moved, swapped or
+//              destroyed while another thread uses it.
+//   Moments    Everything may be used before main and after main, also in constructors and destructors of static objects in any order, and in the
 //              child of a fork.
 //   Signals    Nothing may be used in a signal handler.
 //
@@ -95,7 +95,7 @@ inline void deallocate(void *block, std::size_t size, std::size_t alignment) noe
 
 } // namespace detail
 
-// An allocator for standard containers. All allocators are equal, for every T.
+// An allocator for standard containers. Any two of these allocators are equal.
 template <class T> class allocator
 {
   public:
@@ -111,7 +111,7 @@ template <class T> class allocator
     constexpr allocator &operator=(const allocator &) noexcept = default;
     HAK_CONSTEXPR20_ ~allocator() = default;
 
-    // Returns memory for `count` objects, none of which is constructed. 0 gives a unique pointer that must be freed.
+    // Returns memory for `count` objects, and constructs none of them. If `count` is 0, returns a unique pointer that must be freed.
     [[nodiscard]] HAK_CONSTEXPR20_ T *allocate(size_type count)
     {
 #if defined(__cpp_lib_is_constant_evaluated) && defined(__cpp_lib_constexpr_dynamic_alloc)
@@ -123,7 +123,7 @@ template <class T> class allocator
         return static_cast<T *>(detail::allocate(count * sizeof(T), alignof(T)));
     }
 
-    // Frees `objects`, which come from allocate(count) of any hakmem::allocator<T> with the same count.
+    // Frees memory that allocate(count) of any hakmem::allocator<T> has returned. `count` must be the same.
     HAK_CONSTEXPR20_ void deallocate(T *objects, size_type count) noexcept
     {
 #if defined(__cpp_lib_is_constant_evaluated) && defined(__cpp_lib_constexpr_dynamic_alloc)
@@ -137,12 +137,12 @@ template <class T> class allocator
 template <class T, class U> constexpr bool operator==(const allocator<T> &, const allocator<U> &) noexcept { return true; }
 template <class T, class U> constexpr bool operator!=(const allocator<T> &, const allocator<U> &) noexcept { return false; }
 
-// A heap that the program creates. Objects that refer to the heap must not outlive it. The program may destroy the containers in the heap before the
-// heap. Otherwise reset() or the destructor of the heap frees the blocks of the containers, without calling their destructors.
+// A heap that the program creates (hakmem.h). After reset() or the destructor of the heap, its blocks are free, and containers in it must not be used
+// any more. Destructors of the objects in these containers are called only if the program destroys the containers before.
 class heap
 {
   public:
-    // Throws std::bad_alloc if memory is refused. `name` is copied and may be null. `limit` is in bytes of physical memory, and 0 means no limit.
+    // Throws std::bad_alloc if memory is refused. `name` is copied, and may be null. `limit` is in bytes of physical memory. 0 means no limit.
     explicit heap(const char *name = nullptr, std::size_t limit = 0) : handle_(hak_heap_create(name, limit))
     {
         if (handle_ == nullptr)
@@ -168,7 +168,7 @@ class heap
         handle_ = other.handle_;
         other.handle_ = mine;
     }
-    // Returns the handle, which the caller must destroy from now on. It is null if the heap was moved from.
+    // Gives up the handle and returns it. The caller must pass it to hak_heap_destroy(). The handle is null if this object was moved from.
     [[nodiscard]] hak_heap_t *release() noexcept
     {
         hak_heap_t *const mine = handle_;
@@ -177,7 +177,7 @@ class heap
     }
     [[nodiscard]] hak_heap_t *get() const noexcept { return handle_; }
 
-    // Frees all blocks. No other thread may use the heap during the call.
+    // Frees all blocks of the heap. No other thread may use the heap during the call.
     void reset() noexcept { (void)hak_heap_reset(handle_); }
     void set_limit(std::size_t limit) noexcept { (void)hak_heap_set_limit(handle_, limit); }
     [[nodiscard]] hak_heap_stats stats() const noexcept
@@ -194,7 +194,7 @@ class heap
 namespace detail
 {
 
-// Returns a block of the heap, or throws std::bad_alloc. No new-handler is called, because the program itself has set the limit of the heap.
+// Returns a block of the heap, or throws std::bad_alloc. Calls no new-handler, because the program itself has set the limit of the heap.
 [[nodiscard]] inline void *allocate_in(hak_heap_t *heap, std::size_t size, std::size_t alignment)
 {
     void *const block = alignment <= natural_alignment ? hak_heap_malloc(heap, size) : hak_heap_aligned_alloc(heap, alignment, size);
@@ -205,8 +205,8 @@ namespace detail
 
 } // namespace detail
 
-// An allocator for standard containers in a heap. Two allocators are equal if they have the same heap. A container that is moved or swapped takes
-// its heap with it. A copy is made in the heap of the original.
+// An allocator for standard containers in a heap. Two allocators are equal if they have the same heap. If a container is moved or swapped, its blocks
+// stay in their heap. A copy of a container is made in the heap of the original.
 template <class T> class heap_allocator
 {
   public:
@@ -239,7 +239,7 @@ template <class T, class U> bool operator!=(const heap_allocator<T> &a, const he
 
 #ifdef __cpp_lib_memory_resource
 
-// A heap as a memory resource. Two resources are equal if they have the same heap. Without RTTI, each is equal only to itself.
+// A memory resource that allocates from a heap. Two resources are equal if they have the same heap. Without RTTI, a resource is equal only to itself.
 class heap_resource final : public std::pmr::memory_resource
 {
   public:
@@ -263,7 +263,7 @@ class heap_resource final : public std::pmr::memory_resource
     hak_heap_t *handle_;
 };
 
-// The heap of the process as a memory resource. All resources of this class are equal. Without RTTI, each is equal only to itself.
+// A memory resource that allocates like malloc. Any two of these resources are equal. Without RTTI, a resource is equal only to itself.
 class memory_resource final : public std::pmr::memory_resource
 {
   public:
@@ -299,8 +299,8 @@ union lasting_resource {
 
 } // namespace detail
 
-// Returns a resource that the caller need not create. It is the same resource in each translation unit, and exists until the process ends.
-// std::pmr::set_default_resource(hakmem::process_resource()) makes it the default.
+// Returns a memory resource that all parts of the program share, and that exists until the process ends.
+// std::pmr::set_default_resource(hakmem::process_resource()) makes it the default of std::pmr containers.
 [[nodiscard]] inline memory_resource *process_resource() noexcept
 {
     static detail::lasting_resource lasting;

@@ -1,4 +1,4 @@
-/* Defines free, and frees the blocks that missed the hit path of free or operator delete. */
+/* Defines free and its variants, and frees blocks after a miss of free or operator delete. */
 #include "api/entry.h"
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
@@ -12,7 +12,7 @@
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-/* Checks a block by its kind, and frees it. */
+/* Checks and frees a block as kinds.def says for its kind. */
 static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
@@ -20,7 +20,7 @@ static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t en
     hk_block_free(call, block, entry, kind, caller);
 }
 
-/* Frees a block outside the window. Frees any block before HAKMEM has started and while hooks are on, because the window is then shut. */
+/* Frees a block outside the window. Before HAKMEM has started and while hooks are on, frees every block, because the window is then shut. */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 {
     block = HK_UNTAGGED(block);
@@ -41,13 +41,13 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Frees a block by its page map entry. Hooks that began in a running process only see large blocks, because smaller sampled blocks have no entry. */
+/* Frees a block by its page map entry. A small block in a slab skips the hooks, because sampled small blocks lie in a user heap of HAKMEM's. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
     else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
-                       hot->key != HK_NO_KEY)) /* a small block, because the classes of larger blocks are higher */
+                       hot->key != HK_NO_KEY)) /* a block of up to 32 KiB in a slab, and the thread has a cache */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
         free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
@@ -55,8 +55,8 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
         hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
-/* Frees a block that is not in a slab of this thread. Most of these blocks are remote frees, and the outbox already has an entry for their bitmap
- * word. Only blocks without such an entry are tested for a user heap, so the test costs most remote frees nothing. */
+/* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these blocks are remote
+ * frees whose word has an entry there. Tests for a user heap only afterwards, so that the test costs most remote frees nothing. */
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
@@ -78,7 +78,7 @@ static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t of
     hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
-/* Frees a block whose bin is full. Detects a double free only of the bin's newest block, because a search of the bin would cost more than a flush. */
+/* Frees a block whose bin is full. Detects only a double free of the bin's newest block, because a search of the bin would cost more than a flush. */
 HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
@@ -86,7 +86,7 @@ HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state 
     keep(block, hot, offset);
 }
 
-/* Frees a medium block whose mark is not set. hk_mark_check() returns only if the block's slab has no marks. Otherwise it ends the program. */
+/* Frees a medium block whose mark is not set. If the slab has marks, hk_mark_check() ends the program, because the block is not live. */
 static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     hk_mark_check(call, block);
@@ -102,7 +102,7 @@ HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_stat
 }
 
 #define LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
-/* Each miss has one function for free and one function for delete, because a parameter `call` would cost each remote free an instruction. */
+/* Each kind of miss has one function for free and one for delete, because a parameter `call` would cost an instruction for each remote free. */
 static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_FREE, block, hot, entry);
@@ -136,7 +136,7 @@ static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offse
     keep(block, hot, offset);
 }
 
-/* Frees a medium block if the named size belongs to the class of the block. Otherwise the slow path checks the block and the size. */
+/* Frees a medium block directly if the named size belongs to the class of the block, and the block is live. Otherwise the slow path checks both. */
 HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
                                  enum hk_call call)
 {

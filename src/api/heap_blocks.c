@@ -1,4 +1,4 @@
-/* Allocates and frees blocks of user heaps after a miss of the thread's cache of the heap. Resizes blocks of user heaps. */
+/* Allocates and frees blocks of user heaps after a miss, and resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
 #include <errno.h>
 #include "api/plain_alloc.h"
@@ -30,7 +30,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_heap_failed(ENOMEM);
 }
 
-/* Retries an allocation that failed because the system refused memory. First returns idle memory to the system. Returns NULL on another refusal. */
+/* Tries an allocation once more after the system has refused memory. First returns all idle memory to the system. Returns NULL if this fails, too. */
 static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
 {
     bool by_limit;
@@ -40,7 +40,7 @@ static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, 
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 
-/* Returns a block of a user heap, or NULL if memory is refused. Leaves errno as it was, and does not count a refusal. */
+/* Returns a block of a user heap, or NULL if memory is refused. Keeps errno, and does not count the refusal. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;
@@ -91,7 +91,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* shrinks in place, or grows in place now that idle memory is released */
+    if (HK_UNLIKELY(moved == NULL)) { /* tries again in place, because idle memory was returned to the system */
         void *resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

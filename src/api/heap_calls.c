@@ -94,7 +94,7 @@ HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
     return heap_done(open);
 }
 
-/* Copies at most `size` bytes, because the caller may be compiled with another version of struct hak_heap_stats. */
+/* Writes `size` bytes, because the caller may be compiled with an older or newer version of struct hak_heap_stats. */
 HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *stats, size_t size)
 {
     struct hk_heap_figures figures;

@@ -1,4 +1,4 @@
-/* Defines mallinfo, mallopt, malloc_info and malloc_stats, and hakmem.h's functions that tell what HAKMEM has done. All show the report's numbers. */
+/* Defines mallinfo, mallopt, malloc_info and malloc_stats, and the functions of hakmem.h that return or write statistics. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 
-/* hakmem.h declares these two only for C libraries that define the structs. */
+/* Declared here, because hakmem.h declares these functions only if <malloc.h> was included before. */
 struct mallinfo hak_mallinfo(void);
 struct mallinfo2 hak_mallinfo2(void);
 
@@ -40,7 +40,7 @@ static struct mallinfo2 info_of(const struct hk_heap_stats *heap_stats)
     };
 }
 
-/* Returns all zeros if memory for the heap statistics is refused, because the interface has no error code. */
+/* If memory for the statistics is refused, returns zeros, because the interface has no error code. */
 HK_EXPORT struct mallinfo2 hak_mallinfo2(void)
 {
     struct mallinfo2 info = {.arena = 0};
@@ -64,8 +64,8 @@ HK_EXPORT struct mallinfo hak_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* Changes no parameter, because HAKMEM adapts by itself. Returns the result of glibc's mallopt, because programs check the result. This
- * result is 1 even for an unknown parameter, but 0 for an M_MXFAST out of range. */
+/* Changes nothing, because HAKMEM adapts by itself. Programs check the result, so it is that of glibc: 0 if the value of M_MXFAST is out of range,
+ * and 1 otherwise, even for an unknown parameter. */
 HK_EXPORT int hak_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
@@ -73,7 +73,7 @@ HK_EXPORT int hak_mallopt(int parameter, int value)
     return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST);
 }
 
-/* Writes a line for each class. As in glibc, `total` and `count` are the bytes and the number of the free blocks. */
+/* Writes a line for each size class. As in glibc, the attributes `total` and `count` are the bytes and the number of free blocks. */
 static void info_classes(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     size_t smallest = 1;
@@ -114,7 +114,7 @@ static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
     fprintf(file, "</malloc>\n");
 }
 
-/* Writes a report in glibc's format with a single heap. "fast" stands for the blocks in bins, and "rest" stands for all other free memory. */
+/* Writes a report in glibc's XML format, which shows one heap. Its "fast" row counts the blocks in bins, and its "rest" row all other free memory. */
 HK_EXPORT int hak_malloc_info(int options, FILE *file)
 {
     if (options != 0)
@@ -169,7 +169,7 @@ static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
     };
 }
 
-/* The layout of struct hak_stats is part of the ABI. So its fields never move, and new fields are appended. */
+/* The layout of struct hak_stats is part of the ABI, so no field may move, and new fields are added at the end. */
 _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct hak_stats, live_blocks) == 128 &&
                    offsetof(struct hak_stats, forks) == 248 && offsetof(struct hak_stats, heaps) == 256 &&
                    sizeof(struct hak_stats) == 264,
@@ -181,7 +181,7 @@ static int failed(int error)
     return -1;
 }
 
-/* Copies at most `size` bytes, and zeros fields that only the caller's struct has, because the caller may be compiled with another version. */
+/* Writes `size` bytes, because the caller may be compiled with another version of the struct. Sets fields that only the caller has to 0. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     if (stats == NULL || size < offsetof(struct hak_stats, mapped))

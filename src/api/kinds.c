@@ -1,4 +1,4 @@
-/* Makes functions from the table of kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
+/* Makes functions from the table in kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
 #include "api/kinds.h"
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
@@ -54,7 +54,7 @@ void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, e
 {
     if (checks[of] == CHECK_MARK)
         hk_mark_end(call, block);
-    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* a plain free checks the block itself */
+    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* for free(), hk_large_free() makes this check */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)
         hk_sized_check(call, block, entry, size);

@@ -1,4 +1,4 @@
-/* Declares what free, realloc and malloc_usable_size do with each kind of block. The functions are made from the table of kinds.def.
+/* Declares what free, realloc and malloc_usable_size do with each kind of block. The functions are made from the table in kinds.def.
  * Threads  The thread that has the block calls these functions. */
 #ifndef HK_KINDS_H
 #define HK_KINDS_H
@@ -9,7 +9,7 @@ enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
 };
-/* Says whether realloc resizes a block in place, copies it to a new block, or calls the functions of its user heap. */
+/* Says whether realloc tries to resize a block in place, copies it to a new block, or leaves it to the user heap of the block. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };
 
 enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry);

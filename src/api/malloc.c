@@ -18,7 +18,7 @@ static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
-    /* A refusal of a size above the address space is not reported, because it does not mean that memory is short. */
+    /* A size that no address space can hold is not reported, because its refusal does not mean that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
 }
@@ -28,19 +28,19 @@ static bool has_thread_storage(void) { return hk_started() || !hk_is_bootstrappi
 HK_COLD void *hk_refuse(size_t size)
 {
     if (!has_thread_storage())
-        return NULL; /* errno lies in thread-local storage, which is not ready */
+        return NULL; /* does not set errno, which lies in thread-local storage */
     note_refusal(size);
     errno = ENOMEM;
     return NULL;
 }
 
-/* Allocates after a miss, by the plain or the instrumented allocator. */
+/* Allocates a block after a miss with the plain or the instrumented allocator, depending on the mode. */
 HK_INLINE void *alloc(struct hk_request *request)
 {
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_serve(request) : hk_instrumented_alloc(request);
 }
 
-/* Allocates a block for malloc after a miss. On the common miss, fills in no request, because this takes time. Does not count a refusal. */
+/* Allocates a block for malloc after a miss. First tries to refill the bin without a struct hk_request, because filling in the struct takes time. */
 HK_INLINE void *malloc_behind_miss(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_mode_is_plain()))
@@ -100,7 +100,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         return hk_refuse(bytes);
     if (request.zeroed)
         return block;
-    /* hk_zero() may write beyond the requested bytes, and so overwrite the canary that follows these bytes. */
+    /* memset, because hk_zero() may write beyond the requested bytes, and would overwrite the canary that follows them. */
     return HK_UNLIKELY(hk_guard.contents) ? memset(block, 0, bytes) : hk_zero(block, bytes);
 }
 
@@ -113,7 +113,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     return HK_UNLIKELY(block == NULL) ? calloc_slow(bytes, HK_CALLER) : hk_inline_zero(block, bytes);
 }
 
-/* Resizes a block before the start. Copies in a loop, because the C library with memcpy is not relocated yet. */
+/* Resizes a block before the start. Copies in a loop, because memcpy cannot be called until the loader has relocated the C library. */
 static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 {
     volatile char *moved = hk_bootstrap_alloc(size, HK_FINE_STEP);
@@ -140,8 +140,8 @@ HK_INLINE void *resize_in_place(void *block, size_t size, size_t now, void *call
                                          : hk_instrumented_resize(block, size, now, caller);
 }
 
-/* Resizes a block after a second block was refused. A shrink never fails. If the block grows, a resize in place is tried once more, because idle
- * memory was returned to the system, and a growing block needs less memory than a second block. */
+/* Resizes a block after memory for a copy was refused. If the block shrinks, it stays as it is. If it grows, tries once more to grow it in place,
+ * because this needs less memory than a copy, and idle memory was returned to the system in between. */
 static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, void *caller)
 {
     if (size <= now)
@@ -150,8 +150,8 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Copies the block to a new block after a miss. A refusal of the new block is not counted and does not change errno, because the old block may still
- * be resized in place. */
+/* Copies a block to a new block after a miss. If the new block is refused, does not count the refusal and keeps errno, because the old block may
+ * still be resized in place. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;
@@ -163,7 +163,7 @@ static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, v
                                    : hk_move_exactly(to, block, hk_min(size, now));
 }
 
-/* Copies a block to a new block, and frees the old block. If the size is 0, realloc_slow() only frees the block. */
+/* Copies a block to a new block, and frees the old block. A size of 0 only frees the block. */
 static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
 {
     if (HK_UNLIKELY(size == 0))
@@ -180,7 +180,7 @@ static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 {
     struct hk_request request = {.size = size, .align = HK_FINE_STEP, .caller = caller};
     void *resized = hk_guarded_realloc(block, &request);
-    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a user heap counts refusals itself */
+    if (resized != NULL || errno == EINVAL || hk_heaps_has(block)) /* a user heap has counted the refusal already */
         return resized;
     return hk_refuse(size);
 }
@@ -209,7 +209,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     return resized != NULL ? resized : copy(block, size, now);
 }
 
-/* Resizes a block outside the window. Serves realloc(NULL, size) from a bin if possible, because a growing buffer begins with this call. */
+/* Resizes a block outside the window. Tries a hit for realloc(NULL, size), because growing buffers often begin with this call. */
 static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
 {
     void *fresh = block == NULL ? hk_hit_malloc(size) : NULL;
@@ -258,7 +258,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (aligned == NULL) {
         if (has_thread_storage())
             note_refusal(size);
-        return ENOMEM; /* errno stays as it was, because posix_memalign() must not change it */
+        return ENOMEM; /* keeps errno, because posix_memalign() must not change it */
     }
     *block = aligned;
     return 0;
@@ -284,7 +284,7 @@ HK_EXPORT size_t hak_malloc_usable_size(void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t bytes = hk_block_size(HK_CALL_USABLE_SIZE, block, entry, kind);
-    return kind == HK_BLOCK_foreign ? 0 : bytes; /* HAKMEM knows only that these bytes are readable */
+    return kind == HK_BLOCK_foreign ? 0 : bytes; /* HAKMEM does not know the size of another allocator's block */
 }
 
 HK_EXPORT int hak_malloc_trim(size_t keep)

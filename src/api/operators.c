@@ -1,12 +1,12 @@
-/* Defines all forms of the C++ operators new and delete under their Itanium ABI names. So a C++ program needs no other library, and a C program
- * does not load the C++ library. This file is compiled with -fexceptions, so that bad_alloc passes through.
+/* Defines all forms of the C++ operators new and delete, in C and under their mangled names, so that HAKMEM does not need the C++ library. This file
+ * is compiled with -fexceptions, so that std::bad_alloc can pass through it.
  *
- * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler form, replaced or not:
- * sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught
+ * A program may replace some forms, usually only new and delete. As the standard requires, the other forms call the next simpler form:
+ * sized delete[] -> delete[] -> delete     new[] -> new     nothrow new -> throwing new, whose exception is caught
  *
- * If memory is refused, operator new calls the new handler of the C++ library that its caller uses. If no handler is set, operator new throws the
- * library's std::bad_alloc. The library may belong to the process or to one module (RTLD_LOCAL). The library may also lie inside the program, with
- * hidden symbols or only in parts. */
+ * If memory is refused, operator new calls the new-handler of the C++ library that its caller uses. If no handler is set, operator new throws the
+ * std::bad_alloc of this library. The library may be loaded for the process or for one module only (RTLD_LOCAL). It may also be linked into the
+ * program, which may hide its symbols or contain only parts of it. */
 #include "api/entry.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -24,11 +24,11 @@ typedef void new_handler(void);
 typedef new_handler *get_handler(void);
 typedef void throw_it(void);
 
-/* These are std::get_new_handler and std::__throw_bad_alloc of the program's C++ library. Both are NULL if the program has no C++ library. */
+/* These are std::get_new_handler and std::__throw_bad_alloc. Both are NULL if the dynamic loader has found no C++ library. */
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* Finds a symbol of a C++ library. A library that was loaded for one module only (RTLD_LOCAL) is found through the module that contains `caller`. */
+/* Finds a symbol of a C++ library. If the library was loaded for one module only (RTLD_LOCAL), finds it through the module that contains `caller`. */
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
@@ -37,7 +37,7 @@ static void *symbol_for(const void *caller, const char *name)
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    /* dlsym() finds dlopen, because the linker warns if a static program refers to dlopen directly. */
+    /* Looks up dlopen by dlsym(), because the linker warns if a static program refers to dlopen directly. */
     void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
     void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return handle != NULL ? dlsym(handle, name) : NULL;
@@ -51,8 +51,8 @@ static _Atomic unsigned xremembered;
 static parts remembered_parts;
 static uintptr_t remembered_base;
 
-/* Finds a C++ library inside the caller's module by the symbol table of the module. Weak names do not find such a library, because the linker takes
- * its objects only if other references need them, and because zig hides its symbols. Remembers the first call's result for the same module. */
+/* Finds a C++ library that is linked into the caller's module, by the module's symbol table. The weak symbols above do not find it, because they do
+ * not make the linker add the library's objects, and because zig hides its symbols. Remembers the result for the first module. */
 static void find_parts(const void *caller, parts found)
 {
     static const struct hk_elf_wanted unknown[CXX_PARTS] = {
@@ -78,7 +78,7 @@ static void find_parts(const void *caller, parts found)
     }
 }
 
-/* Throws std::bad_alloc as __throw_bad_alloc() does. Returns if a part is missing. A program that catches std::bad_alloc contains all parts. */
+/* Throws std::bad_alloc like __throw_bad_alloc(). Returns if a part is missing, which does not happen in a program that catches std::bad_alloc. */
 static void throw_by_parts(parts found)
 {
     if (found[THROW].address != 0)
@@ -92,7 +92,7 @@ static void throw_by_parts(parts found)
     ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
 }
 
-/* Returns the new handler, or NULL if no handler is set. `caller` is the return address of operator new. */
+/* Returns the new-handler, or NULL if no handler is set. `caller` is the return address of operator new. */
 static HK_COLD new_handler *current_new_handler(const void *caller)
 {
     get_handler *get = _ZSt15get_new_handlerv;
@@ -127,7 +127,7 @@ static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *calle
     return HK_LIKELY(block != NULL) || hk_guard_is_on() ? block : hk_refuse(size);
 }
 
-/* Allocates a block. After a refusal, calls the new handler and tries again, until the allocation succeeds or no handler is set. */
+/* Allocates a block after a miss. If memory is refused, calls the new-handler and tries again. If no handler is set, throws std::bad_alloc. */
 static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     for (;;) {
@@ -144,8 +144,7 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
 static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* Calls the C++ library's nothrow form, because a nothrow form must catch the exceptions of the throwing form and of the handler. C code cannot catch
- * exceptions. */
+/* Calls the nothrow form of the C++ library. Called if the throwing form or the new-handler may throw, because C code cannot catch the exception. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
@@ -180,8 +179,8 @@ HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
     return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
-/* Allocates an array. Does not call operator new if the guard is on and the program has not replaced that operator, because the guard must know that
- * the block is an array. */
+/* Allocates an array by operator new. If the guard is on and the program has not replaced this operator, allocates the array directly, so that the
+ * guard knows that the block is an array. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
@@ -218,14 +217,14 @@ HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 
-/* Frees a block for operator delete. Needs neither size nor alignment, because the page map has the size. */
+/* Frees a block for operator delete. Needs neither size nor alignment, because the page map entry has the class of the block. */
 HK_INLINE void delete_single(void *block)
 {
     HK_FREE_OR(block, hk_delete_elsewhere(block), hk_delete_not_mine(block, hot, offset),
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Frees the block, while the guard is on, if `ours` says that the program has not replaced the operator that would be called. Returns `ours`. */
+/* Called while the guard is on. Frees the block if `ours`, which says that the program has not replaced the operator to call. Returns `ours`. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
@@ -239,7 +238,7 @@ HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
         return;                                                                                                        \
     call
 
-/* Frees a block and checks its size. Used if the program has replaced no operator. */
+/* Frees a block, and checks the size that delete names. Used if the program has replaced no operator. */
 static void delete_sized(void *block, size_t size)
 {
     HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED), hk_delete_not_mine(block, hot, offset),
@@ -254,7 +253,8 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Returns true if the program has replaced no operator. Otherwise a block may be larger than the size that delete names, so sizes are not checked. */
+/* Returns true if the program has replaced no operator. Otherwise sizes are not checked, because a replaced operator new may allocate larger
+ * blocks. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);
@@ -265,7 +265,7 @@ static sized_form choose_single, choose_array;
 /* The first call through each pointer stores the chosen function in the pointer, so that later calls need no test. */
 static sized_form *sized_single = choose_single, *sized_array = choose_array;
 
-/* Returns the function to call, and stores it in *chosen. Stores nothing before the start, because the guard may still be turned on. */
+/* Returns the function for sized deletes, and stores it in *chosen. Before the start, does not store it, because the guard may still be turned on. */
 static sized_form *choose(sized_form **chosen, sized_form *checked, sized_form *unchecked)
 {
     sized_form *form = sizes_are_exact() ? checked : unchecked;

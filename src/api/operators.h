@@ -1,5 +1,5 @@
-/* Declares the functions that a program may replace, which are mainly the forms of operator new and operator delete. The names of HAKMEM's forms
- * begin with hk_operator_. A name that begins with process_ is the function that the process uses, which may be HAKMEM's or the program's.
+/* Declares functions that a program may replace, which are mainly the forms of operator new and operator delete. HAKMEM's forms have names that begin
+ * with hk_operator_. A name that begins with process_ is the function that the process uses, which may be HAKMEM's or the program's.
  * Threads  Any thread may call these functions. */
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
@@ -8,7 +8,7 @@
 
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
 
-/* These parameters exist because the ABI has them. A form need not read them. */
+/* Parameters of the operators that HAKMEM's forms may ignore. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
 #define FORM(type, form, symbol, parameters)                                                                           \
@@ -19,8 +19,8 @@ HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_rea
 #include "api/operators.def"
 #undef FORM
 
-/* HK_BY_NAME begins the definition of a function that the library exports as `name`. The function may be unused, because a library without malloc
- * exports no such names. */
+/* Begins the definition of a function that the library exports as `name`. The function is marked as unused, because a build of the library without
+ * malloc exports no such names. */
 #define HK_BY_NAME(type, own, parameters, name)                                                                        \
     static __attribute__((unused)) type own parameters;                                                                \
     HK_REPLACES(type, name, parameters, own)                                                                           \

@@ -1,10 +1,10 @@
-/* Defines the plain allocator. It allocates, frees, resizes and measures blocks with the thread's cache, its slabs and large blocks. */
+/* Defines the plain allocator, which takes blocks from the thread's cache, from abandoned slabs, and from large blocks. */
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
 
-/* If address space is scarce, blocks above this size get mappings of their own, because a mapping takes less address space than a span. */
+/* If a limit makes address space scarce, blocks above this size get mappings of their own, because spans come from chunks, which take more of it. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
@@ -26,7 +26,7 @@ static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void 
     return aligned;
 }
 
-/* Returns the class for a request, or HK_CLASSES if the block gets its own mapping. */
+/* Returns the size class for a request, or HK_CLASSES if the block gets its own mapping. */
 static unsigned class_for(size_t size, size_t align)
 {
     size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
@@ -38,7 +38,7 @@ static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
     return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class, HK_FOR_ADOPTION);
 }
 
-/* Takes a block of more than 32 KiB and up to 1 MiB from the thread's cache. Returns NULL if memory is refused. */
+/* Takes a block of more than 32 KiB and up to 1 MiB, and marks it as live. Returns NULL if memory is refused. */
 static void *take_of_medium_class(struct hk_tcache *cache, unsigned class, struct hk_request *request)
 {
     if (cache != NULL)
@@ -65,7 +65,7 @@ static void *take_block(struct hk_request *request)
     return block;
 }
 
-/* Purges all idle memory after a refusal and tries once more, because HAKMEM's dirty memory may use up the process's limit. */
+/* Purges all idle memory after a refusal, and tries once more, because idle memory may use up the memory limit of the process. */
 static HK_COLD void *take_after_purge(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_self();

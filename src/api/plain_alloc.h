@@ -1,8 +1,8 @@
-/* The plain allocator allocates, frees, resizes and measures blocks without guards, hooks and samples. A small or medium block comes from the
- * thread's cache or, if the thread has no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries once more.
+/* The plain allocator allocates, frees, resizes and measures blocks while no feature (guard, hooks, samples) has to see the call. A block of up to 1
+ * MiB comes from the thread's cache or, if there is no cache, from an abandoned slab. If memory is refused, purges idle memory, and tries once more.
  *
  * Threads  Any thread may call these functions.
- * Never    No function sets errno. Guards, hooks, samples and the start are the work of instrumented.h. */
+ * Never    No function sets errno. The features and the start of HAKMEM are the work of instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 
@@ -12,9 +12,9 @@
 #include "runtime/learning.h"
 #include "tcache/miss.h"
 
-#define HK_LONG_TO_ZERO (512 * HK_KIB) /* zeroing so many bytes takes as long as asking the system about them */
+#define HK_LONG_TO_ZERO (512 * HK_KIB) /* from this size, it is worth asking which pages are resident (large_zero.c) */
 
-/* Serves the common miss, in which the thread has a cache, but the bin is empty. Returns NULL on other misses, or if memory is refused. */
+/* Serves the most frequent kind of miss, in which the thread has a cache, but its bin is empty. Returns NULL otherwise, or if memory is refused. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
@@ -27,7 +27,7 @@ HK_INLINE void *hk_plain_refill(size_t size)
 
 /* Returns a block, or NULL if memory is refused. Precondition: HAKMEM has started. */
 void *hk_plain_alloc(struct hk_request *request);
-/* Calls hk_plain_refill() and, if hk_plain_refill() returns NULL, hk_plain_alloc(). Precondition: request->zeroed is false. */
+/* Tries hk_plain_refill() first, and then hk_plain_alloc(). Precondition: request->zeroed is false. */
 HK_INLINE void *hk_plain_serve(struct hk_request *request)
 {
     void *block = request->align <= HK_FINE_STEP ? hk_plain_refill(request->size) : NULL;
@@ -39,7 +39,7 @@ void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 void hk_plain_free(void *block, uint32_t entry);
 /* Resizes a block of `now` bytes without a copy. Returns the block, or NULL if this is impossible. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
-/* Returns the bytes of a block that lies in a slab or has its own mapping. */
+/* Returns the usable bytes of a block in a slab, or of a large block. */
 size_t hk_plain_size(const void *block, uint32_t entry);
 
 /* Zeroes a block that was used before, and returns it. */
@@ -47,7 +47,7 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-/* Returns true if `size` fits a block of `now` bytes and wastes at most half of it. The block then keeps its place. */
+/* Returns true if a block of `now` bytes stays in place when it is resized to `size`, because it is long enough and at most half of it is wasted. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 #endif

@@ -1,9 +1,8 @@
-/* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define malloc, calloc, realloc and free, but not these functions.
- * The functions of this file then get blocks of the program's malloc, and must not read these blocks.
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define its own malloc, calloc, realloc and free, but not these
+ * functions. They then get blocks that are not HAKMEM's, and must not treat them as HAKMEM's.
  *
- *   reallocarray -> the process's realloc: the loader's first definition     free_sized, cfree -> the process's free
- *
- * The hak_ functions always use HAKMEM. */
+ * Therefore reallocarray calls the realloc that the process uses, which is the first one that the loader finds. In the same way, free_sized and cfree
+ * call the free that the process uses. The hak_ functions always use HAKMEM. */
 #include <errno.h>
 #include "api/operators.h"
 #include "guard/guard.h"
@@ -12,7 +11,7 @@
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
-/* Returns true while the loader has not yet resolved which functions the process uses. */
+/* Returns true until the loader has resolved which functions the process uses. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
 HK_BY_NAME(void *, any_reallocarray, (void *block, size_t count, size_t size), reallocarray)
@@ -45,12 +44,12 @@ HK_BY_NAME(void, any_free_aligned_sized, (void *block, size_t alignment, size_t 
     any_free_sized(block, size);
 }
 
-/* Returns true if the process's malloc is HAKMEM's. Returns false also in a program that is not position independent and takes malloc's address,
- * because that address then lies in the program. In such a program, an invalid pointer yields 0 instead of an error. */
+/* Returns true if the process uses HAKMEM's malloc. May wrongly return false in a program that is not position independent and takes malloc's
+ * address, because this address then lies in the program. malloc_usable_size() of an invalid pointer then returns 0 instead of ending the program. */
 static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc has cut its block out of a HAKMEM block, the two blocks usually
- * begin at different addresses. If they begin at the same address, they have the same size. */
+/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc cuts its blocks out of HAKMEM's blocks, the pointer usually lies
+ * inside a block of HAKMEM's. If both blocks begin at the same address, they have the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -72,7 +71,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     return hak_malloc_usable_size(block);
 }
 
-/* Returns the usable bytes of a block. If the process's malloc is not HAKMEM's, returns 0 for a pointer that is not a block of HAKMEM. */
+/* Returns the usable bytes of a block. If the process does not use HAKMEM's malloc, returns 0 for a pointer at which no block of HAKMEM begins. */
 HK_BY_NAME(size_t, any_usable_size, (void *block), malloc_usable_size)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;

@@ -1,7 +1,7 @@
-/* Defines the functions that Clang calls with -fsanitize=alloc-token. Each allocating function has a second form with one more argument, the token.
- * The token is a number for the block's type or for the call's place. The protection `types` keeps blocks of one group of tokens apart from the
- * blocks of other groups. Without this protection, the token is ignored. Some versions of Clang spell the operators with one underscore less. The
- * functions of -fsanitize-alloc-token-fast-abi are not defined, because each token would need a function of its own. */
+/* Defines the functions that programs call if Clang compiled them with -fsanitize=alloc-token. Each allocating function has such a form, with one
+ * more argument, the token, which is a number for the type of the block or for the place of the call. The protection `types` keeps the blocks of a
+ * group of tokens apart from those of other groups. Without it, the token is ignored. Some versions of Clang spell the operators with one underscore
+ * less. The functions of -fsanitize-alloc-token-fast-abi are not defined, because each token would need a function of its own. */
 #include <errno.h>
 #include <string.h>
 #include "api/entry.h"
@@ -13,8 +13,8 @@
 
 #define TOKEN(type, name, parameters) HK_BY_NAME(type, token_##name, parameters, __alloc_token_##name)
 
-/* Returns the group of a token. In Clang's default mode, types with pointers have tokens in the upper half of all numbers. With -falloc-token-max=8,
- * types with pointers have tokens from 4 on. In both cases, no group contains types with pointers and types without pointers. */
+/* Returns the group of a token. No group has both types with pointers and types without pointers. In Clang's default mode, types with pointers have
+ * tokens in the upper half of all numbers. With -falloc-token-max=8, they have tokens from 4 on. */
 static unsigned group_of(size_t token)
 {
     enum { HALF = HK_GROUPS / 2 };
@@ -39,7 +39,7 @@ static void *malloc_apart(size_t size, size_t align, size_t token, void *caller)
     return HK_LIKELY(block != NULL) ? block : hk_refuse(size);
 }
 
-/* Returns an aligned block. Rounds the alignment up to a power of two, as hak_memalign() does. */
+/* Returns an aligned block of the token's group. Rounds the alignment up to a power of two like hak_memalign(). */
 static void *aligned_apart(size_t align, size_t size, size_t token, void *caller)
 {
     size_t power = HK_FINE_STEP;
@@ -64,7 +64,7 @@ TOKEN(void *, calloc, (size_t count, size_t size, size_t token))
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* Resizes a block. If the token belongs to another group than the block, the block moves. Otherwise the block may stay at its address. */
+/* Resizes a block. Moves the block if it is not in the group of the token. */
 TOKEN(void *, realloc, (void *block, size_t size, size_t token))
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
@@ -114,8 +114,8 @@ TOKEN(void *, pvalloc, (size_t size, size_t token))
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
-/* Returns a block, or NULL if the token is ignored or memory is refused. On NULL, the caller calls the operator that has no token. If memory is
- * refused again, that operator calls the std::new_handler or throws. */
+/* Returns a block, or NULL if the token is ignored or memory is refused. If it returns NULL, the caller calls the operator without a token. If memory
+ * is refused again, this operator calls the new-handler or throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
     return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)

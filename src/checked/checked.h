@@ -1,8 +1,8 @@
 /* These functions replace the C library's copying functions. They check that a copy stays in the block that it writes and in the block that it reads.
  *
- *   memcpy(to, from, bytes) -> both ranges lie within their blocks -> the C library's function, by a jump
- *                           -> more bytes than hk_bounds_room()    -> hk_examine(): the range is right after all (a joined block, a large block,
- *                              no block), or one line and abort()
+ *   memcpy() first asks hk_bounds_room() how many bytes surely belong to each block, which is fast. If both ranges fit, memcpy() jumps to the C
+ *   library's function. Otherwise hk_examine() looks up the block. If the range is wrong, hk_examine() prints one line and ends the program. The
+ *   range may also be right, because hk_bounds_room() does not know the bounds of large and joined blocks.
  *
  * Owns       The files of src/checked own the names that only libhakmem-hardened.so exports, and the table of the C library's functions.
  * Invariant  A range of no bytes passes each check, wherever it begins.
@@ -19,9 +19,9 @@ typedef void *hk_set_call(void *to, int value, size_t bytes);
 typedef size_t hk_length_call(const char *text);
 typedef size_t hk_length_to_call(const char *text, size_t most);
 
-/* The C library's own functions. The pointers are NULL until the constructor has run. Earlier copies, for example in the loader and in IFUNC
- * resolvers, go byte by byte. The checked memcpy calls memmove, because the older of the C library's two versions of memcpy copies overlapping ranges
- * correctly, and programs that bind to that version may depend on this. */
+/* The C library's own functions. The pointers are NULL until a constructor has run. Earlier copies, for example in the loader and in IFUNC resolvers,
+ * go byte by byte. There is no pointer for memcpy, because the checked memcpy calls the C library's memmove. An old version of memcpy copies
+ * overlapping ranges correctly, and old programs may depend on this. */
 extern struct hk_plain {
     _Atomic(hk_move_call *) xmove;
     _Atomic(hk_set_call *) xset;
@@ -47,12 +47,12 @@ size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };
 
-/* Ends the program if the range of a copy leaves its block, or touches free memory of the heap. `call` is the name of the exported function. */
+/* Ends the program if the range of a copy leaves its block, or touches free memory of HAKMEM. The message names `call`. */
 void hk_examine(const char *call, enum hk_copying access, const void *at, size_t bytes);
-/* Returns the bytes from `at` to the end of its block, or SIZE_MAX if no block is known there. Ends the program if no byte may be read there. */
+/* Returns the bytes from `at` to the end of its block, or SIZE_MAX if HAKMEM knows no block there. Ends the program if the byte at `at` is free. */
 size_t hk_examine_room(const char *call, const void *at);
 
-/* Writes a line and ends the program. Called if a copy is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
+/* Ends the program. Called if a copy is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
 HK_COLD _Noreturn void hk_refuse_fortified(void);
 /* Returns `bytes`, the size of a copy into an object of `most` bytes. Ends the program if the copy is larger than the object. */
 HK_INLINE size_t hk_within_object(size_t bytes, size_t most)

@@ -1,7 +1,7 @@
 /* Defines the checked forms of strcpy, strncpy, strcat and similar functions. */
 #include "checked/checked.h"
 
-/* Returns strnlen(text, most). Ends the program if the block ends before a NUL is found and before `most` bytes are read. */
+/* Returns strnlen(text, most). Ends the program if the block that contains the text ends before a zero byte and before `most` bytes. */
 static size_t length(const char *call, const char *text, size_t most)
 {
     if (most == 0)
@@ -18,7 +18,7 @@ static size_t length(const char *call, const char *text, size_t most)
     return hk_plain_length(text, most);
 }
 
-/* Copies a string with its terminating zero. Returns the address of the zero in the copy. */
+/* Copies a string with its final zero. Returns the address of the zero in the copy. Ends the program if the copy has more than `most` bytes. */
 static char *copy(const char *call, char *to, const char *from, size_t most)
 {
     size_t found = length(call, from, SIZE_MAX);
@@ -29,7 +29,7 @@ static char *copy(const char *call, char *to, const char *from, size_t most)
     return (char *)hk_plain_mover()(to, from, found + 1) + found;
 }
 
-/* Copies a string of up to `bytes` bytes and fills the other bytes with zeros. Returns the end of the copied string. */
+/* Copies the first `bytes` bytes of a string. If the string is shorter, fills the rest with zeros. Returns the end of the copied string. */
 static char *copy_padded(const char *call, char *to, const char *from, size_t bytes)
 {
     size_t found = length(call, from, bytes);

@@ -1,4 +1,4 @@
-/* Ends the program if a copy leaves the block in which it begins, or touches free memory of the heap. */
+/* Ends the program if a copy leaves the block in which it begins, or touches free memory of HAKMEM. */
 #include "checked/checked.h"
 
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
@@ -17,7 +17,7 @@ static void examine_block(const char *call, enum hk_copying access, uintptr_t at
         hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, into, block->size);
 }
 
-/* Ends the program if the range ends in a block. Precondition: the range begins in `gap`, which is memory that is not HAKMEM's. */
+/* Ends the program if a range that begins outside HAKMEM's memory ends in a block. `gap` is the memory around the beginning. */
 static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                          const struct hk_bounds *gap)
 {

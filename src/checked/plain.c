@@ -4,7 +4,7 @@
 
 struct hk_plain hk_plain;
 
-/* Copies byte by byte. Uses volatile, because the compiler would turn these loops into calls of the very functions that they replace. */
+/* Copies byte by byte. Without volatile, the compiler would turn the loops into calls of memmove, which would call this function again. */
 void *hk_move_by_bytes(void *to, const void *from, size_t bytes)
 {
     volatile char *at = to;
@@ -44,13 +44,13 @@ size_t hk_plain_length(const char *text, size_t most)
     return HK_LIKELY(length_to != NULL) ? length_to(text, most) : length_by_bytes(text, most);
 }
 
-/* HAKMEM's own calls of memcpy, memmove and memset lead to these unchecked functions, because base/base.h gives the calls these names. */
+/* HAKMEM's own calls of memcpy, memmove and memset go to these functions without checks, because base/base.h renames the calls. */
 void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
 
-/* Looks the functions up at the start, because a copy must not call dlsym, which takes the loader's lock and may allocate. */
+/* Looks up the functions at the start, because a copy must not call dlsym(), which takes the loader's lock and may call malloc. */
 __attribute__((constructor)) static void find_plain(void)
 {
     hk_store_release(hk_plain.xmove, (hk_move_call *)hk_forward_next("memmove"));

@@ -4,13 +4,13 @@
 #include "span/meta.h"
 
 enum {
-    FIRST_SLOTS = 8, /* slots of a bin's first array; the lowest slot holds NULL */
+    FIRST_SLOTS = 8, /* slots of a bin's first array; the lowest slot of an array holds NULL */
     ARRAY_GROWTH = 4,
     MOST_SLOTS = 128,
-    TURNS_TO_GROW = 3,
-    AGED_AT_ONCE = 64,
+    TURNS_TO_GROW = 3, /* a bin grows after more than 3 misses and overflows */
+    AGED_AT_ONCE = 64, /* most places of the shelf that one aging visits */
 };
-#define BIN_BYTES (16 * HK_KIB) /* the most bytes of blocks in a bin; a bin of larger blocks holds only one */
+#define BIN_BYTES (16 * HK_KIB) /* most bytes of blocks in a bin; a bin of larger blocks holds a single block */
 #define ARRAYS_OF_GROUP (HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *))
 
 /* Shelf arrays of more than FREED_TO places are kept on a list for reuse, because hk_meta_free() accepts only up to 32 KiB. */
@@ -19,7 +19,7 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
 void *hk_no_heap_items[1];
 
-/* Initializes a cache. The cache is shut at first, and its bins have no arrays. */
+/* Initializes a cache that is shut and whose bins have no arrays. */
 static void init_cache(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
@@ -57,8 +57,8 @@ static void keep_unused_array(struct shelf_array *array)
         continue;
 }
 
-/* Returns an array of `size` places. Takes the whole list of unused arrays, keeps one of this size, and puts the others back. To pop only one array
- * would be unsafe, because another thread may pop this array and push it back in between (ABA). */
+/* Returns an array of `size` places. Takes the whole list of unused arrays, keeps one of this size, and puts the others back. A pop of the first
+ * array would be unsafe, because other threads may pop it, change the list and push it back before the pop's exchange (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
     struct shelf_array *found = NULL, *all = NULL;
@@ -89,7 +89,7 @@ static void drop_shelf(struct hk_heap_shelf *shelf)
         hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
 }
 
-/* Returns the place on the shelf for the cache of the heap with this number. Enlarges the shelf if it is too short. Returns NULL if memory is
+/* Returns the place on the shelf for the cache of the heap with this number. Enlarges the shelf if it has no such place. Returns NULL if memory is
  * refused. */
 static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32_t index)
 {
@@ -121,7 +121,7 @@ static size_t most_in(unsigned class, size_t slots)
     return hk_min(slots - 1, hk_max(BIN_BYTES / hk_classes[class].size, 1));
 }
 
-/* Returns the number of slots that the bin's array needs for its capacity. */
+/* Returns the number of slots of the bin's array, computed from the capacity of the bin. */
 static size_t slots_of(const struct hk_heap_bin *bin)
 {
     size_t slots = FIRST_SLOTS;
@@ -137,8 +137,8 @@ static void drop_array(struct hk_heap_bin *bin)
     bin->base = bin->top = bin->limit = hk_no_heap_items;
 }
 
-/* Gives the bin its first array or a larger array. Leaves the bin unchanged if it may not grow, or if memory is refused. First arrays of adjacent
- * classes lie together, because programs use adjacent classes together. The first arrays stay allocated as long as the cache. */
+/* Gives a bin its first array or a larger array. Leaves the bin as it is if its capacity is the largest, or memory is refused. The first arrays of 8
+ * adjacent classes are allocated together, because programs often use such classes together. They are freed with the cache. */
 static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -159,7 +159,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns the bin after a miss or an overflow. Enlarges the bin if it misses or overflows often. Returns NULL if the bin gets no first array. */
+/* Returns a bin that was empty or full. Enlarges the bin if this happens often. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -240,8 +240,8 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Flushes the heap's caches. First shuts the caches of other threads. Skips a cache if its thread stays in a hit. A thread that finds its cache shut
- * waits for the heap's lock. After the fence, either this thread sees that the other thread is in a hit, or the other thread sees its cache shut. */
+/* Shuts the heap's caches of other threads, makes all threads execute a fence, waits for hits to end, and flushes the caches. After the fence, either
+ * this thread sees that another thread is in a hit, or that thread finds its cache shut and waits for the heap's lock. */
 void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
@@ -261,7 +261,7 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
     hk_heap_release_empty(heap);
 }
 
-/* Takes blocks from slabs. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
+/* Takes blocks from slabs. If the limit refuses a new slab, recalls the blocks in caches, which may empty other slabs, and tries again. */
 static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
                                unsigned want, bool *by_limit)
 {
@@ -272,7 +272,7 @@ static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap 
     return hk_heap_take(heap, class, end, want, by_limit);
 }
 
-/* Returns a block. Fills an empty bin to half its capacity first. The blocks are written directly to their places in the bin. */
+/* Returns a block. First fills the bin to half of its capacity if the bin is empty. */
 static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
@@ -282,7 +282,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) == 0) { /* the bin may have blocks if the cache was shut, or if the call did not try the bin */
+    if (items_of(bin) == 0) { /* the bin has blocks if the cache was shut, or if the caller did not try to hit */
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)
@@ -301,7 +301,7 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
     return block;
 }
 
-/* Keeps a block in the thread's cache. Moves the older half of a full bin to the slabs. Returns false if there is no cache or no array. */
+/* Puts a freed block into the thread's cache. If the bin is full, first moves its older half to the slabs. Returns false if there is no bin. */
 static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
     struct hk_heap_cache *cache = cache_for_locked(shelf, heap);

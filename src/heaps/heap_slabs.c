@@ -9,9 +9,9 @@
 enum {
     SHARED_TO = 4096,      /* bytes; slabs of larger blocks never share a slice */
     SHARED_OF_CLASS = 2,   /* number of slabs of a class that share slices; further slabs get spans of their own */
-    SURELY_TOUCHED = 4608, /* bytes; see slab/slab_heap.c */
+    SURELY_TOUCHED = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
-#define DENSE_FROM HK_MIB
+#define DENSE_FROM HK_MIB /* a heap that is charged for fewer bytes gets sparse spans */
 
 static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (HK_OF_HEAP - 1u); }
 
@@ -23,7 +23,7 @@ static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
     return slab;
 }
 
-/* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. *by_limit tells if the limit refused. */
+/* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. Sets *by_limit to true if the limit refused. */
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
     bool blank;
@@ -37,7 +37,7 @@ static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use u
 static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
 {
     hk_page_map_set(start, bytes / HK_SLICE, entry);
-    /* Zeroes the span while the guard is on, because free memory must then be zero, and a free in a user heap does not zero the block. */
+    /* While the guard is on, all free memory must be zero. Frees of blocks in user heaps do not zero the blocks, so the span is zeroed here. */
     if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
         memset((void *)start, 0, bytes);
     hk_span_free(start, bytes / HK_SLICE);
@@ -82,7 +82,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     drop_slice(slice);
 }
 
-/* Returns the number of pages of a shared slice that a slab of the class takes, for at least 4 blocks. Returns 0 if such slabs share no slice. */
+/* Returns how many pages of a shared slice a slab of the class takes, which hold at least 4 blocks. Returns 0 if slabs of the class never share. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;
@@ -152,7 +152,7 @@ static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool
 {
     bool may_share = shared_pages(class) != 0, shares = may_share && heap->slabs_of[class] < SHARED_OF_CLASS;
     struct hk_slab *slab = shares ? make_sharing(heap, class, by_limit) : make_whole(heap, class, by_limit);
-    if (slab == NULL && may_share && !shares) /* memory may suffice for a slab of some pages in a shared slice */
+    if (slab == NULL && may_share && !shares) /* no span is available, but some pages of a shared slice may be */
         slab = make_sharing(heap, class, by_limit);
     if (slab == NULL)
         return NULL;
@@ -169,7 +169,7 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     while (got < want) {
         struct hk_slab *slab = hk_slab_of_link(heap->partial[class]);
         if (slab == NULL && got > 0)
-            break; /* makes a slab only for the block that is needed, not to fill the bin */
+            break; /* makes a new slab only for the first block, but not to fill the bin */
         if (slab == NULL && class < HK_FINE_CLASSES && (slab = hk_slab_of_link(heap->empty[class])) != NULL) {
             heap->empty[class] = NULL;
             HK_HEAP_LIST_PUSH(&heap->partial[class], &slab->link);
@@ -206,7 +206,7 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
     hk_slab_drop(slab);
 }
 
-/* Returns the slab of a block, or NULL if the block's page belongs to no slab. */
+/* Returns the slab of a block, or NULL if the page of the block belongs to no slab. */
 static struct hk_slab *slab_with(const void *block, uint32_t entry)
 {
     if (hk_entry_class(entry) < HK_CLASSES)
@@ -226,7 +226,7 @@ const char *hk_heap_fault_at(const void *block, uint32_t entry)
     return (slab->freebits[index / 64] >> index % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
-/* Counts `n` blocks that were freed in the slab. If all blocks of the slab are then free, keeps or releases the slab. */
+/* Updates the counts and lists after `n` blocks of a slab were freed. If all blocks of the slab are now free, keeps or releases the slab. */
 static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
 {
     unsigned class = class_of(slab), free = hk_slab_count_free(slab, n);
@@ -239,8 +239,8 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
-    /* An empty slab of a small class is kept for the next miss if no other slab of the class has free blocks, the heap is not near its limit, and
-     * other blocks of the heap are live. */
+    /* The slab is kept for the next miss if its class is small, no other slab of the class has free blocks, the heap has other live blocks, and the
+     * heap is not near its limit. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

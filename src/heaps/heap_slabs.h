@@ -1,13 +1,13 @@
 /* These functions keep the slabs of a user heap. All threads use the same slabs under the heap's lock.
  *
- *   first slabs of a class of up to 4 KiB: 1 to 4 pages of a slice that up to 16 slabs of any class share
- *   all further slabs: spans of their own, like the slabs of threads
+ *   The first slabs of a class of up to 4 KiB take 1 to 4 pages each of a shared slice. Up to 16 slabs of any class share a slice.
+ *   All further slabs have spans of their own, like the slabs of threads.
  *
- *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
+ *   A page map entry has the heap's number and the class. In a shared slice, struct hk_heap_slice has the slab and the class of each page.
  *
  * Owns       This file owns each heap's lists of slabs and shared slices, and the form of their descriptors.
  * Invariant  A slab with free blocks is on `partial` or is `empty` of its class. A slab without free blocks is on `full`. The class in a descriptor
- *            has HK_OF_HEAP set, so that walks over the slabs of threads skip the slab. No block of a user heap is freed remotely, joined or purged.
+ *            has the bit HK_OF_HEAP, so that walks over threads' slabs skip the slab. No block of a user heap is freed remotely, joined or purged.
  * Threads    The holder of the heap's lock calls these functions. The thread that has a block may call hk_heap_class_at().
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_HEAP_SLABS_H
@@ -29,15 +29,15 @@ struct hk_heap_slice {
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");
 
-/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. The result is above that of every class if the page belongs to no slab. If
- * the slice has marks (see slab/slab.h), the caller reads the mark instead, because the mark is faster to read. */
+/* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. If the page belongs to no slab, the result is higher than for any class. Used
+ * if the slice has no marks (slab/slab.h), because marks tell the class faster. */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* Returns the class of a heap's block. Returns HK_CLASS_LARGE for a large block, and HK_NO_CLASS if the address is in no slab of a heap. */
+/* Returns the class of a heap's block, or HK_CLASS_LARGE for a large block. Returns HK_NO_CLASS if the address lies in no slab of an open heap. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
@@ -51,9 +51,9 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
-/* Returns a text about what is wrong with an address in a heap's slabs. Returns NULL if the address is the start of an allocated block. */
+/* Returns the message for a wrong free of an address in a heap's slabs. Returns NULL if an allocated block begins at the address. */
 const char *hk_heap_fault_at(const void *block, uint32_t entry);
-/* Releases the slabs without allocated blocks that were kept for the next miss. */
+/* Releases the slabs whose blocks are all free, which were kept for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);
 /* Releases all slabs, even if they have live blocks. */
 void hk_heap_release_all(struct hak_heap *heap);

@@ -4,7 +4,7 @@
 #include "os/os.h"
 #include "span/meta.h"
 
-/* The first lock protects the table. Heaps share the other 63 locks, so that a heap needs no memory for a lock, and fork takes few locks. */
+/* The first lock protects the table. Heaps share the other 64 locks, so that a heap needs no memory for a lock, and fork takes few locks. */
 enum { LOCKS_OF_HEAPS = 64, HEAPS_IN_PART = 1024, PARTS_OF_HEAPS = 64 };
 _Static_assert(HEAPS_IN_PART *PARTS_OF_HEAPS > HK_HEAPS_MOST, "a place for each number");
 
@@ -16,7 +16,7 @@ static struct {
     _Atomic(_Atomic(struct hak_heap *) *) xparts[PARTS_OF_HEAPS];
 } heap_table HK_COLD_DATA;
 
-/* Registers only the first lock, so that fork in a process without heaps takes only this lock. The first heap registers the other locks. */
+/* Registers only the first lock, so that fork takes no other lock in a process without heaps. The first heap registers the other locks. */
 void hk_heap_state_init(void) { hk_lock_register(HK_RANK_HEAPS, &locks[0]); }
 
 uint32_t hk_heaps_end(void) { return hk_load_acquire(heap_table.xend); }

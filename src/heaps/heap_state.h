@@ -1,9 +1,9 @@
-/* The state of a user heap is its name, its limit, and the lists of its memory.
+/* A user heap is a heap that the program creates. Its state is its name, its limit, and the lists of its memory.
  *
- *   hak_heap_create -> open -- reset: a new generation --> open -- destroy: a new generation --> closed -> the next hak_heap_create
+ *   hak_heap_create() opens a heap, hak_heap_reset() frees its blocks, and hak_heap_destroy() closes it. Each begins a new generation of the heap.
  *
- * Owns       This file owns the table of heaps by number, the closed heaps, and the locks of heaps.
- * Invariant  The generation is odd exactly while the heap is open, and grows at each reset. Blocks in caches of earlier generations no longer exist.
+ * Owns       This file owns the table of heaps by number, the locks of heaps, and the records of closed heaps, which are reused.
+ * Invariant  The generation is odd exactly while the heap is open. Blocks in caches of earlier generations no longer exist.
  *            `xcharged` counts the bytes of all slices and large blocks of the heap. `xcharged` is above the limit only if the limit was lowered
  *            later. The memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or a newer heap.
  * Threads    Any thread may call these functions. The lists need the heap's lock, which several heaps share. */
@@ -27,7 +27,7 @@ struct hak_heap {
     uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false: the heap has a limit, and threads cannot recall blocks from each other's caches */
+    bool has_caches; /* false: the heap has a limit, but the system lacks the fence that a recall of blocks needs */
     /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
@@ -58,11 +58,11 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit);
 /* Closes a heap that holds no memory, so that a new heap can get its number. */
 void hk_heap_close(struct hak_heap *heap);
 
-/* hk_heaps_end() returns the highest number of a heap plus 1. hk_heap_by_index() returns the heap with a number, or NULL if no heap has it. */
+/* hk_heaps_end() returns the highest number of any heap plus 1. hk_heap_by_index() returns the heap with this number, or NULL if there is none. */
 uint32_t hk_heaps_end(void);
 struct hak_heap *hk_heap_by_index(uint32_t index);
 
-/* The lists of a heap end at NULL, so that the record of a heap without memory has zeros for its lists. */
+/* The lists of a heap end with NULL, so that zeros are empty lists and a new record needs no initialization. */
 #define HK_HEAP_LIST_PUSH(list, item)                                                                                  \
     do {                                                                                                               \
         (item)->prev = NULL;                                                                                           \
@@ -82,7 +82,7 @@ HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xg
 HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
 HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
-/* Charges the bytes to the heap. Returns false if the limit does not allow it. */
+/* Adds the bytes to the memory of the heap that its limit counts. Returns false if the limit would be exceeded. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
 HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
 

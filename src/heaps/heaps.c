@@ -1,4 +1,4 @@
-/* Allocates and frees blocks of user heaps, charges large blocks to the limit, finds the heap of a block, and resets and destroys heaps. */
+/* Allocates and frees blocks of user heaps, charges large blocks to a heap's limit, finds the heap of a block, and resets and destroys heaps. */
 #include "heaps/heaps.h"
 
 static struct hk_large_block *large_of(struct hk_link *link)
@@ -6,7 +6,7 @@ static struct hk_large_block *large_of(struct hk_link *link)
     return hk_container_of(link, struct hk_large_block, in_heap);
 }
 
-/* Returns the record of a large block that belongs to a heap. Ends the program if `block` is not the start of the large block. */
+/* Returns the descriptor of a heap's large block. Ends the program if the large block does not begin at `block`. */
 static struct hk_large_block *large_at(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -15,13 +15,13 @@ static struct hk_large_block *large_at(enum hk_call call, const void *block)
     return large;
 }
 
-/* Writes the heap's entry for the slice in which a large block begins. */
+/* Writes the page map entry that says that a large block belongs to the heap. */
 static void mark_as(const struct hak_heap *heap, const void *block)
 {
     hk_page_map_set((uintptr_t)block, 1, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
-/* Charges a large block to the heap. If the limit refuses, recalls the blocks in caches, which may release enough slabs, and tries again. */
+/* Charges bytes of a large block to the heap. If the limit refuses, recalls the blocks in caches, which may release slabs, and tries again. */
 static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, size_t bytes)
 {
     bool charged = hk_heap_charge(heap, bytes);
@@ -80,7 +80,7 @@ static void free_unlisted(struct hak_heap *heap, struct hk_large_block *large, u
     hk_large_free((void *)large->d.start);
 }
 
-/* Resizes a large block. Writes the heap's page map entry again, because hk_large_resize() may have written another entry. */
+/* Resizes a large block. Afterwards writes the heap's page map entry again, because hk_large_resize() may have replaced it. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
     struct hk_large_block *large = large_at(HK_CALL_REALLOC, block);
@@ -112,7 +112,7 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
     return block;
 }
 
-/* Reports a free in a heap that has ended. Frees no memory, because the memory of the blocks was released with the heap. */
+/* Reports a free of a block whose heap has ended. There is nothing to free, because the block's memory was released when the heap ended. */
 static HK_COLD void free_ended(enum hk_call call, const void *block)
 {
     static _Atomic bool told;
@@ -266,7 +266,7 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
         struct hak_heap *heap = hk_heap_by_index(index);
         size_t bytes = 0, before = hk_load(heap->xbig);
         blocks += hk_heap_forget_caches(heap, survivor);
-        /* Adds up the large blocks again from the heap's list, because another thread may have charged but not listed a block before the fork. */
+        /* Adds up the bytes of large blocks again, because at the fork another thread may have charged a block but not listed it yet. */
         for (struct hk_link *link = heap->large; link != NULL; link = link->next)
             bytes += large_of(link)->requested;
         hk_store(heap->xbig, bytes);

@@ -1,12 +1,12 @@
-/* This header is for files outside the folder heaps. The program makes, names, limits, resets and destroys user heaps. Any thread may use any heap.
+/* This header is for files outside the folder heaps. The program creates, resets and destroys user heaps (hakmem.h). Any thread may use any heap.
  *
- *   hak_heap_malloc -> cache of (thread, heap): pop -- empty: slabs of the heap, under its lock -- none free: slices, as far as the limit allows
- *   free -> a miss of the tcache's hit path, because the page map entry is a heap's -> cache of (thread, heap): push
+ *   hak_heap_malloc() pops a block from the thread's cache of the heap. If its bin is empty, it takes blocks from the heap's slabs, under the heap's
+ *   lock. If no slab has free blocks, it makes a slab, as far as the limit allows. free() misses the tcache, and pushes the block into that cache.
  *
- * Owns       This file owns the beginning and the end of heaps, the lists of their large blocks, and the note and page map entry of each large block.
- * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a heap that is open or has ended. A free with such an entry misses the tcache.
- *            A large block has a note and such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address
- *            is used again. A heap is charged for the bytes of a large block that the program has, but not for slack or freed blocks.
+ * Owns       This file owns the beginning and the end of heaps, the lists of their large blocks, and the page map entries of these large blocks.
+ * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a user heap that is open or has ended. A free with such an entry misses the tcache.
+ *            A large block has such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address is used
+ *            again. A heap is charged for the bytes of a large block that the program has, but not for slack or freed blocks.
  * Threads    Any thread may call these functions. During hk_heaps_reset() and hk_heaps_destroy(), no other thread may use the heap or its blocks. */
 #ifndef HK_HEAPS_H
 #define HK_HEAPS_H
@@ -35,7 +35,7 @@ HK_INLINE bool hk_heaps_hit_free_at(struct hk_heap_shelf *shelf, uint32_t index,
     return kept;
 }
 
-/* Puts a freed block with this page map entry into the thread's cache. Returns false if the block is not a heap's, or there is no room. */
+/* Puts a freed block into the thread's cache of the block's heap. Returns false if the block belongs to no heap, or if the cache has no room. */
 HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
     uint32_t distance = entry - HK_ENTRY_HEAPS;
@@ -50,25 +50,25 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
     return HK_LIKELY(index < shelf->size) && hk_heaps_hit_free_at(shelf, index, entry ^ heap->key, block);
 }
 
-/* Returns a block of any size after a miss. `shelf` may be NULL. *by_limit is true if the limit refused, and false if the system refused. */
+/* Returns a block of any size after a miss, or NULL. `shelf` may be NULL. Sets *by_limit to true if the heap's limit refused the memory. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* Frees a heap's block. `call` is the function that a message names. A free in a heap that has ended has no effect, and the first such free is
- * reported. Returns false if the address does not belong to HAKMEM any more. */
+/* Frees a heap's block. Messages name `call`. If the heap has ended, frees nothing, but reports the first such free. Returns false if the address no
+ * longer belongs to HAKMEM. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
-/* Returns what is wrong with a free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports the fault. Precondition: heaps
- * have no caches, because a block in a cache counts as allocated. */
+/* Returns the message for a wrong free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports it. Precondition: heaps have
+ * no caches, because a block in a cache would count as allocated. */
 const char *hk_heaps_fault(const void *block, uint32_t entry);
-/* Returns the bytes of a heap's block. Ends the program if `block` cannot be the start of a block. */
+/* Returns the size of a heap's block in bytes. Ends the program if it finds that no block begins at `block`. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);
 /* Resizes a large block of a heap as hk_large_resize() does, if the limit allows it. */
 void *hk_heap_large_resize(void *block, size_t size);
-/* Returns true for an address in a slab of a heap, or in the first slice of a heap's large block. */
+/* Returns true if the address lies in a slab of a heap, or in the first slice of a heap's large block. */
 HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page_map_lookup((uintptr_t)block)); }
 /* Returns the heap to which the address belongs, or NULL if it belongs to no heap. */
 struct hak_heap *hk_heaps_of(const void *block);
 
-/* Frees all blocks of a heap. Returns false if the heap is not open. */
+/* Frees all blocks of a heap, which stays open. Returns false if the heap is not open. */
 bool hk_heaps_reset(struct hak_heap *heap);
 /* Frees all blocks and closes the heap. Returns false if the heap is not open. */
 bool hk_heaps_destroy(struct hak_heap *heap);

@@ -8,7 +8,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
     struct hk_large_block *large = (struct hk_large_block *)(void *)hk_descriptor_new();
     if (large == NULL)
         return NULL;
-    large->d.bytes = 0; /* not mapped yet (see hk_large_enter()) */
+    large->d.bytes = 0; /* not mapped yet, so hk_large_enter() will count the whole mapping */
     size_t bytes = hk_large_in_whole_huge_pages(requested);
     void *p = hk_large_map(bytes, align);
     if (p == NULL && bytes != requested)
@@ -32,7 +32,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
     return large;
 }
 
-/* Takes the block out of the lists before its mapping changes, so that no other thread finds the block. */
+/* Resizes a block. Returns its address, or NULL on failure. The block leaves the extents while its mapping changes, so that no thread finds it. */
 static void *resize(struct hk_large_block *large, size_t bytes)
 {
     size_t requested = large->requested;
@@ -118,7 +118,7 @@ static struct hk_large_block *retire_locked(void *block)
     return large;
 }
 
-/* Takes back a block. If the block may be cached, returns the block and keeps the lock. Otherwise unmaps the block and returns NULL. */
+/* Takes a freed block back. If the block may be cached, returns the block with the lock held. Otherwise unmaps the block and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);

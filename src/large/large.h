@@ -1,7 +1,7 @@
 /* A large block has more than 1 MiB, or is aligned to more than 64 KiB. Each large block has a mapping of its own. A freed block is cached for reuse.
  *
- *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
- *   A mapping may be longer than its block by the factor large_fit. The bytes after the block are slack, which realloc may use and a purge cuts off.
+ *   A request takes the cached block that is nearest in size. Cached blocks are unmapped, oldest first, if they are old or exceed the budget.
+ *   The option large_fit limits how much longer a mapping is than its block. The rest is slack, which realloc may use and a purge cuts off.
  *
  * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
@@ -13,21 +13,21 @@
 #include "large/large_cache.h"
 #include "span/footprint.h"
 
-/* Returns a block, or NULL if memory is refused. Sets *zeroed to true if all its bytes are zero. `align` is a power of two. */
+/* Returns a block, or NULL if memory is refused. Sets *zeroed to whether all bytes of the block are zero. `align` is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
 /* Ends the program with a message that names `call` if no large block in use begins at `block`. Frees and resizes make the same check. */
 void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
-/* Frees a block that will be reused, so that no purge by age unmaps it before until_ms. */
+/* Frees a block that is expected to be reused. Purges by age do not unmap the block before the time until_ms. */
 void hk_large_keep(void *block, uint64_t until_ms);
-/* Frees a block that will not be reused, and unmaps the block instead of caching it. */
+/* Frees a block that is not expected to be reused. Unmaps the block instead of caching it. */
 void hk_large_drop(void *block);
 /* Zeroes a block that was used before and returns it (see large_zero.c). The block may also lie in a slab. */
 void *hk_large_zero(void *block, size_t bytes);
 /* Resizes the block in place or by moving its pages, and returns it. If neither is possible, returns NULL and leaves the block unchanged. */
 void *hk_large_resize(void *block, size_t size);
 
-/* Returns the bytes that a block of this size has, which are whole pages and at least a slice. */
+/* Returns `size` rounded up to whole pages, and to at least a slice. */
 HK_INLINE size_t hk_large_bytes_for(size_t size) { return hk_in_system_pages(hk_max(size, HK_SLICE)); }
 
 /* Returns true if the address lies anywhere in the mapping of a large block. */

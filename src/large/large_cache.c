@@ -1,5 +1,5 @@
-/* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts slack off blocks in use. If a system call
- * of the program changes the mapping of a block, marks the block. */
+/* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts off the slack of blocks in use. Marks
+ * blocks whose mapping the program changes by a system call. */
 #include "large/large_cache.h"
 #include "large/large_state.h"
 #include "count/stats.h"
@@ -69,7 +69,7 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
     return search.best;
 }
 
-static HK_COLD_DATA struct hk_fit sizes; /* holds the kept blocks, and the cached blocks from hk_large.sorted on */
+static HK_COLD_DATA struct hk_fit sizes; /* all kept blocks, and hk_large.sorted with all older cached blocks */
 
 HK_COLD void hk_large_sort_one_locked(void)
 {
@@ -85,7 +85,7 @@ void hk_large_keep_cached_locked(struct hk_large_block *large)
     hk_fit_add(&sizes, large);
 }
 
-/* Sets a modified block aside until the system unmaps it, so that no request gets the block. */
+/* Puts a modified block on the list pending_unmap until it can be unmapped, so that no request gets the block. */
 static void spoil_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -136,7 +136,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     struct hk_large_block *best = nearest_locked(bytes, align);
     if (best != NULL) {
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
-        if (!kept) /* the reuse of a kept block teaches nothing about the purge delay */
+        if (!kept) /* a kept block ignores the purge delay, so its reuse does not tell whether the delay is right */
             hk_reuse_back(hk_age_since(best->idle_from, hk_reuse_now()), best->d.bytes);
         hk_large_leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the entry still says that the block's heap has ended */
@@ -165,9 +165,9 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Takes out the block that is to be unmapped next. If more than `keep` bytes are cached, this is the oldest cached block or, if that block became
- * idle after `before`, the oldest kept block. If both became idle after `before`, or no more than `keep` bytes are cached, this is the oldest block
- * of pending_unmap. Returns NULL if there is none. */
+/* Takes the block to unmap next out of its list, and returns it. If more than `keep` bytes are cached, this is the oldest cached block or, if that is
+ * too young, the oldest kept block. A block is too young if it became idle after the time `before`. If there is none, this is the oldest block of
+ * pending_unmap. Returns NULL if pending_unmap is empty, too. */
 static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -207,7 +207,7 @@ static size_t unmap_while(uint64_t before, size_t keep, size_t enough)
     return bytes;
 }
 
-/* Cuts the oldest slack under the lock, because a realloc may grow into this slack at any moment. Returns the number of bytes cut off, or 0. */
+/* Cuts off the oldest slack if it is old. Holds the lock, because a realloc could grow into the slack. Returns the number of bytes cut off. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;
@@ -218,7 +218,7 @@ static size_t cut_oldest_slack(uint64_t before)
         hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
         bytes = large->d.bytes - large->requested;
         hk_sub(hk_footprint.xbig, bytes);
-        large->d.bytes = large->requested; /* only this field, because the block's thread may be reading the others */
+        large->d.bytes = large->requested; /* changes no other field, because the block's thread may be reading them */
         hk_large.totals.cached -= bytes;
         hk_link_remove(&large->by_slack);
     }
@@ -243,8 +243,8 @@ void hk_large_hold_to_budget(void)
         continue;
 }
 
-/* Sets the time of all blocks of a list that have no time yet. These are the newest blocks, so they are the first of the list. `place` is the offset
- * of the list's link in struct hk_large_block. */
+/* Sets idle_since of the blocks of a list for which it is not set yet. These are the newest blocks, so they come first in the list. `place` is the
+ * offset in struct hk_large_block of the links that form the list. */
 static void date_unseen_locked(const struct hk_list *list, size_t place, uint64_t now_ms)
 {
     for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {

@@ -1,9 +1,8 @@
-/* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. Ghosts are
- * records of blocks that were unmapped lately. A ghost tells the learner that its block would have been reused. If the program changes a block's
- * mapping by mprotect, mlock, madvise, mremap or a similar call, a free unmaps the block, because the next user of the block must not see the change.
- *
- *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped; a ghost stays
- *   Older blocks are also in bins by size (hk_fit). Each octave of sizes has eight bins, newest block first. A bitmap says which bins are filled.
+/* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. A block that is
+ * unmapped leaves a record, its ghost. If a later request has about this size, the learner is told that the block should have been kept. If the
+ * program changes a block's mapping (mprotect, mlock, madvise, mremap ...), free unmaps the block, because its next user must not see the change.
+ *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), in each bin newest first.
+ *   There are eight bins from each power of two to the next one.
  *
  * Owns       This file owns the bins, the lists of struct hk_large, and the fields `requested`, `idle_since`, `by_size` and `modified`.
  * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of these blocks.
@@ -15,24 +14,24 @@
 #include "large/large_state.h"
 
 enum {
-    HK_FIT_STEPS = 8, /* number of bins for each octave of sizes */
+    HK_FIT_STEPS = 8, /* number of bins from a power of two to the next one */
     HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_FIT_STEPS,
 };
 
 struct hk_fit {
     size_t count;
-    uint64_t filled[(HK_FIT_BINS + 63) / 64];
-    struct hk_list bins[HK_FIT_BINS]; /* a bin is initialized when it is first filled */
+    uint64_t filled[(HK_FIT_BINS + 63) / 64]; /* one bit for each bin; set if the bin has blocks */
+    struct hk_list bins[HK_FIT_BINS];         /* a bin is initialized when it is first filled */
 };
 
-struct hk_want { /* a request, and the mappings that it accepts */
+struct hk_want { /* a request, and which mappings are accepted for it */
     size_t bytes;
-    size_t least; /* bytes of the smallest accepted mapping; a mapping below `bytes` is extended */
-    size_t range; /* the largest mapping that is accepted has least + range bytes */
+    size_t least; /* bytes of the smallest accepted mapping, which is lengthened if it has less than `bytes` */
+    size_t range; /* bytes of the largest accepted mapping, minus `least` */
     size_t align;
 };
 
-/* Returns a request. If the mapping may move, the request also accepts shorter mappings, down to half of `bytes`. An aligned mapping may not move. */
+/* Returns a request for up to `most` bytes. Without an alignment, accepts mappings down to half of `bytes`, which can be lengthened by moving. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -67,18 +66,18 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
 /* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only blocks and slack that a purge first
- * saw at least delay_ms ago, or all if delay_ms is 0. Cuts off no slack if both `enough` is less than SIZE_MAX and delay_ms is not 0, because a
- * growing buffer is about to use its slack. Returns the number of bytes that were unmapped. */
+ * saw at least delay_ms ago. If delay_ms is 0, takes all. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may
+ * soon use its slack. Returns the number of unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Marks the large blocks in a range as modified. Called before the program changes the mappings of the range. */
+/* Marks the large blocks in a range as modified. Called before a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
-/* Marks every large block as modified, because a range could not be noted while the lock was held. */
+/* Marks every large block as modified. Called if hk_large_note_modified() could not record its range, because another thread held the lock. */
 HK_ROOM void hk_large_mark_all_locked(void);
-/* Takes the cached block that is nearest in size out of the cache, for use. Returns NULL if no block fits. */
+/* Takes the block that is nearest in size out of the cache, and makes it a block in use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
-/* Puts the oldest cached block that is in no bin into its bin. */
+/* Takes the oldest of the cached blocks that are in no bin, and puts it into its bin. */
 HK_ROOM void hk_large_sort_one_locked(void);
-/* Puts a block into the cache. The next purge sets the block's time, because reading the clock would double the cost of this function. */
+/* Puts a block into the cache. Leaves it to the next purge to set idle_since, because reading the clock here would double the cost. */
 HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -89,7 +88,7 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 }
 /* Unmaps a block. If the system refuses, caches the block again, and returns false. */
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
-/* Caches a block that a rule keeps. The purge by age may unmap the block only when the purge delay has passed since idle_since. */
+/* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block until the purge delay has passed since then. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
 /* Takes a block out of the cache. The block must not be modified. */
@@ -102,8 +101,8 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
         hk_large_leave_sizes_locked(large);
     hk_link_remove(&large->link);
 }
-/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The first purge sets the time of
- * the slack, and only a later purge cuts the slack off. */
+/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
+ * of the slack, and only a later purge cuts the slack off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
@@ -128,11 +127,11 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     hk_large.totals.cached -= large->d.bytes - large->requested;
     hk_link_remove(&large->by_slack);
 }
-/* Counts a miss if a block of about this size was unmapped lately, because the cache would have served it. Called when a new block is mapped. */
+/* Called when a new block is mapped. If a ghost has about this size, counts that its block would have been reused, and drops the ghost. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
-/* Returns how many bytes may be cached. This is a slice more than the option allows, so that a block as large as the option fits with its lead. */
+/* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Unmaps the oldest blocks, and then cuts slack, until the cache is within its budget. */
+/* Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. */
 HK_ROOM void hk_large_hold_to_budget(void);
 
 #endif

@@ -1,16 +1,16 @@
-/* Makes the system calls that map, move, cut and unmap a large block, and decides which large blocks are put on huge pages. */
+/* Makes the system calls that map, lengthen, move and unmap a large block, and decides which large blocks lie on huge pages. */
 #include "large/large_state.h"
 #include "span/footprint.h"
 #include "span/chunks.h"
 #include "span/page_heap.h"
 
 enum {
-    TIMES_GONE = 4,      /* a block counts as one of many if blocks of 4 times its size in total were freed */
-    WORTH_IF_GONE = 3,   /* if a block is one of many, whole huge pages may add a third of its size */
-    WORTH_AT_ONCE = 16,  /* to any other block, whole huge pages may add a sixteenth of its size */
-    BLOCKS_AT_STAKE = 8, /* 8 blocks may be on huge pages, however small the heap is */
+    TIMES_GONE = 4,      /* blocks of a size come and go if the freed large blocks add up to 4 times this size */
+    WORTH_IF_GONE = 3,   /* if blocks come and go, rounding up to huge pages may add a third of the size */
+    WORTH_AT_ONCE = 16,  /* otherwise, rounding up to huge pages may add a sixteenth of the size */
+    BLOCKS_AT_STAKE = 8, /* so many blocks may lie on huge pages even in a small heap */
     MOST_UNUSED = 8,     /* after so many unused blocks in a row, new blocks lie on small pages */
-    REREAD = 8,          /* after MOST_UNUSED unused blocks, only one freed block in 8 is looked at */
+    REREAD = 8,          /* from then on, only one freed block in 8 is examined */
 };
 
 static void *if_covered(void *p, size_t bytes) { return hk_page_map_covered(p, bytes, 1); }
@@ -18,7 +18,7 @@ static void *if_covered(void *p, size_t bytes) { return hk_page_map_covered(p, b
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
 bool hk_large_freed_are_intact = true;
-/* The number of freed blocks since the last one that the program seemed to have written. */
+/* The number of unused blocks in a row, at most MOST_UNUSED. A freed block counts as unused if the program seems to have written little of it. */
 static _Atomic unsigned xunused;
 
 void hk_large_note_use_locked(const struct hk_large_block *large)
@@ -39,8 +39,8 @@ bool hk_large_wastes_huge_pages(const struct hk_large_block *large)
     return large->uncut != 0 && hk_load(xunused) == MOST_UNUSED;
 }
 
-/* Returns true if a block of this size is to be put on huge pages. If the program touches the block in a few places only, each place costs a huge
- * page. So the memory that such blocks may cost is limited. */
+/* Returns true if a block of this size should lie on huge pages. Unless blocks of this size come and go, limits the number of blocks on huge pages,
+ * because a program that touches a block in a few places only would get a whole huge page for each place. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
@@ -58,7 +58,7 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* Rounds up to whole huge pages only if the mapping, once cached, fits a request for `bytes`. The added bytes are slack, which a purge may cut. */
+/* Rounds up only if the longer mapping can be reused from the cache for the same request (hk_large_loosest()). The added bytes are slack. */
 size_t hk_large_in_whole_huge_pages(size_t bytes)
 {
     size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
@@ -73,8 +73,8 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps with one system call instead of three, at an address with the alignment of huge pages. The address is that of the block in xvacant, or
- * lies below the block that will move into the mapping. Returns NULL on failure. */
+/* Maps at an address that is probably free and aligned for huge pages, which takes one system call instead of three. The address is xvacant if the
+ * mapping fits there. Otherwise it is just below the block at `below`, which will move into the mapping. Returns NULL if the address is not free. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);
@@ -102,7 +102,7 @@ void *hk_large_map(size_t bytes, size_t align)
     return hk_footprint_allows(bytes) ? map_suited(bytes, align, 0) : NULL;
 }
 
-/* Requests huge pages only once for a block, because the mapping keeps the advice when it is remapped. */
+/* Requests huge pages only once for a block, because the request stays in force if the mapping is resized or moved. */
 void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes)
 {
     hk_add(hk_footprint.xbig, bytes - large->d.bytes);
@@ -153,8 +153,8 @@ static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, 
     return moved;
 }
 
-/* Moves the pages to a new range. The range is mapped first, because huge pages need an aligned range, and because the page map may refuse the
- * range. If the pages do not move, the range is not unmapped, because the kernel may have unmapped it already, and another mapping may lie in it. */
+/* Moves the pages to a new range. Maps the range first, because huge pages need an aligned range, and because the page map may refuse a range. If the
+ * move fails, does not unmap the range, because the kernel may have unmapped it already, and another thread may have mapped something there. */
 static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -165,8 +165,8 @@ static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
     return enter_if(hk_os.remap((void *)from, large->d.bytes, bytes, to), large, (uintptr_t)to, bytes);
 }
 
-/* Moves the pages to a range that the system chooses. This needs no second mapping, for which a memory limit often leaves no room. A page map table
- * for the new range is mapped first, because the move cannot be undone. */
+/* Moves the pages to a range that the system chooses. This needs no second mapping, for which a memory limit often leaves no room. First maps a page
+ * map table for the new range, because the move cannot be undone if there is no memory for the table. */
 static bool move_anywhere(struct hk_large_block *large, size_t bytes)
 {
     uintptr_t from = large->d.start;
@@ -190,8 +190,8 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return true;
 }
 
-/* If the program has changed the mapping of a block, the block may consist of several mappings. Such a block is not moved to a reserved range,
- * because one system call cannot move several mappings. */
+/* Tries to lengthen the mapping in place, to move it to a reserved range, and to move it anywhere. Does not try the reserved range if the program has
+ * changed the mapping, because the block may then consist of several mappings, which one system call cannot move. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

@@ -1,4 +1,4 @@
-/* Holds the lists, the totals and the lock of large blocks, and keeps their mappings in a treap. */
+/* Holds the lists, the totals and the lock of large blocks, and finds the block at an address. */
 #include "large/large_state.h"
 
 enum { TRIES_FOR_SIGNALS = 100 }; /* so many tries take longer than any thread holds the lock */
@@ -35,7 +35,7 @@ bool hk_large_lock_in_some_tries(void)
     return false;
 }
 
-/* Returns a hash of the block's address. Multiplies by the golden ratio, because mappings often lie at regular distances. */
+/* Returns a hash of the block's address. Multiplication by the golden ratio spreads addresses with equal distances, as mappings often have them. */
 static uint64_t rank_of(const struct hk_large_block *large)
 {
     uint64_t mixed = large->d.start * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,7 +1,7 @@
 /* Declares the descriptors of large blocks, their lists, totals and lock, and the extents.
  *
- *   The extents are a treap of all mappings. A treap is a search tree by address and a heap by a hash of the address. Its depth is about 2 log2 n in
- *   any order of insertion. The extents find a mapping by any of its addresses. The page map cannot, because it knows only the first slice.
+ *   The extents find the mapping that contains an address. The page map cannot, because it has an entry only for the first slice of a mapping.
+ *   The extents form a treap: a search tree by address that is also a heap by a hash of the address, which keeps the tree balanced.
  *
  * Owns       This file owns struct hk_large, which all files of the folder change, and `child` of large blocks.
  * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
@@ -16,22 +16,22 @@
 #include "policy/policy.h"
 #include "span/descriptor.h"
 
-/* Returns the bytes of the lead, which are whole pages of the system. The lead is the beginning of a block on huge pages. The lead lies on small
- * pages, so that a program that writes only the beginning uses no huge page. Slack up to the length of the lead is not cut off, because the cut would
- * split the last huge page. */
+/* Returns the bytes of the lead, which are whole pages of the system. A block on huge pages begins with the lead. The lead lies on small pages, so
+ * that a program that writes only to the beginning of the block uses no huge page. Slack up to the length of the lead is not cut off, because the cut
+ * would split the last huge page. */
 HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_system_page()); }
 
 struct hk_large_block {
     struct hk_descriptor d;          /* d.bytes is the size of the mapping */
     size_t requested;                /* bytes that the program has; slack follows up to d.bytes */
-    uint64_t idle_since;             /* ms; when a purge first saw the slack or cached block; HK_LARGE_UNSEEN: never */
+    uint64_t idle_since;             /* ms; when a purge first saw the block cached or with slack; or HK_LARGE_UNSEEN */
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap, by enum hk_side */
     uint16_t idle_from;              /* the age stamp of the block's last free */
     bool modified;                   /* the program has changed the mapping, or the freed block wastes huge pages */
-    bool ended;                      /* the page map entry is HK_ENTRY_ENDED_LARGE until the block is reused */
+    bool ended;                      /* the block's user heap has ended; its entry is HK_ENTRY_ENDED_LARGE */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
     struct hk_link in_heap;          /* neighbors in the list of the user heap that has the block (heaps/heaps.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
@@ -43,12 +43,12 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-/* Returns true if the mapping has at least `bytes`, and no slack that is worth cutting off. */
+/* Returns true if the mapping has at least `bytes`, and the rest of the mapping is slack that no purge cuts off. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
 }
-/* Returns the number of bytes of a block in use that no purge cuts off. */
+/* Returns the bytes of a block in use, without the slack that a purge may cut off. */
 HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 {
     return HK_UNLIKELY(hk_link_linked(&large->by_slack)) ? large->requested : large->d.bytes;
@@ -61,7 +61,7 @@ void hk_extents_remove(struct hk_large_block *large);
  * Returns NULL if there is no such block. */
 struct hk_large_block *hk_extents_nearest(uintptr_t address, enum hk_side side);
 
-/* The value of idle_since until a purge sets the time. */
+/* The value of idle_since before a purge has seen the block. */
 #define HK_LARGE_UNSEEN UINT64_MAX
 /* HK_LARGE_MOST_UNSORTED limits the number of blocks that are not sorted by size, because a search looks at each of them. */
 enum { HK_LARGE_GHOSTS = 32, HK_LARGE_MOST_UNSORTED = 64 };
@@ -82,23 +82,23 @@ extern struct hk_large {
         bool made_room;        /* the block was unmapped because the cache was over its budget */
     } ghosts[HK_LARGE_GHOSTS]; /* records of the blocks unmapped last */
     unsigned next_ghost;
-    struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
-    struct hk_link *sorted;       /* a link in `cached`; the bins of large_cache.c have its block and all later ones */
-    int room_unsorted;            /* number of blocks that may be cached before blocks are sorted again */
-    struct hk_list with_slack;    /* blocks in use that have slack; newest first */
+    struct hk_list pending_unmap;   /* modified blocks that the system has not unmapped yet */
+    struct hk_link *sorted;         /* the newest block of `cached` that is in a bin by size, as are all older ones */
+    int room_unsorted;              /* number of blocks that may still be cached without a bin */
+    struct hk_list with_slack;      /* blocks in use that have slack; newest first */
     struct hk_large_block *extents; /* root of the treap, which has all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;         /* a mapping was modified while the lock was held, so all blocks count as modified */
-    _Atomic uint64_t xgone;        /* bytes of all freed blocks that had at least huge_blocks_from bytes */
+    _Atomic bool xunnoted;  /* a modified range could not be recorded, so all blocks must be marked as modified */
+    _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */
     _Atomic size_t xon_huge_pages; /* number of blocks on huge pages */
 } hk_large;
 
 /* Set at the start. True if freed blocks are readable and have the contents that the program left. False if a protection changes freed blocks. */
 extern bool hk_large_freed_are_intact;
 void hk_large_init(void);
-/* Takes the lock, or returns false after some tries. Never waits, because a signal handler that calls this may have interrupted the lock's holder. */
+/* Takes the lock, or returns false after some tries. Does not wait, because a signal handler may call this after interrupting the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
 void hk_large_total(struct hk_large_totals *totals);
 
@@ -117,15 +117,15 @@ HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 HK_ROOM void *hk_large_map(size_t bytes, size_t align);
 /* Writes the start and the size of a mapping into the descriptor, and writes the page map entry. Requests huge pages if they suit the size. */
 HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes);
-/* Guesses whether the program has used most of a freed block. Reads two words at random places, because a word that was never written is 0. Does not
- * ask which pages are resident, because a sandbox may forbid this system call. */
+/* Guesses whether the program has used a freed block, and counts unused blocks. Reads two words at random places, because a word that was never
+ * written is 0. Does not ask the system which pages are resident, because a sandbox may forbid this system call. */
 HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
-/* Returns true if the block is on huge pages, although the program uses only a small part of its large blocks. */
+/* Returns true if the block lies on huge pages, but the blocks freed last seem to be unused for the most part. */
 HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
-/* Lengthens the mapping in place, or else moves its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
+/* Lengthens the mapping in place or by moving its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
-/* Unmaps a block and clears its page map entry. If `ended` is true, the entry becomes HK_ENTRY_ENDED_LARGE instead. If the system refuses, purges the
+/* Unmaps a block and clears its page map entry. If large->ended, sets the entry to HK_ENTRY_ENDED_LARGE instead. If the system refuses, purges the
  * pages of the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 

@@ -1,10 +1,10 @@
 /* Zeroes a long block that was used before, at a cost no higher than that of fresh pages.
  *
- * resident pages that were used   -> overwritten, because to overwrite a slice costs less than one page fault
- * all other pages                 -> returned to the system, so that the program pays only for pages that it touches
+ * Resident pages that were used are overwritten, because overwriting 64 KiB costs less than a page fault. All other pages are returned to the system,
+ * so that the program pays only for pages that it touches. This includes pages that are not resident, because they may be swapped out.
  *
- * A page that is not resident may have been swapped out, so it is returned as well. Slack that may be cut off is never changed, because another
- * mapping may lie there by now. Only the thread that has just been given the block calls hk_large_zero(). */
+ * Slack that a purge may cut off is never written, because another mapping may lie there by now. Only the thread that has just been given the block
+ * calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
 #include "base/bits.h"
@@ -12,21 +12,21 @@
 #include "os/os.h"
 #include "span/page_heap.h"
 
-/* bytes; four pages of a block of at least this size are probed before the system is asked about all its pages, because the probe costs less */
+/* bytes; in a block of at least this size, four pages are examined first. If they are unused, the system need not be asked about all other pages. */
 #define PROBED_FROM (4 * HK_CHUNK)
 
-struct gap { /* a run of pages to return */
+struct gap { /* a run of pages to return to the system */
     char *start, *end;
     bool in_span;
 };
 
-/* Returns true if a page is not zero. Reads its first cache line first, because this line is rarely zero in a used page. */
+/* Returns true if a page is not zero. Reads the page's first cache line first, because this line is rarely zero in a used page. */
 static bool is_used(const char *page)
 {
     return !hk_is_zero(page, HK_CACHE_LINE) || !hk_is_zero(page, hk_system_page());
 }
 
-/* Sets bit 0 of pages[i] if page i is resident. Returns false if this is unknown, because a seccomp filter may end the process at mincore. */
+/* Sets bit 0 of pages[i] if page i is resident. Returns false if the system cannot be asked. A seccomp filter might end the process at mincore. */
 static bool resident(const char *p, size_t size, unsigned char *pages)
 {
     return hk_os.unfiltered() && hk_os.resident(p, size, pages);
@@ -38,7 +38,7 @@ static bool is_used_if_resident(const char *page)
     return resident(page, hk_system_page(), &there) && (there & 1) != 0 && is_used(page);
 }
 
-/* Returns true if four probed pages are unused. Most of the probed pages are near the start of the block, where most uses begin. */
+/* Returns true if four examined pages are unused. More of them lie near the start of the block, because most programs use a block from its start. */
 static bool seems_unused(const char *block, size_t bytes)
 {
     size_t page = hk_system_page(), eighth = hk_align_down(bytes / 8, page);
@@ -52,7 +52,7 @@ static void return_gap(const struct gap *gap)
     size_t bytes = (size_t)(gap->end - gap->start);
     if (bytes == 0)
         return;
-    /* Purges a part of a huge page only if the gain is worth splitting the huge page. */
+    /* If the gap is a small part of a huge page, overwrites it instead, because a purge would split the huge page. */
     bool gone = !gap->in_span
                     ? hk_os.purge(gap->start, bytes)
                     : (bytes >= HK_CHUNK / HK_PART_WORTH_A_SPLIT || !hk_load(hk_page_map_chunk(start)->xhuge)) &&
@@ -61,8 +61,8 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Zeroes the pages from the end of the gap to `to`. These pages must lie in one chunk, because `pages` has entries for one chunk only. Adds a run of
- * resident pages to the gap instead if its first and middle pages are zero. A run has up to a slice. */
+/* Overwrites the used pages from the end of the gap to `to`, and adds the other pages to the gap. These pages must lie in one chunk. Judges a run of
+ * resident pages, which has at most a slice, by its first and its middle page. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];
@@ -86,7 +86,7 @@ static void zero_chunk(char *to, struct gap *gap)
 void *hk_large_zero(void *block, size_t bytes)
 {
     bool in_span = !hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    if (!in_span) { /* does not zero the slack that a purge may cut off */
+    if (!in_span) { /* leaves out the slack that a purge may cut off */
         hk_lock(&hk_large.lock);
         bytes = hk_large_held(hk_large_at((uintptr_t)block));
         hk_unlock(&hk_large.lock);

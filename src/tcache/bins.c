@@ -1,4 +1,4 @@
-/* Grows, fills and empties the bins of a thread within the thread's byte budget. */
+/* Grows, fills and empties the bins of a thread. The thread's byte budget limits how far they grow. */
 #include "tcache/bins.h"
 #include "count/decisions.h"
 #include "slab/abandoned.h"
@@ -8,16 +8,16 @@
 #include "tcache/pool.h"
 
 enum {
-    BLOCKS_PER_EPOCH = 1024, /* blocks flushed from idle bins per epoch; this takes about 50 microseconds */
-    TOO_SMALL_TURNOVER = 4,
+    BLOCKS_PER_EPOCH = 1024, /* most blocks that an epoch flushes from idle bins, which takes about 50 us */
+    TOO_SMALL_TURNOVER = 4,  /* a bin grows if it runs empty or full after it served at most 4 times its capacity */
     FIRST_CAPACITY = 15,
-    BATCH_BYTES = 64 * 1024,
-    RECLAIM_SLABS = 2,
+    BATCH_BYTES = 64 * 1024, /* most bytes of blocks that a fill takes from slabs */
+    RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
 };
-#define FIRST_BYTES (64 * HK_KIB)
-#define NEW_THREAD_BYTES (1 * HK_KIB)
-#define RECLAIM_FROM (256 * HK_KIB)
-#define HEAP_PER_BUDGET (64 * HK_MIB)
+#define FIRST_BYTES (64 * HK_KIB)     /* most bytes of blocks in a bin of the first capacity */
+#define NEW_THREAD_BYTES (1 * HK_KIB) /* the same while the thread takes its blocks from the commons */
+#define RECLAIM_FROM (256 * HK_KIB)   /* a depot with fewer bytes is not flushed for a new slab */
+#define HEAP_PER_BUDGET (64 * HK_MIB) /* memory per thread from which the thread's budget grows */
 
 uint64_t hk_bins_random;
 
@@ -31,14 +31,14 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Returns true if the bin is filled from the commons. The commons are slabs that new threads share if there are many threads. */
+/* Returns true if the thread is new and takes blocks of this class from the commons. New threads share the commons if there are many threads. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin. A bin begins small and grows fourfold. A bin of medium blocks begins with one block, even over the budget. Tiny
- * classes may exceed the cache's budget by half, because a few bins of medium blocks may use up the whole budget. */
+/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin begins small and grows fourfold. Its first capacity is
+ * at least one block, even over the budget. Tiny classes may exceed the budget by half, because bins of larger blocks may have used it up. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -113,8 +113,8 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* Returns true if the class needs a new slab, no dirty slices can hold the slab, and the depot has enough blocks of other classes. A flush of these
- * blocks may release their slabs. The new slab then reuses dirty memory, and no new memory is touched. */
+/* Returns true if the next fill needs a new slab, too few slices are dirty for the slab, and the depot has many blocks. Flushing blocks of another
+ * class may release their slabs. The new slab then reuses the memory of these slabs, which is still resident. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     struct hk_page_heap_totals slices;
@@ -140,7 +140,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
     if (got == 0) {
-        /* Fills the bin to half of its capacity, so that frees find room in the bin. Takes at most BATCH_BYTES, but at least one block. */
+        /* Fills only half of the bin, so that the next frees find room. Takes at least one block, and at most BATCH_BYTES of blocks. */
         size_t half = (hk_bin_capacity(bin) + 1) / 2;
         unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;

@@ -1,4 +1,4 @@
-/* Defines the records to which hk_self points in a thread without a cache. Opens and shuts the gates of the hit path. */
+/* Holds the two records that stand in for the cache of a thread that has none. Also opens and shuts the gate of the hit path. */
 #include "tcache/layout.h"
 
 struct hk_gate hk_gate HK_EACH_PROCESS_DATA;
@@ -54,7 +54,7 @@ struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 
 _Thread_local struct hk_thread_state *hk_self = &hk_thread_unborn.hot;
 
-/* Initializes a record at run time, because a static initializer would need 240 relocations. These would take 8 KiB of the file. */
+/* Initializes a record at run time, because static initializers for its pointers would need 240 relocations, which take 8 KiB of the library file. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -62,7 +62,7 @@ void hk_cacheless_shut(struct hk_cacheless *cacheless)
     cacheless->hot.key = HK_NO_KEY;
     hk_outbox_shut(&cacheless->outbox);
     if (hk_gate.fine_offsets != NULL)
-        return; /* an earlier call has set the words below, and they must not change while the gate is open */
+        return; /* an earlier call has set the fields below, which must not change while the gate is open */
     hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
     hk_gate.fine_offsets = hk_fine_offsets;
 }

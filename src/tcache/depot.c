@@ -1,13 +1,13 @@
-/* Stores batches of free blocks in magazines by class, and hands the batches out again. Returns free blocks to their slabs. */
+/* Keeps the magazines of a thread. A magazine is a batch of free blocks of one class. Also returns free blocks to their slabs. */
 #include "tcache/layout.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 
 enum {
-    MAGAZINES_PER_AGING = 64, /* magazines flushed per epoch; this takes at most about 100 microseconds */
-    MAX_SPARES = 16,
-    MAX_SPREAD = 4, /* the address range of a magazine's blocks is at most 4 times their bytes */
-    SAMPLE_STEP = 8,
+    MAGAZINES_PER_AGING = 64, /* most magazines that an epoch flushes, which takes at most about 100 us */
+    MAX_SPARES = 16,          /* most empty magazines that a depot keeps for reuse */
+    MAX_SPREAD = 4,  /* blocks are close if the address range around them is at most 4 times as long as the blocks */
+    SAMPLE_STEP = 8, /* the test of closeness looks at one block in 8 */
 };
 
 static struct hk_magazine *empty_magazine(struct hk_depot *depot)
@@ -37,9 +37,9 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Returns true if the blocks lie close together, as the blocks of a burst do if they are freed in the order of their allocation. The depot refuses
- * scattered blocks. They go to the bitmaps of their slabs, which hand blocks out in the order of their addresses. If the depot handed scattered
- * blocks out, the program's next objects would lie scattered over the heap. */
+/* Returns true if the blocks lie close together. They do if a program frees a burst of blocks in the order in which it allocated them. The depot
+ * refuses scattered blocks, because the program's next objects would then be scattered over the heap as well. Refused blocks go to their slabs, which
+ * hand out blocks in the order of their addresses. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
@@ -91,7 +91,7 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
     return n;
 }
 
-/* Flushes up to `most` magazines of the class. Returns the number of flushed magazines. */
+/* Returns the blocks of up to `most` magazines of the class to their slabs. Returns the number of these magazines. */
 static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigned most)
 {
     struct hk_depot *depot = &cache->depot;
@@ -148,7 +148,7 @@ size_t hk_depot_forget(struct hk_depot *depot)
     return blocks;
 }
 
-/* Flushes a block that lies in another owner's slab or in an abandoned slab. */
+/* Frees a block that is not in a slab of this thread, but in another owner's slab or in an abandoned slab. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

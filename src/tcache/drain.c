@@ -1,19 +1,19 @@
-/* Collects remote frees, and steals the remote frees of owners that are asleep. */
+/* Collects the remote frees of this thread's slabs. If blocks are short, also takes remote frees of other owners' slabs. */
 #include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 
 enum {
-    ASLEEP_MS = 10,
-    OWNERS_PER_MISS = 8,
-    SLABS_WORTH_STEALING = 4,
-    SLABS_PER_MISS = 4,
-    SLABS_PER_SLAB = 64, /* slabs drained before a slab is allocated; this takes about 50 microseconds */
-    SLABS_PER_TICK = 16, /* slabs of each class that hk_drain_some() drains; bounds the time of a tick */
+    ASLEEP_MS = 10,           /* an owner is asleep if it has not read the clock for so long */
+    OWNERS_PER_MISS = 8,      /* most owners whose inboxes a miss searches for blocks to steal */
+    SLABS_WORTH_STEALING = 4, /* a miss steals only if so many slabs of the class wait in inboxes */
+    SLABS_PER_MISS = 4,       /* most slabs that a miss takes from an inbox of its class */
+    SLABS_PER_SLAB = 64,      /* most slabs drained before a new slab is made, which takes about 50 us */
+    SLABS_PER_TICK = 16,      /* most slabs of each class that a tick drains */
 };
 
-/* Collects the remote frees of the chained slabs. Returns the number of blocks. */
+/* Turns the remote frees of a chain of slabs into free blocks. Returns the number of these blocks. */
 static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
 {
     size_t blocks = 0;
@@ -40,7 +40,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Runs before a slab is allocated. Drains as many bytes as the slab has, so that undrained remote frees hold no more memory than the heap grew by. */
+/* Called before a new slab is made. Drains as many bytes as the slab has, so that undrained frees waste no more memory than the heap grew by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -54,7 +54,7 @@ static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
     }
 }
 
-/* Moves claimed blocks of a slab into the bin until the bin is full. Marks other blocks as remote frees again. Returns the number of blocks moved. */
+/* Moves claimed blocks of a slab into the bin until the bin is full. The other blocks become remote frees again. Returns the number moved. */
 static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
 {
     struct hk_bin *bin = &cache->hot.bins[slab->d.class];
@@ -71,11 +71,11 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Steals the remote frees of another owner's slab. The caller has taken the slab from the inbox of that owner. Returns the number of blocks. */
+/* Moves remote frees of another owner's slab into this thread's bin. The caller has taken the slab from that owner's inbox. Returns their number. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
-    bool joins = hk_load(slab->xjoined) != NULL; /* not stolen, because joined blocks are of another class */
+    bool joins = hk_load(slab->xjoined) != NULL; /* joined blocks do not fit the bin, because their class is larger */
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
@@ -98,7 +98,7 @@ static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
     return blocks;
 }
 
-/* Fills the bin with remote frees that wait in the inbox of a sleeping owner. Any thread that lacks blocks may take such remote frees. */
+/* Fills the bin with remote frees from the inbox of an owner that is asleep and therefore does not drain them. */
 static void steal(struct hk_tcache *cache, unsigned class)
 {
     uint32_t end = hk_owner_end();
@@ -125,8 +125,8 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* Drains slabs of the class until the drained blocks exceed half of the bin's capacity. Takes one slab at a time, because a slab that is drained
- * needlessly may become all free and be released. The next miss would then have to allocate a slab again. */
+/* Drains slabs of the class until it has got blocks for more than half of the bin. Does not drain more, because the drain may leave a slab without
+ * live blocks. The slab would then be released, and the next miss would have to make a new slab. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;

@@ -1,11 +1,11 @@
-/* Flushes and releases the cache of a thread that has ended. */
+/* Ends the cache of a thread that ends, that was killed, or that a fork child does not have. */
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/layout.h"
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Ends a cache. Drains the inboxes for the last time after the slabs are abandoned, so that no block waits for a thread that has ended. */
+/* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
 static void end(struct hk_tcache *cache)
 {
     hk_quarantine_empty(cache);
@@ -44,8 +44,8 @@ bool hk_tcaches_reap(unsigned most)
     return reaped;
 }
 
-/* Counts and leaks the blocks in the cache of a thread that does not exist in the fork child. These blocks cannot be reused. At the fork, the thread
- * may have been handing one of them to the program, or may have written an array only in part. */
+/* Called in a fork child for a thread that does not exist there. Leaks the blocks in the thread's cache, and counts them. They cannot be reused,
+ * because the thread may have been handing out a block or writing to an array at the moment of the fork. */
 static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot) + hk_quarantine_forget(cache);

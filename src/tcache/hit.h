@@ -1,14 +1,14 @@
-/* The hit path is the path of nearly every malloc and free. It makes no call, takes no lock, has no atomic read-modify-write, and stores only to the
- * thread's own cache lines.
+/* The hit path serves nearly every malloc and free. It makes no call, takes no lock, has no atomic read-modify-write, and stores only to the thread's
+ * own cache lines.
  *
- *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
- *           only sizes below the gate                        owns the slab: push; only addresses in the window, and blocks up to
- *                                                            32 KiB: larger ones are checked first (see slab/slab.h)
+ *   malloc  A table (hk_fine_offsets) gives the offset of the bin for a size. The bin's newest block is popped. Sizes at or above the gate miss.
+ *   free    The block's page map entry XOR the thread's key is the offset of the block's bin if this thread owns the slab. The block is pushed.
+ *           Addresses outside the window miss. A block of more than 32 KiB is first checked for a double free (slab/slab.h).
  *
- * Owns       This file owns the gate and hk_self, which is the thread's only word of thread-local storage.
- * Invariant  A NULL lies below the lowest item of every bin, so that the load of the newest item returns NULL if the bin is empty or has no array.
- *            All calls of a thread without a cache miss, because the thread's bins are empty and its key matches no entry. Until HAKMEM has started,
- *            the gate is shut, because the loader may not yet have relocated the data that the hit path reads.
+ * Owns       This file owns hk_self and the functions that open and shut the gate.
+ * Invariant  A NULL lies below the lowest item of every bin, so that a pop of an empty bin finds NULL. If a thread has no cache, all its calls miss,
+ *            because its bins are empty and its key matches no page map entry. The gate is shut until HAKMEM has started, because the dynamic loader
+ *            may not yet have relocated the data that the hit path reads.
  * Threads    Only the cache's own thread uses its bins. */
 #ifndef HK_HIT_H
 #define HK_HIT_H
@@ -28,23 +28,23 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry 
 
 struct hk_thread_state {
     struct hk_bin bins[HK_CLASSES]; /* must be first, because a bin's offset counts from the start of the struct */
-    size_t key;                     /* page map entry of this thread's slabs, without class; as wide as an offset */
+    size_t key;                     /* page map entry of this thread's slabs, without the class */
 };
 
-/* The key of a thread without a cache. No page map entry matches it. */
+/* The key of a thread without a cache. No page map entry matches this key. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 #define HK_ALL_HIT SIZE_MAX
-/* Opens the gate for sizes up to `sizes_to` until the process ends. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
+/* Opens the gate of malloc for sizes up to `sizes_to`. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
 /* Shuts the gate for a reason of enum hk_shut_by, or ends this reason. If no reason is left, the gate is as wide as hk_gate_open() has opened it. */
 void hk_gate_shut(unsigned by);
 void hk_gate_release(unsigned by);
-/* Makes a bin empty and without capacity. The bin then has no array. */
+/* Leaves a bin without blocks and without an array. The caller frees the old array. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
-/* Points to the hot part of the calling thread's cache, or of a struct hk_cacheless. The outbox follows the hot part in memory. */
+/* Points to the hot part of the calling thread's cache. If the thread has no cache, points to the hot part of a struct hk_cacheless (layout.h). */
 extern _Thread_local struct hk_thread_state *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
@@ -52,7 +52,7 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-/* Returns a block from a bin, or NULL if the bin is empty. Serves as hk_hit_pop() on processors that load and store two words by one instruction. */
+/* Variant of hk_hit_pop() for processors that load and store two words with one instruction (aarch64 ldp, stp). */
 HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
@@ -82,13 +82,13 @@ HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool pref
     if (HK_DEBUG)
         hk_track_expect_home(HK_CALL_MALLOC, block);
     if (prefetch)
-        __builtin_prefetch(top[-1], 1); /* fetches the next result; a prefetch of the NULL does not fault */
-    bin->top = top - 1; /* a plain store, because after a decrement in memory the next push would wait a third longer */
+        __builtin_prefetch(top[-1], 1); /* the block that the next pop returns; a prefetch of NULL does not fault */
+    bin->top = top - 1; /* a decrement in memory (--bin->top) would make the next push wait a third longer */
     bin->served++;
     return block;
 }
 
-/* Pushes a block. Returns false if the bin is full. `offset` is a pointer, so that the caller continues with the register that the push used. */
+/* Pushes a block. Returns false if the bin is full. `offset` is passed by pointer, so that caller and push keep it in the same register. */
 HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
@@ -98,7 +98,7 @@ HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void 
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* stores the item before `top`, because a signal handler may longjmp out in between */
+    HK_READ_NO_EARLIER(); /* the item is stored before `top`, because a signal handler in between may leave by longjmp */
     HK_FORGET(*offset);
     hk_bin_at(hot, *offset)->top = top + 1;
     return true;
@@ -108,12 +108,12 @@ HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *blo
 {
     return hk_hit_push_at(hot, &offset, block);
 }
-/* Returns a block, or NULL on a miss. Precondition: HAKMEM has started, and size <= HK_FINE_MAX. */
+/* Returns a block for a size up to HK_FINE_MAX, or NULL on a miss. Does not test the gate. Precondition: HAKMEM has started. */
 HK_INLINE void *hk_hit_malloc_fine(size_t size)
 {
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
-/* Returns a block for a size up to HK_FINE_MAX, or NULL on a miss and for a larger size. */
+/* Returns a block for malloc. Returns NULL on a miss, or if the size is not below the gate. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
@@ -122,7 +122,7 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
-/* Returns a block for malloc, or NULL on a miss. A miss computes *size again from the rounded size, so that a hit needs no register to keep *size. */
+/* Returns a block for malloc, or NULL on a miss. A miss recomputes *size from the rounded size, so that no register has to hold *size until then. */
 HK_INLINE void *hk_hit_malloc_of(size_t *size)
 {
     if (!HK_PAIRS)
@@ -143,7 +143,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch, because the prefetch of a NULL costs a page table walk. */
+/* Returns a block of more than HK_FINE_MAX bytes, or NULL on a miss. Does not prefetch the next item, because a prefetch of NULL is slow. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
@@ -156,7 +156,7 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     return block;
 }
 
-/* Returns the page map entry of a block, or 0 if the block has no entry or lies outside the window. */
+/* Returns the page map entry of an address in the window. Returns 0 if there is no entry, or if the address lies outside the window. */
 HK_INLINE uint32_t hk_hit_entry(const void *block)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
@@ -166,7 +166,7 @@ HK_INLINE uint32_t hk_hit_entry(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
 }
 
-/* Frees a block whose page map entry the caller knows. The caller must have checked that a medium block is live. Returns false on a miss. */
+/* Frees a block whose page map entry the caller knows. If the block is medium, the caller has checked that it is live. Returns false on a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
     struct hk_thread_state *hot = hk_self;
@@ -176,7 +176,7 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
     return hk_hit_push(hot, offset, block);
 }
 
-/* The results of a free on the hit path. Each kind of miss continues in its own function, which gets the values that the hit path has computed. */
+/* The results of a free on the hit path. After each kind of miss, another function finishes the free (api/entry.h). */
 enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* the block is outside the window, or the window is shut */
@@ -192,9 +192,9 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
     return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
 }
 
-/* Serves as hk_hit_free() on processors that load two words by one instruction (aarch64 ldp). For a block in the window, a single branch detects
- * every miss. Before this branch, the offset may be wrong, but its low bits always lead to some bin. The hot part is aligned to the size of its array
- * of bins, so that after a miss the address of the hot part follows from the address of the bin. */
+/* Variant of hk_hit_free() for processors that load two words with one instruction (aarch64 ldp). If the block is in the window, one branch detects
+ * every miss. The bin is loaded before this branch, when the offset may still be wrong. The load is safe, because only the low bits of the offset are
+ * used, and they always select a bin. The array of bins is aligned to its size, so that a miss can compute the hot part's address from the bin's. */
 HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
@@ -209,16 +209,16 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state 
     if (HK_UNLIKELY(place >= hits))
         return HK_FREE_ELSEWHERE;
     uintptr_t slice = place >> HK_SLICE_SHIFT;
-    HK_FORGET(slice); /* otherwise compilers combine this shift with that of the index, and need three instructions */
+    HK_FORGET(slice); /* otherwise compilers merge this shift with that of the index, which takes three instructions */
     HK_LOAD_BOTH(entries, self, near->entries, near->self);
     size_t entry = entries[slice];
     uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
     size_t key = ((struct hk_thread_state *)own)->key;
-    HK_FORGET(key); /* makes compilers load the key now, so that the bin's address can use the register of `own` */
+    HK_FORGET(key); /* makes compilers load the key here, so that the bin's address can reuse the register of `own` */
     HK_FORGET(own);
     *offset = entry ^ key;
     uintptr_t at = (own & ~in_bins) | (*offset & in_bins);
-    HK_FORGET(at); /* otherwise compilers keep `own` for the miss */
+    HK_FORGET(at); /* otherwise compilers keep `own` in a register until the miss */
     struct hk_bin *bin = (struct hk_bin *)at;
     HK_LOAD_BOTH(top, limit, bin->top, bin->limit);
     HK_UNLESS_BELOW_AND_UNLIKE(*offset, HK_FINE_CLASSES * HK_CLASS_BYTES, top, limit, missed);

@@ -1,15 +1,15 @@
-/* Keeps the caches of ended threads for new threads, adds up the counts of all caches, and purges caches that wait. */
+/* Keeps the caches of ended threads until new threads take them, purges caches that wait long, and adds up the counts of all caches. */
 #include "tcache/pool.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
 
 enum {
-    POOL_WORD = 64,
-    MAX_PER_EPOCH = 8192, /* caches purged per epoch; this takes some milliseconds */
-    MANY_THREADS = 64,
+    POOL_WORD = 64,       /* number of caches whose flags share a word of struct hk_owner_bits */
+    MAX_PER_EPOCH = 8192, /* an epoch stops purging after this number of caches, which takes some ms */
+    MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
 };
 
-/* The sums of the counts of purged caches. The pool keeps these sums, because the purge zeros the caches. */
+/* The sums of the counts that purged caches had, because a purge sets the counts in a cache to zero. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -20,14 +20,14 @@ static struct {
 static struct {
     struct hk_lock lock;
     _Atomic unsigned xwaiting;    /* number of caches in the pool */
-    uint32_t next_checked;        /* the owner at which hk_pool_next_dead() continues */
+    uint32_t next_checked;        /* number of the cache at which hk_pool_next_dead() continues */
     _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
-    unsigned first_word;          /* the words before this one have no waiting cache */
-    struct hk_tcache *numberless; /* a new cache that got no number; NULL: none */
+    unsigned first_word;          /* no cache of the words below this one waits */
+    struct hk_tcache *numberless; /* a new cache that could not get a number, kept for the next try; NULL: none */
     uint64_t epoch;
     bool purging;
     unsigned purged_word; /* the word whose caches are being purged */
-    uint64_t purged;      /* the bits of the caches being purged; these bits are cleared in the word during the purge */
+    uint64_t purged;      /* bits of the caches being purged, which are cleared in `waiting` until the purge ends */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
@@ -65,8 +65,8 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* Returns true if the cache shares its pages with no other data, so that it can be purged. The first cache shares its pages with other metadata,
- * because most programs have no second cache. */
+/* Returns true if the cache has pages of its own, so that it can be purged. The first cache usually shares pages with other metadata to save memory,
+ * because most programs have only this cache. */
 static bool has_pages(uint32_t id) { return HK_THREAD_STATE_ALIGN > HK_CACHE_LINE || id != HK_FIRST_OWNER; }
 
 void hk_tcache_open_ring(struct hk_ring *ring)
@@ -176,8 +176,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the caches of a word that must be purged. These are all waiting caches if `all` is true, and otherwise the caches that already waited at
- * the last epoch. Marks the waiting caches as aged. Caches with a ring are never purged, because the ring shows the thread's last events. */
+/* Returns the bits of the caches of a word that are to be purged. If `all` is true, these are all waiting caches. Otherwise they are the caches that
+ * already waited at the last epoch. Caches with a ring of traced events are not purged, so that a report can still show the events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
@@ -191,7 +191,7 @@ static uint64_t idle_locked(unsigned word, bool all)
     return now;
 }
 
-/* Purges each run of adjacent caches by one call. Returns the bits of the caches that were purged. */
+/* Purges the caches of these bits, each run of adjacent caches with one call. Returns the bits of the caches that were purged. */
 static uint64_t purge_runs(unsigned word, uint64_t bits)
 {
     uint64_t gone = 0;
@@ -216,8 +216,8 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Purges caches of one word, and returns the number of purged caches. During the purge, the lock is released, but no thread can take these caches,
- * because their bits in the word are cleared. A fork child restores the bits from pool.purged. */
+/* Purges the caches of these bits of a word, and returns the number of purged caches. Releases the lock during the purge. No thread can take the
+ * caches then, because their bits in `waiting` are cleared. If the process forks, the child sets the bits again from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
@@ -277,7 +277,7 @@ void hk_tcaches_all_ended(void)
         hk_decay_left(hk_pool_purge());
 }
 
-/* Returns the sum of the counts at `offset` in all caches, plus *purged. *purged is the sum of these counts of the purged caches. */
+/* Returns the sum of one count over all caches. `offset` is the place of the count in a cache. *purged is the sum over the purged caches. */
 static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
 {
     hk_lock(&pool.lock);
@@ -307,7 +307,7 @@ uint64_t hk_tcaches_missed(void) { return sum_of(&kept.xmisses, offsetof(struct 
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
-/* Ends a purge that another thread may have been making during the fork. */
+/* If another thread was purging caches at the fork, ends this purge. A cache counts as purged if it reads as zeros. */
 void hk_pool_fork_child(size_t threads)
 {
     uint64_t gone = 0;

@@ -1,4 +1,4 @@
-/* Puts a freed block into a random slot, and moves the block that was in this slot to a queue. */
+/* Holds freed blocks back for a random time, in random slots and then in a queue. */
 #include "tcache/quarantine.h"
 #include "span/meta.h"
 

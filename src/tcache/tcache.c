@@ -5,8 +5,8 @@
 #include "tcache/quarantine.h"
 
 enum {
-    NEW_THREAD_BLOCKS = 160,
-    REAP_PER_BEGIN = 8, /* caches checked per new thread; enough if one cache in eight is a dead thread's */
+    NEW_THREAD_BLOCKS = 160, /* blocks that a new thread takes from the commons */
+    REAP_PER_BEGIN = 8,      /* most caches that a new thread checks for a thread that was killed */
 };
 
 bool hk_tcache_begin(void)

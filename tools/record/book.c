@@ -1,8 +1,8 @@
+/* Turns the events of a recording into operations on slots, and adds up calls and bytes. */
 #include "book.h"
-
 #include <stdlib.h>
 
-enum { LENDS_FROM = 64 };
+enum { LENDS_FROM = 64 }; /* a shorter list of free slots lends none to another thread */
 
 /* The state of a slot, live or free. */
 struct slot {
@@ -13,9 +13,9 @@ struct slot {
 
 struct thread {
     uint32_t free_slot, free_count; /* list of free slots, the newest first */
-    struct rec_live pending; /* block of a realloc that has begun; its slot is REC_NO_SLOT if the block is unknown */
-    struct rec_event begun;  /* the realloc under way */
-    bool reallocs;           /* a realloc is under way */
+    struct rec_live pending; /* the block that a realloc is resizing; its slot is REC_NO_SLOT if the block is unknown */
+    struct rec_event begun;  /* the event at the beginning of the realloc */
+    bool reallocs;           /* a realloc has begun and has not ended */
 };
 
 struct rec_book {
@@ -74,8 +74,8 @@ static bool grow_slots(struct rec_book *book)
     return true;
 }
 
-/* Moves the older half of the longest list of free slots to a thread, so that a thread that only allocates reuses the slots that another
- * thread frees. */
+/* Moves the older half of the longest list of free slots to a thread. If one thread only allocates and another one only frees, the first reuses the
+ * slots of the second in this way. */
 static void lend(struct rec_book *book, struct thread *to)
 {
     struct thread *from = book->threads;
@@ -138,7 +138,7 @@ static void count_live(struct rec_book *book, const struct rec_live *block, uint
 
 /* ---- operations -------------------------------------------------------- */
 
-/* Adds the state of the operation's slot to the operation, updates the state, and hands the operation to the sink. */
+/* Completes the operation by the version and the thread of its slot, updates both in the slot, and hands the operation to the sink. */
 static bool pass(struct rec_book *book, struct rec_op *op)
 {
     struct slot *slot = &book->slots[op->block.slot];
@@ -164,7 +164,7 @@ static bool free_block(struct rec_book *book, const struct rec_event *event, con
     return passed;
 }
 
-/* Frees the block that is still live at the address of a new block, because its free was not recorded. */
+/* If a block is still live at the address of a new block, frees the live block, because its free was not recorded. */
 static bool free_implied(struct rec_book *book, const struct rec_event *event)
 {
     struct rec_live live;
@@ -216,7 +216,7 @@ static void begin_realloc(struct rec_book *book, const struct rec_event *event)
     }
 }
 
-/* Handles a realloc that returned NULL. The block stays where it was, unless the size was 0, which frees the block (as in glibc). */
+/* Handles a realloc that returned NULL. If the size was 0, the block was freed, as in glibc. Otherwise the block stays as it was. */
 static bool refused(struct rec_book *book, struct thread *thread)
 {
     if (thread->pending.slot == REC_NO_SLOT)

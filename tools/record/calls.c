@@ -1,4 +1,4 @@
-/* Calls: defines the functions of the malloc family that the program calls. Each one notes the call, and passes it on to the allocator below. */
+/* Calls: defines malloc, free and related functions. Each one notes the program's call in the recording, and passes it on to the allocator below. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +28,7 @@ REC_EXPORT void _Exit(int status);
 /* Returns true if the allocator below can be called. */
 static inline bool ready(void) { return REC_LIKELY(rec_ready) || rec_find_next(); }
 
-/* Returns true for a call of the program, which is noted, and false for a call that the allocator below makes itself. */
+/* Returns true for a call of the program, which must be noted. Returns false for a call that the allocator below makes itself. */
 static inline bool enter(void)
 {
     if (rec_self.inside)
@@ -94,7 +94,7 @@ void free_aligned_sized(void *block, size_t align, size_t size)
     free_noted(block);
 }
 
-/* Resizes a block of the early arena: copies it to a new block. The early block is never freed. */
+/* Resizes a block of the early arena (next.h) by copying it to a new block. The early block is never freed. */
 static REC_COLD void *realloc_early(void *block, size_t size)
 {
     size_t before = rec_early_size(block);
@@ -104,7 +104,7 @@ static REC_COLD void *realloc_early(void *block, size_t size)
     return moved;
 }
 
-/* Notes a realloc as a free and an allocation, because a sample may contain only the old block or only the new one. */
+/* Makes a realloc, and notes it as a free and an allocation, because the sample may contain only the old block or only the new one. */
 static REC_COLD void *realloc_sampled(void *block, size_t size)
 {
     rec_note_free(REC_FREE, block, 0);

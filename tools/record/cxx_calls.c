@@ -1,12 +1,12 @@
-/* C++ calls: defines the C++ operators that the program calls. Each one notes the call once, and passes it on to the operator below. If that
- * operator calls malloc, this second call is not noted. The file is compiled with -fexceptions, so that bad_alloc passes through it. */
+/* C++ calls: defines operator new and delete. Each notes the program's call, and passes it on to the operator of the allocator below or of the C++
+ * library. If that operator calls malloc, this call is not noted. The file is compiled with -fexceptions, so that bad_alloc passes through. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "next.h"
 #include "recorder.h"
 
-/* An operator of the allocator below or of the C++ library. The function is looked up at the first call. */
+/* An operator to which calls are passed on. `function` is looked up at the first call. */
 struct below {
     const char *name;
     void *function;
@@ -37,7 +37,7 @@ static void *look_up(struct below *below)
 
 static void leave(bool *inside) { rec_self.inside = *inside; }
 
-/* Sets rec_self.inside until the end of the scope, also if an exception ends it. `was_inside` is the value before. */
+/* Sets rec_self.inside until the end of the scope, even if an exception leaves the scope. `was_inside` is the value before. */
 #define ENTER()                                                                                                        \
     __attribute__((cleanup(leave))) bool was_inside = rec_self.inside;                                                 \
     rec_self.inside = true
@@ -68,7 +68,7 @@ NEW_OPERATOR(_ZnwmSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, si
 NEW_OPERATOR(_ZnamSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, size_t align, const void *tag), size,
              align, tag)
 
-/* The sized and the nothrow forms of delete also call the plain operator below. Only the noted kind differs. */
+/* Notes and passes on a delete. The sized and nothrow forms call the plain operator, too. Only the kind that is noted differs. */
 static void delete_plain(struct below *below, enum rec_kind kind, void *block, size_t size)
 {
     if (block == NULL || rec_is_early(block))

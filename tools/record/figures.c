@@ -1,5 +1,5 @@
+/* Reads figures of this process from /proc/self/status, getrusage() and the clock. */
 #include "figures.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>

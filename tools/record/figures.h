@@ -1,4 +1,4 @@
-/* Figures: reads the memory and the time of this process from the kernel, for the head of a recording and for the player. It never allocates. */
+/* Figures: reads how much memory and time this process has used, for the head of a recording and for the player. No function allocates. */
 #ifndef REC_FIGURES_H
 #define REC_FIGURES_H
 
@@ -11,13 +11,13 @@ struct rec_memory {
 };
 
 struct rec_memory rec_memory_now(void);
-/* Reads the page faults and the processor time of the process so far. */
+/* Reads the page faults and the processor time of the process since its start. */
 void rec_usage(uint64_t *faults, uint64_t *cpu_us);
 uint64_t rec_now_us(void);
 
-/* Writes the figures from the start of the recording to the head. */
+/* Writes those figures to the head that must be read when the recording begins. */
 void rec_figures_first(struct rec_head *head);
-/* Updates all other figures of the head. */
+/* Writes all other figures to the head, with their present values. */
 void rec_figures_look(struct rec_head *head);
 
 #endif

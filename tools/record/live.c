@@ -1,5 +1,5 @@
+/* Defines the hash table of live blocks. */
 #include "live.h"
-
 #include <stdlib.h>
 
 enum { FIRST_PLACES = 4096 };
@@ -52,8 +52,8 @@ bool rec_map_put(struct rec_map *map, const struct rec_live *live)
     return true;
 }
 
-/* Fills the gap with a later block whose probe sequence crosses the gap, because a search for this block would end at the gap. Does this again for
- * the gap at the old place of the block. */
+/* Closes the gap that a removed block leaves. A search ends at an empty place, so a later block that a search reaches only across the gap moves into
+ * the gap. Its old place is the next gap. */
 static void close_gap(struct rec_map *map, size_t gap)
 {
     for (size_t i = (gap + 1) & map->mask; map->places[i].address != 0; i = (i + 1) & map->mask) {

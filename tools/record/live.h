@@ -1,4 +1,4 @@
-/* Live: finds live blocks by their address. It is a hash table with linear probing that is at most half full. */
+/* Live: finds live blocks by their address, in a hash table with linear probing that is at most half full. */
 #ifndef REC_LIVE_H
 #define REC_LIVE_H
 
@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct rec_live {
-    uint64_t address; /* is 0 in an empty place */
+    uint64_t address; /* 0 in an empty place of the table */
     uint64_t size;
-    uint64_t born; /* order of the allocation or realloc that last gave the block its size */
+    uint64_t born; /* place in the order of the allocation or realloc that gave the block its size */
     uint32_t slot;
-    uint8_t align_log;
-    bool stamped; /* the block never had fewer than 8 bytes, so the player's stamp is in it */
-    bool weight_one;
+    uint8_t align_log; /* logarithm of the alignment */
+    bool stamped;      /* the player has written its stamp to the block, which never had fewer than 8 bytes */
+    bool weight_one;   /* see struct rec_event */
 };
 
 struct rec_map {

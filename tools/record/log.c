@@ -1,4 +1,4 @@
-/* Log: begins the recording's file for a process, and gives its threads chunks of this file. */
+/* Log: creates the file of a process's recording, and gives the threads of the process chunks of this file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,9 +18,9 @@
 
 #define FOLDER_VARIABLE "HAKRECORD_FOLDER"
 #define SAMPLE_VARIABLE "HAKRECORD_SAMPLE"
-enum { PATH_ROOM = 3000, NAMES_TRIED = 1000, LOOK_EVERY = 16 };
+enum { PATH_ROOM = 3000, NAMES_TRIED = 1000, LOOK_EVERY = 16 /* the figures are updated once in so many chunks */ };
 
-static struct rec_shared unborn = {.state = REC_OFF}; /* is used until the constructor has run */
+static struct rec_shared unborn = {.state = REC_OFF}; /* used until the constructor has run */
 struct rec_shared *rec_shared = &unborn;
 _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
 uint64_t rec_large_seen[1024];
@@ -29,8 +29,8 @@ static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
 static pthread_key_t key;
 
-/* Returns a text for errno. It cannot use strerror(), which may allocate. Since version 2.32, glibc has a function that does not allocate. With other
- * C libraries, the text is the number of the error. */
+/* Returns a text for errno. Does not use strerror(), because it may allocate. glibc has a function that does not allocate since version 2.32. With
+ * other C libraries, the text is the number of the error. */
 static const char *name_of_error(char *room, size_t size)
 {
 #ifdef HAKRECORD_NAMES_ERRORS
@@ -43,8 +43,8 @@ static const char *name_of_error(char *room, size_t size)
 #endif
 }
 
-/* The file that was open as descriptor 2 when the program began. If the program has closed it, descriptor 2 may now be another file, such as
- * a database, and nothing may be written to it. */
+/* The file that was open as descriptor 2 when the program began. If the program has closed descriptor 2, the number may now belong to another file,
+ * such as a database, to which the recorder must not write. */
 static struct {
     bool open;
     dev_t device;
@@ -93,7 +93,7 @@ static void *map_file(int file, size_t offset, size_t size)
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* Lengthens the file, and maps the new part. It uses fallocate, because on a full disk this call fails, while a later write would raise SIGBUS. */
+/* Lengthens the file, and maps the new part. Calls fallocate(), because it fails if the disk is full. Otherwise a later write would raise SIGBUS. */
 static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
 {
     if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)
@@ -101,8 +101,8 @@ static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
     return map_file(file, offset, mapped);
 }
 
-/* Creates the file of the process. The name gets a second number if the file exists, because exec begins a new recording in a process that
- * keeps its process id. */
+/* Creates the file of the process, whose name is the process id. If the file exists, adds a second number, because after exec the process has a new
+ * recording but the same process id. */
 static int create_file(int64_t pid)
 {
     for (unsigned i = 1; i <= NAMES_TRIED; i++) {
@@ -140,7 +140,7 @@ static struct rec_head *begin_file(int64_t pid)
     return head;
 }
 
-/* Begins the file at the first event of a process. One thread begins it, and other threads wait. */
+/* Creates the file at the first event of a process. One thread creates it, and other threads wait. */
 static void start(struct rec_shared *shared)
 {
     uint32_t expected = REC_UNBORN;
@@ -192,7 +192,7 @@ static void close_chunk(struct rec_self *self)
     self->at = self->end = NULL;
     if (chunk == NULL)
         return;
-    if (self->pid == rec_shared->pid) { /* otherwise, the chunk belongs to the process that forked this one */
+    if (self->pid == rec_shared->pid) { /* otherwise, the chunk belongs to the parent of this process */
         chunk->sum = rec_sum(chunk);
         __atomic_store_n(&chunk->closed, 1, __ATOMIC_RELEASE);
     }
@@ -225,7 +225,7 @@ static void give_spare(struct rec_shared *shared, struct rec_self *self)
     close_chunk(self);
 }
 
-/* Writes the event that assigns the following events of the chunk to this thread. */
+/* Writes an event to the chunk which says that the next events are those of this thread. */
 static void name_thread(struct rec_self *self)
 {
     uint64_t from = __atomic_load_n(&rec_shared->order, __ATOMIC_SEQ_CST);
@@ -308,7 +308,7 @@ void rec_finish(void)
 {
     struct rec_shared *shared = rec_shared;
     if (shared->state != REC_RUNNING || shared->pid != process())
-        return; /* the second condition holds in a child after vfork, because it has the parent's memory */
+        return; /* a child after vfork has another process id, but uses the memory of its parent */
     int error = errno;
     rec_figures_look(shared->head);
     shared->head->ended = 1;
@@ -347,7 +347,7 @@ static struct rec_shared *map_shared(void)
     return NULL;
 }
 
-/* Because of -z initfirst, this constructor runs before that of the C library, which sets `environ`. So `environ` may still be NULL. */
+/* Runs before the constructor of the C library, because the recorder is linked with -z initfirst. Therefore `environ` may still be NULL. */
 __attribute__((constructor)) static void begin(int count, char **arguments, char **variables)
 {
     (void)count;

@@ -1,5 +1,5 @@
+/* Looks up the functions of the allocator below, and has the early arena. */
 #include "next.h"
-
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,10 +16,10 @@ static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 static bool finding;
 
-/* Shows whether the dynamic loader has relocated this library. Before, the variable has the value in the file, and not its own address. */
+/* Has its own address as value once the dynamic loader has relocated this library. Before, it has the value that is in the file. */
 static void *volatile own_address = (void *)&own_address;
 
-/* Stores the size in the word before the block. Takes no lock, because the process has only one thread before `rec_next` is complete. */
+/* Stores the size of a block in the word before the block. Takes no lock, because the process has one thread until `rec_next` is complete. */
 void *rec_early_alloc(size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena;
@@ -65,7 +65,7 @@ bool rec_find_next(void)
     return rec_ready;
 }
 
-/* The C++ library is also looked up by its name, because RTLD_NEXT does not find it if it was loaded for one module only (RTLD_LOCAL). */
+/* Also looks in the C++ library by its name, because RTLD_NEXT does not find a library that was loaded for one module only (RTLD_LOCAL). */
 void *rec_find_operator(const char *name)
 {
     void *found = find(name);

@@ -1,5 +1,5 @@
-/* Next: finds the functions of the allocator to which the recorder passes the calls on. It also has the early arena, which serves calls before these
- * functions are found. */
+/* Next: finds the functions of the allocator below, which is the allocator to which the recorder passes calls on. Until then, calls are served from a
+ * small static arena, the early arena. */
 #ifndef REC_NEXT_H
 #define REC_NEXT_H
 
@@ -21,11 +21,11 @@ struct rec_next {
 };
 
 extern struct rec_next rec_next;
-extern bool rec_ready; /* rec_next is complete, and thread-local storage can be used */
+extern bool rec_ready; /* true once rec_next is complete, and thread-local storage can be used */
 
-/* Finds the functions. Returns false if the dynamic loader has not yet relocated this library, or if a call of this function is under way. */
+/* Fills in rec_next. Returns false if there is no allocator below, if the loader has not relocated this library yet, or if a call is under way. */
 bool rec_find_next(void);
-/* Returns the C++ operator with this mangled name, of the allocator below or of the C++ library, or NULL. */
+/* Returns the C++ operator with this mangled name from the allocator below or from the C++ library. Returns NULL if there is none. */
 void *rec_find_operator(const char *name);
 
 /* Returns a zeroed block of the early arena, aligned to at least 16 bytes, or NULL if the arena is full. The block is never reused. */

@@ -1,5 +1,5 @@
+/* Collects the facts about later events that the writer of the plan needs. */
 #include "overview.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,13 +18,13 @@ struct overview {
     struct rec_totals totals;
 };
 
-/* Notes an operation. A free or a realloc tells the touched pages of a block. They are stored under `born`, which is the place of the allocation or
- * realloc that made the block. */
+/* Notes an operation. A free or realloc tells how many pages of its block were touched. The number is stored with `born`, the place in the order of
+ * the allocation or realloc that gave the block its size. */
 static bool note(void *context, const struct rec_op *op)
 {
     struct overview *overview = context;
     if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
-        overview->last_order[overview->last_thread] = op->order; /* still runs, because it starts this thread */
+        overview->last_order[overview->last_thread] = op->order; /* in the plan, this thread starts the new one */
     overview->last_order[op->thread] = op->order;
     overview->last_thread = op->thread;
     if (op->touched == 0)

@@ -1,5 +1,5 @@
+/* Writes a plan. */
 #include "plan.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct stream {
     uint8_t *bytes; /* memory of the current chunk */
     size_t used;
-    uint64_t chunk_at; /* its offset in the file */
+    uint64_t chunk_at; /* offset of the current chunk in the file */
     uint64_t last_sync, last_order;
     unsigned since_sync;
     bool spawned;
@@ -93,7 +93,7 @@ static bool put(struct plan *plan, struct stream *stream, const struct fields *o
 
 /* ---- threads ----------------------------------------------------------- */
 
-/* Begins the stream of a thread. In the plan, the thread of the previous operation starts it, because the recording does not tell its creator. */
+/* Begins the stream of a thread. In the plan, the thread of the previous operation starts it, because the recording does not name its creator. */
 static bool begin_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     stream->spawned = true;
@@ -112,8 +112,8 @@ static bool begin_thread(struct plan *plan, struct stream *stream, const struct 
            put(plan, starter, &(struct fields){.kind = PLAN_SPAWN, .size = op->thread});
 }
 
-/* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and after PLAN_STEP operations or places. At a PLAN_SYNC the thread
- * publishes its place, because other threads may wait for it. */
+/* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and otherwise once in PLAN_STEP operations or places. At a PLAN_SYNC,
+ * the thread publishes the place that it has reached, because other threads may wait for this place. */
 static bool sync_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     bool paused = op->order - stream->last_order > PLAN_PAUSE;
@@ -137,7 +137,7 @@ static uint32_t extra_of(const struct rec_op *op)
     return op->block.align_log;
 }
 
-/* Adds a PLAN_TOUCH for the pages of a large block that the program touched. A realloc adds only the pages after the end of the old block. */
+/* Adds a PLAN_TOUCH for the pages of a large block that the program touched. After a realloc, these are only the pages behind the old end. */
 static bool put_touch(struct plan *plan, struct stream *stream, const struct rec_op *op, uint32_t pages)
 {
     uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->block.size / REC_PAGE;
@@ -173,7 +173,7 @@ static bool add(void *context, const struct rec_op *op)
     return put(plan, stream, &fields) && (!later || put_touch(plan, stream, op, pages));
 }
 
-/* Writes the ends of the streams and the table of threads. Writes the head last, because an incomplete file must not be a valid plan. */
+/* Writes the ends of the streams and the table of threads. Writes the head last, so that an incomplete file is not a valid plan. */
 static bool finish(struct plan *plan)
 {
     bool sound = true;

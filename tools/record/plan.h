@@ -1,10 +1,10 @@
 /* Plan: a file that is made from a recording and tells the player what to do. It has a stream of operations on slots for each thread. The player
- * reads the plan in small pieces, because the player's own memory must hardly change the figures. The player does not check every field of a plan,
+ * reads the plan in small pieces, so that the player's own memory hardly changes the figures. The player does not check every field of a plan,
  * because a plan is a temporary file that this program has written.
  *
  *   file       struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
  *   chunk      struct plan_chunk, then `bytes` bytes of operations of one thread; `next` is the offset of the thread's next chunk
- *   operation  head of 2 bytes, then slot, size, extra, version */
+ *   operation  a head of 2 bytes, then the fields slot, size, extra and version */
 #ifndef REC_PLAN_H
 #define REC_PLAN_H
 
@@ -12,14 +12,14 @@
 
 #define PLAN_MAGIC 0x0231204e414c5048ull /* "HPLAN 1", 2 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
-#define PLAN_STEP 64u  /* largest number of operations, or of places of the order, between two PLAN_SYNC of a thread */
-#define PLAN_PAUSE 32u /* a thread that paused for more than this number of events waits for all earlier events */
+#define PLAN_STEP 64u  /* a thread has a PLAN_SYNC at least once in so many operations and places in the order */
+#define PLAN_PAUSE 32u /* a thread that made no call during more events than this waits for all earlier events */
 #define PLAN_OP_MOST ((size_t)2 + 4 + 7 + 4 + 2)
 
 /* The kinds of operations that a recording does not have. */
 enum plan_kind {
     PLAN_TOUCH = REC_REALLOC + 1, /* writes to `size` pages of the block, from page `extra` on */
-    PLAN_SYNC,  /* the next operation has the place `size`; extra is 1 to wait for all events before it */
+    PLAN_SYNC,  /* says that the next operation has the place `size`; if extra is 1, waits for all earlier events */
     PLAN_SPAWN, /* starts the thread with the number `size` */
     PLAN_KINDS
 };
@@ -30,9 +30,9 @@ enum {
     PLAN_SIZE_AT = 6,     /* 3 bits; the number of bytes of the size */
     PLAN_EXTRA_AT = 9,    /* 2 bits; extra has 0, 1, 2 or 4 bytes */
     PLAN_FOREIGN_AT = 11, /* a version of 2 bytes follows; the player waits until the slot has this version */
-    PLAN_LATER_AT = 12,   /* a PLAN_TOUCH follows, which touches the pages of the block */
-    PLAN_STAMPED_AT = 13, /* the block begins with its stamp */
-    PLAN_WEIGHT_AT = 14   /* the player repeats the operation for one block, not for `copies` blocks */
+    PLAN_LATER_AT = 12,   /* the pages of the block are touched by a PLAN_TOUCH that follows */
+    PLAN_STAMPED_AT = 13, /* the block begins with its stamp, which the player checks */
+    PLAN_WEIGHT_AT = 14   /* the operation is played for one block, and not for `copies` blocks */
 };
 
 struct plan_head {
@@ -53,7 +53,7 @@ struct plan_chunk {
     uint32_t bytes, unused;
 };
 
-/* Writes the plan to the file. An overview serves for one plan. Returns false on failure, and reader->why then has the reason. */
+/* Writes the plan to the file. An overview can be used for one plan only. On failure, returns false and stores the reason in reader->why. */
 bool plan_write(struct rec_reader *reader, struct overview *overview, int file);
 
 #endif

@@ -4,8 +4,8 @@
  *   hakmem-play plan FILE PLAN [--cut]           also writes a plan, which is needed for playing
  *   hakmem-play play PLAN [--dry] [--window N]   plays the plan on this process's allocator, and prints figures as JSON on standard error
  *
- * --cut accepts a recording that stopped because the file could not grow. The exit code is 1 if the allocator made a mistake, 2 if a file is
- * refused, and 64 if the arguments are wrong. */
+ * --cut accepts a recording that ends early because the file could not grow. --dry calls no allocator. --window sets how many events a thread may be
+ * ahead of the others. The exit code is 1 if the allocator made a mistake, 2 if a file is refused, and 64 if the arguments are wrong. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 enum { WRONG = 1, REFUSED = 2, USAGE = 64 };
 enum { WINDOW = 1024 };
-/* One allocation in IMPLIED_SHARE may lie on a live block. If more allocations do, many frees were not recorded. */
+/* If more than one allocation in IMPLIED_SHARE lies at the address of a live block, many frees were not recorded, and the recording is refused. */
 enum { IMPLIED_SHARE = 100 };
 
 static int refuse(const char *path, const char *why)

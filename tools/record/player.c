@@ -1,5 +1,5 @@
+/* Plays the threads of a plan, and checks the blocks that the allocator returns. */
 #include "player.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #define ADDRESS_MASK (((uint64_t)1 << VERSION_AT) - 1)
 #define STACK_BYTES ((size_t)256 << 10)
 
-/* The C++ operators of this process's allocator. If it has none, malloc and free take their place, as in the C++ library. */
+/* The C++ operators of this process's allocator. If the allocator defines none, malloc and free are used, as in the C++ library. */
 static struct {
     void *(*new_block)(size_t);
     void *(*new_aligned)(size_t, size_t);
@@ -81,7 +81,7 @@ static bool load_chunk(struct actor *actor)
 static uint64_t take_field(struct actor *actor, unsigned bytes)
 {
     uint64_t value;
-    memcpy(&value, actor->at, sizeof value); /* the buffer is longer than a chunk */
+    memcpy(&value, actor->at, sizeof value); /* may read behind the chunk, but not behind the buffer, which is longer */
     actor->at += bytes;
     return bytes == 0 ? 0 : value & UINT64_MAX >> (64 - 8 * bytes);
 }
@@ -165,7 +165,7 @@ static void *play_free(struct actor *actor, const struct op *op, void *block, si
 {
     actor->counts.frees++;
     if (block == NULL) {
-        actor->counts.empty++; /* its allocation was refused, or the plan is wrong */
+        actor->counts.empty++; /* the allocation of the block was refused, or the plan is wrong */
         return NULL;
     }
     actor->counts.wrong += flag(op, PLAN_STAMPED_AT) && !begins_with_stamp(block, slot);
@@ -354,7 +354,7 @@ static void find_operators(void)
     below.delete_block = below.delete_block != NULL ? below.delete_block : free;
 }
 
-/* Takes the place of the operator delete with a size or an alignment if the allocator does not define this operator. */
+/* Replaces the operator delete with a size or an alignment if the allocator does not define it. */
 static void delete_plainly(void *block, size_t ignored)
 {
     (void)ignored;

@@ -1,4 +1,4 @@
-/* Player: plays a plan on the allocator of its own process. It has one thread for each recorded thread, and it writes to blocks as the plan
+/* Player: makes the calls of a plan with the allocator of its own process, in one thread for each recorded thread. Writes to the blocks as the plan
  * says. */
 #ifndef REC_PLAYER_H
 #define REC_PLAYER_H
@@ -13,15 +13,15 @@ struct player_result {
     uint64_t wrong;  /* blocks that overlap, are not aligned or lost their bytes, and operations without a block */
     uint64_t left;   /* live blocks at the end */
     uint64_t faults, cpu_us, wall_us;
-    uint64_t peak_rss_kib, heap_kib; /* heap_kib excludes files and memory that was resident before the first call */
+    uint64_t peak_rss_kib, heap_kib; /* heap_kib is without files and without memory resident before the first call */
 };
 
 struct player_options {
     uint64_t window;
-    bool dry; /* calls no allocator and writes no block, so that the figures are those of the player itself */
+    bool dry; /* no allocator is called and no block written, so that the figures are those of the player itself */
 };
 
-/* Plays the plan. Returns false if the plan cannot be played, and *why is then the reason. */
+/* Plays the plan. If the plan cannot be played, returns false and stores the reason in *why. */
 bool player_play(int plan, const struct player_options *options, struct player_result *result, const char **why);
 
 #endif

@@ -1,5 +1,5 @@
+/* Makes threads of the player wait for each other. */
 #include "progress.h"
-
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ bool progress_begin(uint32_t count, uint64_t ahead)
 
 struct progress_lane *progress_lane(uint32_t lane) { return &lanes[lane]; }
 
-/* Checks the condition again after this thread has been counted as a sleeper. So a thread that makes the condition true later wakes it. */
+/* Checks the condition once more after counting this thread as a sleeper, because only then do other threads wake this thread. */
 void progress_wait(bool (*holds)(const void *context), const void *context)
 {
     for (unsigned i = 0; i < SPINS; i++) {

@@ -1,5 +1,5 @@
+/* Checks a recording, and merges the events of its threads. */
 #include "reader.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 /* A run is a stretch of events of one thread in one chunk. */
 struct rec_run {
     uint32_t thread;
-    uint64_t from; /* a place in the order; no event of the run has an earlier place */
+    uint64_t from; /* the first place in the order that an event of the run may have */
     size_t at;     /* offset of the run's first event in the file */
 };
 
@@ -40,7 +40,7 @@ static uint64_t word_at(const uint8_t *at, unsigned bytes)
 
 static size_t chunk_end(size_t at) { return at + REC_CHUNK_BYTES - (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES; }
 
-/* Returns the head of the event at `at`, or 0 at the end of its chunk. */
+/* Returns the head of the event at the offset `at`, or 0 at the end of a chunk. */
 static unsigned head_at(const struct rec_reader *reader, size_t at)
 {
     bool end = (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES == 0 || chunk_end(at) - at < 2;

@@ -1,5 +1,5 @@
-/* Reader: reads the events of all threads of a recording in their order. It checks everything in the file, and refuses a damaged file with a
- * reason. */
+/* Reader: reads the events of all threads of a recording in the order in which they happened. Checks the whole file. If the file is damaged, refuses
+ * it and tells the reason. */
 #ifndef REC_READER_H
 #define REC_READER_H
 
@@ -12,7 +12,7 @@ struct rec_reader {
     const uint8_t *bytes;
     size_t size, chunks;
     struct rec_head head;
-    struct rec_run *runs; /* stretches of events of one thread, sorted by thread and order */
+    struct rec_run *runs; /* sequences of events of one thread, sorted by thread and order */
     size_t run_count;
     struct rec_cursor *cursors; /* one for each thread */
     struct rec_cursor **heap;   /* binary heap of the cursors; the first has the earliest event */
@@ -21,8 +21,8 @@ struct rec_reader {
     char why[160];
 };
 
-/* Opens a recording. The caller keeps `bytes` until the reader is closed. Returns false if the file is refused: `why` then has the reason, and
- * the reader need not be closed. */
+/* Opens a recording. The caller keeps `bytes` until the reader is closed. If the file is refused, returns false and stores the reason in `why`. The
+ * reader need not be closed then. */
 bool rec_reader_open(struct rec_reader *reader, const void *bytes, size_t size);
 void rec_reader_close(struct rec_reader *reader);
 

@@ -1,11 +1,11 @@
-/* Recorder: libhakmem-record.so is preloaded before any allocator. It notes each call of the malloc family in a file, and passes the call to the
- * allocator below.
+/* Recorder: libhakmem-record.so is preloaded before any allocator. It notes each call of the malloc family in a file, and passes the call on to the
+ * program's allocator, which is called the allocator below.
  *
- * Owns       The recorder has a file for the process, and a chunk of this file for each thread. Chunks are mapped shared, so an event is in the file
- *            as soon as it is noted, and a process that is killed loses nothing.
- * Invariant  Each event draws a number from one counter, the order. A free draws its number before the call, and an allocation
- *            draws it after the call. So no address is live twice in the order, whatever other threads do.
- * Fork       The page `rec_shared` is zero in a child process, whichever function forked it. So the child begins its own file.
+ * Owns       The recorder has a file for the process, and a chunk of this file for each thread. Chunks are mapped shared, so that an event is in the
+ *            file as soon as it is noted, and a process that is killed loses nothing.
+ * Invariant  Each event gets a number from one counter, the order. A free gets its number before the allocator is called, and an allocation gets its
+ *            number after the allocator was called. Therefore two blocks that are live at the same time in the order have different addresses.
+ * Fork       The kernel zeroes the page `rec_shared` in a child process. Therefore the child begins a file of its own.
  * Never      The recorder never calls malloc, keeps no descriptor open, and takes no lock that a signal or a fork could leave locked. */
 #ifndef REC_RECORDER_H
 #define REC_RECORDER_H
@@ -20,7 +20,7 @@
 enum rec_state { REC_UNBORN, REC_STARTING, REC_RUNNING, REC_OFF };
 enum { REC_SPARE_CHUNKS = 16 };
 
-/* This page is zero in a forked child. Zero is the state REC_UNBORN, so the first event of a process starts its recording. */
+/* The page that is zero in a forked child. Zero is the state REC_UNBORN, so the first event of a process begins its recording. */
 struct rec_shared {
     uint32_t state; /* enum rec_state */
     uint32_t sample;
@@ -33,10 +33,10 @@ struct rec_shared {
 };
 
 struct rec_self {
-    uint8_t *at, *end; /* bounds of the unused part of the chunk; they are equal if the thread has no chunk */
+    uint8_t *at, *end; /* the unused part of the chunk; equal if the thread has no chunk */
     struct rec_base base;
     void *chunk;
-    int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, it is the parent */
+    int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, this is first the parent */
     uint32_t number; /* number of the thread in this process */
     bool inside;     /* the thread is in the allocator below or in the recorder, whose calls are not recorded */
     bool ended;      /* the destructor of the thread's key has run */
@@ -44,21 +44,21 @@ struct rec_self {
 
 extern struct rec_shared *rec_shared;
 extern _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
-/* A bit is set for each address at which a large block was allocated. Several addresses share a bit, so a set bit means that a block may be large. */
+/* A bit is set for each address at which a large block was allocated. Several addresses share a bit, so a set bit says that a block may be large. */
 extern uint64_t rec_large_seen[1024];
 
-/* Makes room for an event in a chunk of this process and thread. Returns false if nothing is recorded. Keeps errno. */
+/* Makes sure that the thread has a chunk of this process's file with room for an event. Returns false if nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
-/* Gives the chunk of a thread that has ended to other threads. Called after each event of an ended thread, because such events need a chunk again. */
+/* Gives the chunk of an ended thread to other threads. A thread may still make calls after its end, so this is called after each of these events. */
 void rec_release(struct rec_self *self);
 /* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);
 /* Returns the bytes of a page of the system. */
 size_t rec_page_size(void);
-/* Returns the resident bytes of a large block in units of REC_PAGE, plus 1, or 0 if the block is not large or the number is unknown. */
+/* Returns the number of resident units (REC_PAGE) of a large block, plus 1. Returns 0 if the block is not large or the number is unknown. */
 uint32_t rec_touched(const void *block);
-/* Writes one line to standard error, with the error of errno unless that is 0. Writes nothing if descriptor 2 is no longer the file that
- * it was when the program began. */
+/* Writes one line to standard error. If errno is not 0, the line ends with the error. Writes nothing if descriptor 2 is no longer the file that it
+ * was when the program began. */
 void rec_say(const char *what, const char *why);
 /* Returns true if the block is so large that every sample contains it. */
 bool rec_always(const void *block);
@@ -79,7 +79,7 @@ static inline void rec_see_large(const void *block)
     __atomic_fetch_or(rec_large_word((uintptr_t)block), (uint64_t)1 << ((uintptr_t)block >> 12 & 63), __ATOMIC_RELAXED);
 }
 
-/* Notes one event in the chunk of this thread. It does not check whether the sample contains the block. */
+/* Notes an event in the chunk of this thread, even if the sample does not contain the block. */
 static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t size, uint32_t extra, bool weight_one)
 {
     struct rec_self *self = &rec_self;
@@ -97,7 +97,7 @@ static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t 
         rec_release(self);
 }
 
-/* Returns true if the block is recorded. Sets *weight_one if a sample takes the block because of its size. */
+/* Returns true if the calls for the block are recorded. Sets *weight_one if the sample contains the block because of its size. */
 static inline bool rec_takes(const void *block, bool *weight_one)
 {
     uint32_t sample = rec_shared->sample;

@@ -1,7 +1,7 @@
-/* Recording: defines the format of a recording, which is the file of one recorded process, and encodes single events.
+/* Recording: defines the format of a recording, which is the file of one recorded process, and encodes events.
  * docs/RECORDING.md describes the format.
  *
- *   file    a head of 64 KiB, then chunks of 64 KiB; each is mapped by itself, and no system has larger pages
+ *   file    a head of 64 KiB, then chunks of 64 KiB, which are multiples of the page size of every system, so that each can be mapped by itself
  *   chunk   struct rec_chunk, then events, which end at an event head of zero
  *   event   a head of 2 bytes, then the fields order, address, size and extra, whose lengths the head gives
  *
@@ -19,17 +19,17 @@
 #define REC_CHUNK_MAGIC 0x4b4e4843u     /* "CHNK" */
 #define REC_HEAD_BYTES ((size_t)65536)
 #define REC_CHUNK_BYTES ((size_t)65536)
-#define REC_PAGE ((size_t)4096) /* the unit of touched memory; a page of the system is one or several units */
+#define REC_PAGE ((size_t)4096) /* the unit of touched memory; a page of the system has one or several units */
 #define REC_LARGE_BLOCK ((size_t)128 << 10) /* the touched pages of blocks of this size or more are counted */
 #define REC_ALWAYS_FROM ((size_t)64 << 10)  /* a sample takes all blocks of this size or more */
 #define REC_SAMPLE_MOST 65536u
-#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* larger sizes, which no allocator serves, are recorded as this */
+#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* recorded instead of larger sizes, which no allocator serves */
 #define REC_PROGRAM_BYTES 256
 
-/* The order is part of the format. */
+/* The numbers of the kinds are part of the format. */
 enum rec_kind {
-    REC_END,    /* is not an event, but marks the end of the chunk */
-    REC_THREAD, /* the next events belong to the thread `size`, and their order continues from `address` */
+    REC_END,    /* marks the end of the chunk, and is not an event */
+    REC_THREAD, /* the next events belong to the thread with the number `size`, and their order begins at `address` */
     REC_MALLOC,
     REC_CALLOC,
     REC_ALIGNED, /* memalign and similar functions; extra is the logarithm of the alignment, as in REC_NEW_ALIGNED */
@@ -38,8 +38,8 @@ enum rec_kind {
     REC_FREE, /* extra is the number of touched pages + 1 if the block is large, also for the next two kinds and REC_REALLOC */
     REC_DELETE,       /* operator delete without a size */
     REC_DELETE_SIZED, /* operator delete with a size */
-    REC_REALLOC,      /* is noted before the call, which resizes the block `address` to `size` bytes */
-    REC_MOVED,        /* is noted after a realloc; `address` is the new address, or 0 if realloc returned NULL */
+    REC_REALLOC,      /* noted before a realloc that resizes the block at `address` to `size` bytes */
+    REC_MOVED,        /* noted after the realloc; `address` is the new address, or 0 if realloc returned NULL */
     REC_THREAD_END,
     REC_KINDS
 };
@@ -47,13 +47,13 @@ enum rec_kind {
 struct rec_head {
     uint64_t magic;
     uint32_t head_bytes, chunk_bytes;
-    uint32_t sample; /* one block in `sample` is recorded, chosen by its address; 1 means all */
-    uint32_t ended;  /* is 1 if the process ended by exit or _exit */
+    uint32_t sample; /* one block in `sample` is recorded, chosen by its address; 1: all blocks */
+    uint32_t ended;  /* 1 if the process ended by exit or _exit */
     uint64_t pid;
     uint64_t began_ns; /* by the real-time clock */
-    uint64_t chunks;   /* chunks that are ready */
-    uint64_t lost;     /* is 1 if the recording stopped because the file could not grow */
-    /* Figures of the process. They are updated when some chunks begin, and when the process ends. */
+    uint64_t chunks;   /* number of chunks that have been begun */
+    uint64_t lost;     /* 1 if the recording stopped because the file could not grow */
+    /* Figures of the process, which are updated when some of the chunks begin, and when the process ends. */
     uint64_t peak_rss_kib, file_rss_kib, first_anon_kib;
     uint64_t faults, cpu_us, wall_us, began_us;
     char program[REC_PROGRAM_BYTES];
@@ -61,10 +61,10 @@ struct rec_head {
 
 struct rec_chunk {
     uint32_t magic;
-    uint32_t closed; /* is 1 if `sum` is valid */
+    uint32_t closed; /* 1 if `sum` is valid */
     uint64_t sum;    /* checksum of all bytes after this structure */
     uint64_t at_ns;  /* time of the monotonic clock when the chunk was begun */
-    uint64_t used;   /* bytes that ended threads have used; readers do not need it */
+    uint64_t used;   /* bytes that ended threads have used; not needed to read the chunk */
 };
 
 struct rec_event {
@@ -73,7 +73,7 @@ struct rec_event {
     uint32_t extra;
     uint32_t thread;
     uint8_t kind;
-    bool weight_one; /* the sample took the block because of its size, so the block counts once */
+    bool weight_one; /* the sample has the block because of its size, so the block stands for itself only */
 };
 
 /* The bit fields in the head of an event. The kind has the lowest bits. */
@@ -83,13 +83,13 @@ enum {
     REC_ADDRESS_AT = 6, /* 3 bits; the number of bytes of the address, which is the zigzag difference to the last one */
     REC_SIZE_AT = 9,    /* 3 bits; the number of bytes of the size */
     REC_EXTRA_AT = 12,  /* 2 bits; extra has 0, 1, 2 or 4 bytes */
-    REC_UNIT_AT = 14,   /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
+    REC_UNIT_AT = 14,   /* the unit of the difference of addresses is one byte (1) or 16 bytes (0) */
     REC_WEIGHT_AT = 15  /* weight_one */
 };
 #define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
 #define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* each field is stored as a whole word, and zeros must end the chunk */
 
-/* The values to which the next event is relative. A REC_THREAD event sets them. */
+/* The order and the address to which those of the next event are relative. A REC_THREAD event sets them. */
 struct rec_base {
     uint64_t order, address;
 };
@@ -147,7 +147,7 @@ static inline unsigned rec_field_bytes(unsigned head)
     return rec_order_bytes(head) + rec_address_bytes(head) + rec_size_bytes(head) + rec_extra_bytes(head);
 }
 
-/* Returns the checksum of the bytes after the chunk's structure. */
+/* Returns the checksum of the bytes that follow struct rec_chunk. */
 static inline uint64_t rec_sum(const void *chunk)
 {
     const uint8_t *bytes = (const uint8_t *)chunk + sizeof(struct rec_chunk);
@@ -160,7 +160,7 @@ static inline uint64_t rec_sum(const void *chunk)
     return sum;
 }
 
-/* Returns true if a sample of one block in `sample` contains the block at this address. */
+/* Returns true if the block at this address is in the sample. One block in `sample` is. */
 static inline bool rec_sampled(uint64_t address, uint32_t sample)
 {
     return sample <= 1 || (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ull >> 32) < UINT32_MAX / sample;

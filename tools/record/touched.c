@@ -1,4 +1,4 @@
-/* Touched: counts the pages of a large block that the program has touched. These are the pages that are resident when the program frees the block. */
+/* Touched: counts the pages of a large block that the program has touched. These are the pages that are resident when the block is freed. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -7,8 +7,8 @@
 
 enum { PAGES_AT_ONCE = 2048 };
 
-/* Returns the resident memory in units of REC_PAGE, or UINT32_MAX if the kernel refuses. Anonymous pages that were never touched do not count. Pages
- * count even if the program touched them only in an earlier block. */
+/* Returns the number of resident units (REC_PAGE) in a range, or UINT32_MAX if the kernel refuses. Anonymous pages are resident only after they were
+ * touched. Pages that the program has touched only in an earlier block count, too. */
 static uint32_t resident_pages(uintptr_t from, uintptr_t to, size_t page)
 {
     unsigned char seen[PAGES_AT_ONCE];
