@@ -11,11 +11,11 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN = 1,     /* HAKMEM has started, and the gate admits all sizes of bins, so a miss means an empty bin */
-    HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
-    HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
-    HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
-    HK_MODE_WAKE = 16,    /* a background thread is needed, and the next thread that may create it does so */
+    HK_MODE_OPEN = 1,      /* HAKMEM has started, and the gate admits all sizes of bins, so a miss means an empty bin */
+    HK_MODE_GUARD = 2,     /* protections check each call (guard/guard.h) */
+    HK_MODE_HOOKS = 4,     /* hooks see each miss (prof/hooks.h) */
+    HK_MODE_SAMPLING = 8,  /* a tick may pick an allocation for a guard page (guard/sampled.h) */
+    HK_MODE_WAKE = 16,     /* a background thread is needed, and the next thread that may create it does so */
     HK_MODE_IN_ROUND = 32, /* an allocation may be picked for a guard page although its bin has blocks */
     HK_MODE_PLAIN = HK_MODE_OPEN,
 };
