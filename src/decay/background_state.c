@@ -27,8 +27,8 @@ bool hk_background_is_worth(size_t footprint)
     return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* A background thread that runs a round needs no wake-up, because it checks the state before it sleeps. The change for a running round comes first.
- * In the other order, both changes would fail if the thread fell asleep between them. */
+/* If the background thread runs a round, it needs no wake-up, because it checks the state before it sleeps. The change from IN_ROUND comes first. In
+ * the other order, both changes would fail if the thread fell asleep between them. */
 void hk_background_force(void)
 {
     if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))

@@ -1,12 +1,12 @@
-/* Background state: records what the background thread does. The thread sleeps while no memory ages, and other threads wake it when they free memory.
+/* Background state: records what the background thread does. The thread sleeps if no memory ages. While it sleeps, it makes no system call, and other
+ * threads wake it when they free memory in a heap that is large enough.
  *
- *   absent --begin--> awake --a round begins--> in a round --the round found no aging memory--> asleep: no system call, no clock
- *                       ^                         |                                           |
- *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
+ *   AWAKE --a round begins--> IN_ROUND --no memory ages--> ASLEEP
+ *   Other threads change IN_ROUND and ASLEEP back to AWAKE when memory comes free.
  *
  * Owns       This file owns the background thread's state. It sets HK_MODE_WAKE while a background thread is needed but absent.
- * Invariant  The thread falls asleep only if no notification came since its last round began. This round has seen all memory that came free
- *            before the round. Memory that comes free later wakes the thread.
+ * Invariant  The thread falls asleep only if no notification came since its last round began. This round has seen all memory that came free before
+ *            the round. Memory that comes free later wakes the thread.
  * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
  *            call the other functions. */
 #ifndef HK_BACKGROUND_STATE_H
@@ -15,22 +15,22 @@
 #include "policy/gate.h"
 
 enum hk_background_states {
-    HK_BACKGROUND_ABSENT,
-    HK_BACKGROUND_AWAKE,
-    HK_BACKGROUND_IN_ROUND,
-    HK_BACKGROUND_ASLEEP,
-    HK_BACKGROUND_LEAVING
+    HK_BACKGROUND_ABSENT,   /* there is no background thread */
+    HK_BACKGROUND_AWAKE,    /* a round must begin */
+    HK_BACKGROUND_IN_ROUND, /* a round has begun, and the thread was not notified since then */
+    HK_BACKGROUND_ASLEEP,   /* the thread sleeps until it is notified */
+    HK_BACKGROUND_LEAVING   /* the thread must end */
 };
 extern _Atomic uint32_t hk_background_state;
 
-/* begin is called when the background thread begins. end is called when the thread has ended. */
+/* begin is called when the background thread begins, and end when it has ended. */
 void hk_background_state_begin(void);
 void hk_background_state_end(void);
 /* Tells the background thread that blocks were freed in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
 /* Returns true if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
-/* Wakes the background thread for another round, whatever the footprint is. */
+/* Makes the background thread run another round, whatever the footprint is. */
 void hk_background_force(void);
 /* Makes the background thread end as soon as it can. */
 void hk_background_leave(void);
@@ -43,11 +43,11 @@ HK_INLINE bool hk_background_works(void)
 }
 HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
 
-/* The background thread calls this before a round. Returns true if the thread was notified since the previous round. */
+/* The background thread calls this before a round. Returns true if the thread was notified since the round before. */
 bool hk_background_before_round(void);
 /* The background thread calls this to wait for `ms` milliseconds, or until it has to leave. */
 void hk_background_rest(uint64_t ms);
-/* The background thread calls this to sleep until it is notified. Returns immediately if the thread was already notified. */
+/* The background thread calls this to sleep until it is notified. Returns at once if it was notified since its last round began. */
 void hk_background_sleep(void);
 
 #endif

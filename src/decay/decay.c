@@ -21,33 +21,33 @@ enum {
 #define LEAST_RECLAIM (4 * HK_MIB)
 #define LEAST_LEFT (2 * HK_MIB)
 enum {
-    /* RISE_PART, SWEEP_PART and IDLE_PART divide the footprint */
+    /* RISE_PART, SWEEP_PART and IDLE_PART are divisors of the footprint. */
     RISE_PART = 32,
     SWEEP_PART = 16,               /* a sweep that purged more than 1/16 of the footprint lowers the watermark */
     IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
-    UNUSED_MS = 250,               /* the longest unused reclaiming time that carries over, in ms */
+    UNUSED_MS = 250,               /* in ms; no more reclaiming time than this is saved up while nothing is reclaimed */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20,      /* memory that was freed more recently is likely to be reused */
-    PATIENT_MS = 1000, /* if the purge delay is longer, memory of ended threads waits for the delay, too */
+    IDLE_MS = 20,      /* more recently freed memory is likely to be reused */
+    PATIENT_MS = 1000, /* if the purge delay is longer, memory of ended threads also waits for it */
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* xwatermark is the watermark in bytes. xrises counts how often reclaiming was not enough. Each thread
- * that sees a new count purges its own idle memory. */
+/* The watermark in bytes (xwatermark), and how often reclaiming was not enough (xrises). A thread that sees a new value of xrises purges its own idle
+ * memory. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
-/* xswept_before is the value of the counter purged_in_slabs at the last call of sweep_all(). xgone_after is the number of purged bytes in slabs after
- * the last sweep. xin_vain is true if more than half of the bytes that the last sweep purged became resident again. */
+/* xswept_before is the value that the counter purged_in_slabs had at the last call of sweep_all(). xgone_after is the number of purged bytes in slabs
+ * after the last sweep. xin_vain is true if more than half of the bytes that the last sweep purged became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
-static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
-static _Atomic uint64_t xreclaim_at; /* ms; before this time, reclaiming has used up its share of the time */
-static _Atomic uint64_t xleft_at;    /* ms; before this time, hk_decay_left() is not due */
+static _Atomic bool xsmall = true;   /* the footprint has never reached HK_SMALL_HEAP */
+static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used up its share of the time */
+static _Atomic uint64_t xleft_at;    /* ms; until this time, hk_decay_left() is not due */
 static _Atomic size_t xkept;         /* the fewest bytes that were held since the last purge by hk_decay_left() */
 
 size_t hk_decay_mapped(void)
@@ -57,7 +57,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_large_mapped();
 }
 
-/* The result may lack pages that other threads are purging in their slabs at this moment. */
+/* The result may be too small by the pages that other threads are purging in their slabs at this moment. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_large_mapped();
@@ -98,7 +98,7 @@ static void epoch_if_due(uint64_t now)
         return;
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    /* If no thread has ticked for a long time, all free memory is older than the delay. */
+    /* If no thread has ticked for a long time, all free memory is older than the delay, and is purged at once. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay, SIZE_MAX, delay == 0);
     hk_large_purge(now, delay, SIZE_MAX);
@@ -109,8 +109,8 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Raises the recorded peaks of footprint and mapped bytes. Returns true if a peak has risen. The heap then grows to a new size,
- * and does not just grow back after a purge. */
+/* Raises the recorded peaks of the footprint and of the mapped bytes. Returns true if a peak has risen, so the heap does not just grow back after a
+ * purge. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -127,8 +127,8 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, the longest idle first. Returns the purged bytes. Waits for another purge of
- * slices only if `waits`. */
+/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, first that which was idle longest. Returns the purged bytes. If another
+ * thread is purging slices, waits for it only if `waits`. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due, bool waits)
 {
     size_t reclaimed = hk_page_heap_purge(now, delay_ms, due, waits);
@@ -148,9 +148,9 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* Reclaims nothing if little memory is idle, because the heap must grow anyway. If two parts of the program take turns, memory that is reclaimed from
- * one part is soon touched again. So reclaiming is limited to a share of the time, and the watermark rises until the memory of both parts fits below
- * it. */
+/* If little memory is idle, the heap must grow anyway, and nothing is reclaimed. If two parts of the program take turns, memory that is reclaimed
+ * from one part is soon touched again by this part. Therefore reclaiming may only use a share of the time, and the watermark rises until the memory
+ * of both parts fits below it. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
     size_t reclaimed = 0, missing = footprint - watermark;
@@ -167,8 +167,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* The watermark falls, because some memory that a sweep purged stays purged. If the last sweep was in vain, the watermark does not fall. The page
- * faults after a sweep count against the share of the time for reclaiming, too. */
+/* A part of the memory that a sweep has purged stays purged, so the watermark falls. It does not fall if the last sweep was in vain. Reclaiming may
+ * use a share of the time only, and the page faults that follow a sweep count against this share, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -181,7 +181,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If this is not enough, increments xrises, so that threads purge their slabs. Does so at most once in SWEEP_AGAIN_MS. */
+/* Reclaims idle memory. If this is not enough, increments xrises, at most once in SWEEP_AGAIN_MS, so that each thread purges its own slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess, false);
@@ -259,8 +259,8 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* Sweeps some slabs of an owner. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last
- * slab. */
+/* Sweeps some slabs of an owner. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last slab
+ * of the owner. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
@@ -293,7 +293,7 @@ struct hk_round hk_decay_in_background(void)
     return round;
 }
 
-/* Purges free memory in the slabs of other threads. Stops if slab lists are not shared, because only the owner may then access its slabs. */
+/* Purges free memory in the slabs of other threads. Does nothing if slab lists are not shared, because then only owners access their slabs. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
@@ -309,7 +309,7 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* Purges idle memory until `keep` bytes remain. The kept memory keeps its age, so an epoch purges this memory after the purge delay. */
+/* Purges idle memory until `keep` bytes of it remain. The kept memory keeps its age, so an epoch purges it after the purge delay. */
 static size_t trim_idle(size_t keep)
 {
     size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);

@@ -1,5 +1,5 @@
-/* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge old free memory. Memory is also purged before
- * the heap grows beyond its watermark, and when the program requests a purge of all free memory.
+/* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge memory that has been free for the purge
+ * delay. Memory is also purged before the heap grows beyond its watermark, and when the program requests a purge of all free memory.
  * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread with their lock.
  * Threads  Any thread may call these functions. */
 #ifndef HK_DECAY_H
@@ -8,58 +8,58 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine for them. */
+/* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine in them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* Holds the time of the learner's next tick in ms. The time becomes 0 when the heap is no longer small, so that the tick is due immediately.
- * UINT64_MAX means that no tick will come. */
+/* The time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that a tick is due at once. UINT64_MAX means that no
+ * tick will come. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
     uint64_t epoch_seen;
-    uint64_t now, before; /* ms; the times of this tick and of the previous tick */
+    uint64_t now, before; /* the times of this tick and of the previous tick, in ms */
     uint32_t rises_seen;
 };
 
-/* Returns the ticker of a new thread. Earlier rises of the watermark do not concern the thread, because it holds no idle memory. */
+/* Returns the ticker of a new thread. Earlier rises of the watermark do not concern the thread, because it holds no idle memory yet. */
 struct hk_ticker hk_decay_first_ticker(void);
 /* Reads the clock. Returns true if the caller's last tick was so long ago that all blocks in its tcache are idle. */
 bool hk_decay_read_clock(struct hk_ticker *ticker);
 /* Runs an epoch if one is due. Returns true if any thread has run an epoch since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
-/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if, since the caller's last call, any thread could not reclaim enough.
- * The caller must then purge its own idle memory. */
+/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
+ * the caller must purge its own idle memory. */
 bool hk_decay_growth(struct hk_ticker *ticker);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Wakes the background thread after much memory was freed at once, or asks for its start if there is none. A caller of hk_decay_growth() need not
- * call this, because hk_decay_growth() does the same. */
+/* Called after much memory was freed at once. Wakes the background thread, or requests one if there is none. hk_decay_growth() does the same, so its
+ * callers need not call this function. */
 void hk_decay_notify(void);
 
 /* Returns the work budget of a sweep over the caller's own slabs at this tick. The budget is a share of the time since the last tick. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
-/* Runs one round of the background thread: an epoch if one is due, and a sweep over the slabs of all threads. Returns what the round found. */
+/* A round of the background thread runs an epoch if one is due, and sweeps the slabs of all threads. This is what the round found. */
 struct hk_round {
-    bool waits;   /* some memory ages, so another round is needed soon */
-    bool threads; /* some thread has a tcache */
+    bool waits;   /* some memory is not old enough to be purged, so another round is needed soon */
+    bool threads; /* a thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
 /* Returns the bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
 /* Returns the bytes of the heap that may be resident. */
 size_t hk_decay_footprint(void);
-/* Returns the bytes that may be resident and are free, in dirty slices and cached large blocks. */
+/* Returns the bytes of dirty free slices and of cached large blocks, which are free but may be resident. */
 size_t hk_decay_idle(void);
-/* Purges all free memory outside tcaches except `keep` bytes of the slices and large blocks that were freed last. Returns the purged bytes. */
+/* Purges all free memory outside tcaches, except `keep` bytes of the slices and large blocks that were freed last. Returns the purged bytes. */
 size_t hk_decay_all(size_t keep);
-/* Returns true if ended threads have left so much free memory that it is worth an immediate purge. `caches` is the number of bytes in their caches.
+/* Returns true if ended threads have left so much free memory that an immediate purge is worth it. `caches` is the number of bytes in their caches.
  * Returns true so rarely that the page faults after the purges take at most 1 % of the time. */
 bool hk_decay_left_is_due(size_t caches);
-/* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from the caches of these threads. */
+/* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from their caches. */
 void hk_decay_left(size_t caches);
-/* If the background thread is sweeping the slabs of another thread, waits until the thread releases these slabs. */
+/* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
 void hk_decay_let_sweeps_pass(void);
 void hk_decay_init(void);
 

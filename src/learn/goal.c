@@ -1,4 +1,4 @@
-/* Finds the memory goal in the option or the control group, and reads how much memory and how many CPUs the process may use. */
+/* Finds the memory goal in the option or in the limits of the control group. Reads how much memory and how many CPUs the process may use. */
 #include "learn/goal.h"
 
 #include "base/bits.h"
@@ -14,11 +14,11 @@ static struct {
     enum requested requested;
     uint64_t amount;
     uint64_t memory;   /* physical memory of the machine in bytes; 0: not read yet */
-    uint64_t limit;    /* bytes; UINT64_MAX: the group has no limit */
-    uint64_t affinity; /* CPUs on which the first thread may run; other threads may be bound to fewer CPUs */
+    uint64_t limit;    /* limit of the control group in bytes; UINT64_MAX: none */
+    uint64_t affinity; /* number of CPUs of the first thread; other threads may be bound to fewer CPUs */
     uint64_t cpus;
     uint64_t groups_read_ms;
-    uint64_t stalled_us; /* total time for which tasks of the system waited for memory, at the last look; 0: unknown */
+    uint64_t stalled_us; /* time for which tasks of the system have waited for memory in total; 0: unknown */
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
 
 static const char *word_after(const char *text, const char *key)
@@ -33,7 +33,7 @@ static const char *next_word(const char *text)
     return *text != 0 ? text + 1 : text;
 }
 
-/* Reads a file of the control group. Returns false if the file does not exist. */
+/* Reads a file of the control group. Returns false if the file cannot be read. */
 static bool read_group_file(const char *controller, const char *group, size_t bytes, const char *file,
                             char text[NUMBERS_BYTES])
 {
@@ -59,8 +59,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* Reads the limits of a control group. If `all` is true, also reads the limits of its ancestors, because these limits apply too. Most processes make
- * only one call, without `all`, because explicit limits are usually set in the process's own group. */
+/* Reads the limits of a control group, and with `all` also those of its ancestors, which apply too. Most processes make only one call, without `all`,
+ * because a limit is usually set in the process's own group. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -76,7 +76,7 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
     }
 }
 
-/* Returns the length of the path with which the line begins, or 0 for the path of the root group. */
+/* Returns the length of the path with which the line begins, or 0 for the path "/" of the root group. */
 static size_t path_bytes(const char *line)
 {
     size_t bytes = (size_t)(strchrnul(line, '\n') - line);
@@ -93,7 +93,7 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", "", 0, "cpu.cfs_period_us")));
 }
 
-/* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted beside it without the memory controller.
+/* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted too, but without the memory controller.
  * The buffer is static, because malloc may call this function on a small stack. The caller holds the learner's lock, which protects the buffer. */
 static void read_groups(bool all)
 {

@@ -1,10 +1,9 @@
-/* Goal: tells the learner how much memory the process should use at most, how much it uses, and how many CPUs it may use.
+/* Goal: tells the learner how much memory the process should use at most, how much it uses, and how many CPUs it may use. HAKMEM_GOAL sets the goal
+ * in bytes, or as a part of the available memory. If it is not set, the limit of the control group (v2 or v1) is the goal, if there is a limit.
  *
- *   HAKMEM_GOAL is set: its bytes, or its share of physical memory     otherwise: the limits of the control group (v2 or v1), if any
- *
- * Owns       This file reads the files of the control group. Ticks read these files again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is
- *            1, because a program in a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
- * Threads    The first thread calls hk_goal_begin. The caller of the other functions is the first thread or holds the learner's lock. */
+ * Owns     This file reads the files of the control group. Ticks read these files again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is 1,
+ *          because a program in a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
+ * Threads  The first thread calls hk_goal_begin. The caller of the other functions is the first thread or holds the learner's lock. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
 
@@ -14,7 +13,7 @@
 bool hk_goal_begin(void);
 /* Reads the machine's memory and CPUs, and the limits of the control group. Returns true if there is a goal. */
 bool hk_goal_find(void);
-/* Fills in the signals goal, used, cpus and stalled. If no file may be read, `used` becomes the footprint, which the caller has filled in. */
+/* Fills in the signals goal, used, cpus and stalled. If no file may be read, `used` is the footprint, which the caller must have filled in. */
 void hk_goal_look(struct hk_signals *saw, uint64_t now_ms);
 
 #endif

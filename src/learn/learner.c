@@ -1,12 +1,12 @@
-/* Recognizes the phase of the program from the signals of a tick, runs the rules, and bounds the knobs as the memory goal requires. Formats decisions
- * as lines of JSON for the log, and signals as lines of numbers for the trace. */
+/* Recognizes the phase of the program from the signals of a tick, runs the rules, and bounds the knobs if memory is short. Formats decisions as lines
+ * of JSON for the log, and signals as lines of numbers for the trace. */
 #include "learn/learner.h"
 
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Each row bounds a knob while memory is short, and names the decisions to log. `most` is the upper bound. A knob of huge pages has a lower bound
- * instead, which is its default. */
+/* Each row bounds a knob while memory is short. `most` is its upper bound. A knob of huge pages has a lower bound instead, which is its default.
+ * `tight` and `eased` are the decisions that are logged when the bound begins and ends. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
@@ -33,14 +33,14 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 }
 
 enum {
-    SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two readings */
-    UNKNOWN_PART = 24, /* divisor of the goal; bounds the estimate of the memory outside the heap */
+    SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two ticks */
+    UNKNOWN_PART = 24, /* divisor of the goal; the largest estimate of the memory outside the heap */
     LEAST_CHANGE = 32  /* divisor of the goal; smaller changes of the ceiling are not published */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; estimate of the process's memory outside the heap */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; the estimate of the process's memory outside the heap if it is unknown */
 
-/* Sets the ceiling of the heap so that the process uses at most the goal. Without a goal, sets the ceiling to its option. */
+/* Sets the ceiling of the heap so that the process uses at most the goal. Without a goal, the ceiling becomes that of the option. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t within = HK_SAW(saw, goal), used = HK_SAW(saw, used), footprint = HK_SAW(saw, footprint);
@@ -56,7 +56,7 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
-/* Bounds the knobs while memory is short. Logs a change only when this state begins or ends, because the rules log their own changes. */
+/* Bounds the knobs while memory is short. Logs a change only when this phase begins or ends, because the rules log their own changes. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
     bool tight = learner->state == HK_PHASE_TIGHT;
@@ -76,14 +76,14 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
 
 enum {
     CALM_TICKS = 3,
-    SLABS_OF_A_BURST = 64,  /* more than 4 MiB per tick */
+    SLABS_OF_A_BURST = 64,  /* more than 4 MiB in a tick */
     GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
     REMOTE_PER_MISS = 8, /* remote frees per miss; fewer do not matter, because a miss refills some 64 blocks */
-    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from TIGHT_FROM on, until it falls to TIGHT_TO */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from TIGHT_FROM on, until it falls below TIGHT_TO */
     TIGHT_TO = 12,
-    STALLED_PART = 10,  /* divisor of the time; if tasks stall for this part of the time, memory is short */
-    STALLED_TICKS = 20, /* ticks for which a stall counts, some 3 s */
+    STALLED_PART = 10,  /* divisor of the time; if tasks wait for memory for this part of the time, memory is short */
+    STALLED_TICKS = 20, /* ticks for which such a wait counts, some 3 s */
 };
 
 static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
@@ -126,13 +126,13 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* This rule sets purge_delay to the delay that would have cost least in the recent past. Holding a byte for reuse_worth is assumed to cost as much as
- * a page fault on the byte. Memory reused in the spans (count/stats.h) before FIRST_SPAN is ignored, because every delay holds this memory, and its
- * large amount would hide the differences. */
+/* This rule sets purge_delay to the delay that would have cost least in the recent past. It assumes that to hold a byte for reuse_worth ms costs as
+ * much as a page fault on the byte. The signals count reused memory by the time for which it was idle, in spans (count/stats.h). Spans before
+ * FIRST_SPAN are ignored, because every delay holds this memory, and its large amount would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
-    LEAST_DELAY = 1, /* number of the span whose end is the shortest delay, 128 ms; a tick is longer */
+    LEAST_DELAY = 1, /* the shortest delay is the end of this span, 128 ms, which is less than a tick */
     FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
@@ -160,7 +160,7 @@ static uint64_t never_back(const struct hk_learner *learner)
     return learner->idled - hk_min(learner->idled, bytes_back(learner, 0, UINT64_MAX));
 }
 
-/* Returns the cost of a purge delay, in KiB times ms. */
+/* Returns what a purge delay would have cost in the recent past, in KiB times ms. */
 static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 {
     uint64_t cost = never_back(learner) / HK_KIB * delay;
@@ -228,7 +228,7 @@ static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw,
 static void large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
-    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* used because the option may be a learned one */
+    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* used because the option may be a learned value */
     uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
     bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
@@ -245,11 +245,11 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* This rule puts large blocks on huge pages while the program maps many large blocks, because one page fault then replaces 512. The rule ends
- * LAST_TICKS after the last tick with many new blocks, because a huge page with untouched parts wastes memory. */
+/* This rule puts large blocks on huge pages while the program maps many of them, because one page fault then replaces 512. It stops LAST_TICKS after
+ * the last tick with many new blocks, because a huge page wastes memory if the program touches only a part of it. */
 enum { LAST_TICKS = 400 }; /* one minute */
 #define BLOCKS_FROM (1 * HK_MIB)
-#define MUCH_FRESH (16 * HK_MIB) /* 4096 page faults per tick, which take a few percent of the tick's time */
+#define MUCH_FRESH (16 * HK_MIB) /* 4096 page faults in a tick, which take a few percent of its time */
 
 static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
@@ -264,15 +264,15 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
 /* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values. */
 enum {
     TRIAL_TICKS = 16,
-    REST_TICKS = 64, /* ticks without a trial after a failed trial */
-    TOLERATED = 5,   /* percent; a smaller increase of the cost is treated as noise */
+    REST_TICKS = 64, /* ticks after a failed trial in which no trial may begin */
+    TOLERATED = 5,   /* percent; a smaller increase of the cost counts as noise */
     COST_FADE = 8,
     NS_PER_MISS = 200, /* the cost of a bin that ran empty or full */
     NS_PER_MAPPING = 4000,
     NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Returns the cost of misses, new mappings, held memory, and page faults on memory that was purged and reused. The unit is ns per second. */
+/* Returns the cost of a tick in ns per second: misses, new mappings, held memory, and page faults on memory that was purged and reused. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -294,8 +294,8 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may change knobs at this tick. They may not during a trial and for REST_TICKS after a failed trial. Ends a trial after
- * its last tick. */
+/* Returns true if the rules may change knobs at this tick. They may not during a trial, and for REST_TICKS after a failed trial. If this is the last
+ * tick of a trial, decides whether the new values stay. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;
@@ -349,7 +349,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision)
 {
     const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
-    bool is_state = decision->kind <= HK_DECISION_state_steady; /* the decisions about states come first in the table */
+    bool is_state = decision->kind <= HK_DECISION_state_steady; /* the decisions about phases come first in the table */
     hk_text_add(text, "{\"ms\": %lu, \"who\": \"%s\"", decision->ms, row->who);
     if (decision->thread != 0)
         hk_text_add(text, ", \"thread\": %lu, \"class\": %lu", decision->thread, decision->size);

@@ -1,7 +1,6 @@
-/* Learner: computes the knobs for the next tick from the signals of a tick. It uses no clock, no system call and no global variable. So a recorded
- * trace of signals gives the same decisions as the recorded run.
- *
- *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
+/* Learner: computes the knobs for the next tick from the signals of a tick. It first recognizes the phase of the program (steady, burst, remote
+ * heavy, short of memory). Rules then choose the best values of the knobs, and the memory goal bounds them. The learner uses no clock, no system call
+ * and no global variable. Therefore a recorded trace of signals gives the same decisions as the recorded run.
  *
  * Owns       All state of a learner is in its struct. docs/LEARNING.md describes the rules.
  * Invariant  Every knob stays in the range of its row in the table of knobs. A knob that no rule changes keeps the option's value.
@@ -29,26 +28,27 @@ struct hk_signals {
 
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
-/* The rules that change knobs while memory is not short. Each rule has an option, learn_... A rule without a measured gain is off by default. */
+/* The rules that change knobs while memory is not short. The option of a rule begins with learn_. A rule without a measured gain is off by
+ * default. */
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
     struct hk_knobs kept;            /* the knobs before the trial */
     unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */
-    uint64_t usual_cost, trial_cost; /* ns per second; the mean before the trial, and the sum of the trial's ticks */
+    uint64_t usual_cost, trial_cost; /* ns per second; mean before the trial, and sum of the trial's ticks */
 };
 
 struct hk_learner {
-    struct hk_knobs option; /* the values that the options set, or the defaults */
-    struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
+    struct hk_knobs option; /* the values of the options */
+    struct hk_knobs target; /* the values that the rules choose, before the goal bounds them */
     struct hk_knobs now;    /* the published values */
-    uint64_t reuse_worth;   /* ms (options.def) */
-    uint64_t mode, rules;   /* value of the option learn; rules that are on (enum hk_rule) */
+    uint64_t reuse_worth;   /* the option reuse_worth, in ms */
+    uint64_t mode, rules;   /* the option learn, and the rules that are on (enum hk_rule) */
     enum hk_phase state;
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
     unsigned stalled_rest;                /* ticks until the last stall no longer counts */
-    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused in each span, and that became idle */
+    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused, by span; recent bytes that became idle */
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle in the last ticks, not yet in `idled` */
     unsigned tick;
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
@@ -70,7 +70,7 @@ HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, ui
             (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
-/* Returns true if `sign` was true in one of the last `ticks` ticks. */
+/* Returns true if `sign` was true in one of the last `ticks` ticks. *rest counts the ticks down. */
 HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 {
     *rest = sign ? ticks : *rest - (*rest > 0);
@@ -79,10 +79,10 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
-/* Sets learner->now to the new knobs. `step` receives the decisions that changed knobs. */
+/* Sets learner->now to the new knobs, and step->decisions to the decisions that changed them. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* These functions write a decision as a line of JSON, a message about the log itself, the header of a trace, and the line of a tick. */
+/* These functions write a decision as a line of JSON, a remark about the log itself, the first line of a trace, and the line of a tick. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
 void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
