@@ -228,7 +228,8 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
         axes.plot(places, kib, zorder=2 + (name == verdicts.OWN), **vars(look[name]))
     if work.series:  # live bytes are the ground on which all of them stand
         series = traces.get(verdicts.OWN) or next(iter(traces.values()))
-        axes.fill_between([moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series], color=colour("grid"), linewidth=0, zorder=1)
+        places, live_mib = [moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series]
+        axes.fill_between(places, live_mib, color=colour("grid"), linewidth=0, zorder=1)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)

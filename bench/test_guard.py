@@ -53,7 +53,8 @@ class Shares(unittest.TestCase):
 
     def test_cells(self):
         told, missed = ["message"], ["unnoticed"]
-        for found, text in (told * 3, "all"), (missed * 3, "·"), (["none"] * 3, "no call"), (told * 3 + missed * 3, "1/2"), (told + missed * 5, "0.3/2"):
+        cells = {"all": told * 3, "·": missed * 3, "no call": ["none"] * 3, "1/2": told * 3 + missed * 3, "0.3/2": told + missed * 5}
+        for text, found in cells.items():
             self.assertEqual(guard_tables.cell(found, 3), text)
 
     def test_tries_that_differ_are_all_counted(self):
