@@ -36,7 +36,7 @@ struct hk_thread_state {
 #define HK_ALL_HIT SIZE_MAX
 /* Opens the gate of malloc for sizes up to `sizes_to`. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* Shuts the gate for fine or coarse sizes, or opens it again. Precondition: hk_gate_open(HK_ALL_HIT) was called. */
+/* Opens or shuts the gate for sizes up to 32 KiB (`fine`) and for larger sizes (`coarse`). Precondition: hk_gate_open(HK_ALL_HIT) was called. */
 void hk_gate_set(bool fine, bool coarse);
 /* Leaves a bin without blocks and without an array. The caller frees the old array. */
 void hk_bin_reset(struct hk_bin *bin);
