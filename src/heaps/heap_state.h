@@ -42,8 +42,7 @@ struct hak_heap {
     struct hk_heap_cache *caches; /* list of the caches of this generation */
     uint64_t served, large_calls; /* blocks handed out, except those that the listed caches count */
     uint64_t resets;
-    size_t large_blocks_live, taken,
-        taken_blocks; /* number of large blocks; bytes and number of allocated blocks of slabs */
+    size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of other blocks */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
     struct hk_link *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */

@@ -139,7 +139,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
         if (!kept) /* a kept block ignores the purge delay, so its reuse does not tell whether the delay is right */
             hk_reuse_back(hk_age_since(best->idle_from, hk_reuse_now()), best->d.bytes);
         hk_large_leave_cache_locked(best);
-        if (HK_UNLIKELY(best->ended)) { /* the entry still says that the block's heap has ended */
+        if (HK_UNLIKELY(best->ended)) { /* the page map entry still says that the block's heap has ended */
             hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
             best->ended = false;
         }

@@ -1,6 +1,7 @@
 /* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. A block that is
  * unmapped leaves a record, its ghost. If a later request has about this size, the learner is told that the block should have been kept. If the
  * program changes a block's mapping (mprotect, mlock, madvise, mremap ...), free unmaps the block, because its next user must not see the change.
+ *
  *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), in each bin newest first.
  *   There are eight bins from each power of two to the next one.
  *

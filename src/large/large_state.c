@@ -25,7 +25,7 @@ void hk_large_total(struct hk_large_totals *totals)
 
 bool hk_large_lock_in_some_tries(void)
 {
-    if (HK_DEBUG && !hk_lock_is_in_order(HK_RANK_LARGE)) /* the signal came while this thread held a later lock */
+    if (HK_DEBUG && !hk_lock_is_in_order(HK_RANK_LARGE)) /* a signal handler interrupted a holder of a later lock */
         return false;
     for (int i = 0; i < TRIES_FOR_SIGNALS; i++) {
         if (hk_try_lock(&hk_large.lock))

@@ -29,7 +29,7 @@ struct hk_large_block {
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
     struct hk_large_block *child[2]; /* links of the treap, by enum hk_side */
-    uint16_t idle_from;              /* the age stamp of the block's last free */
+    uint16_t idle_from;              /* time of the block's last free, as an age stamp (span/descriptor.h) */
     bool modified;                   /* the program has changed the mapping, or the freed block wastes huge pages */
     bool ended;                      /* the block's user heap has ended; its entry is HK_ENTRY_ENDED_LARGE */
     uint32_t uncut;                  /* bytes of slack that no purge cuts off; 0: no huge pages were requested */
@@ -88,7 +88,7 @@ extern struct hk_large {
     struct hk_list with_slack;      /* blocks in use that have slack; newest first */
     struct hk_large_block *extents; /* root of the treap, which has all mappings except those that are being changed */
     struct hk_large_totals totals;
-    _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
+    _Atomic uintptr_t xlowest, xhighest; /* all mappings, present and past, lie in this range */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
     _Atomic bool xunnoted;  /* a modified range could not be recorded, so all blocks must be marked as modified */
     _Atomic uint64_t xgone; /* bytes of all freed blocks that had at least huge_blocks_from bytes */

@@ -22,7 +22,7 @@ static struct {
     _Atomic unsigned xwaiting;    /* number of caches in the pool */
     uint32_t next_checked;        /* number of the cache at which hk_pool_next_dead() continues */
     _Atomic unsigned xresident;   /* number of waiting caches that are not purged */
-    unsigned first_word;          /* no cache of the words below this one waits */
+    unsigned first_word;          /* no cache of a word below this one waits */
     struct hk_tcache *numberless; /* a new cache that could not get a number, kept for the next try; NULL: none */
     uint64_t epoch;
     bool purging;

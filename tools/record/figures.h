@@ -5,9 +5,9 @@
 #include "recording.h"
 
 struct rec_memory {
-    uint64_t peak_kib; /* VmHWM */
-    uint64_t anon_kib; /* RssAnon */
-    uint64_t file_kib; /* RssFile + RssShmem */
+    uint64_t peak_kib; /* the most resident memory so far (VmHWM) */
+    uint64_t anon_kib; /* resident anonymous memory (RssAnon) */
+    uint64_t file_kib; /* resident pages of files and shared memory (RssFile + RssShmem) */
 };
 
 struct rec_memory rec_memory_now(void);

@@ -22,8 +22,7 @@ bool progress_begin(uint32_t lanes, uint64_t window);
 struct progress_lane *progress_lane(uint32_t lane);
 /* Publishes the place, and wakes all threads that wait. */
 void progress_publish(struct progress_lane *lane, uint64_t place);
-/* Publishes the place, and waits until all other threads are at most the window behind this place. If `strictly`, waits until no other thread is
- * behind. */
+/* Publishes the place that the thread has reached. Waits until no other thread is behind by more than the window, or by anything if `strictly`. */
 void progress_reach(struct progress_lane *lane, uint64_t place, bool strictly);
 /* Waits until another thread has made the condition true. */
 void progress_wait(bool (*holds)(const void *context), const void *context);

@@ -79,15 +79,15 @@ struct rec_event {
 /* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4, /* 2 bits; the order has 0, 1, 4 or 8 bytes, and is the distance to the thread's last event - 1 */
-    REC_ADDRESS_AT = 6, /* 3 bits; the number of bytes of the address, which is the zigzag difference to the last one */
+    REC_ORDER_AT = 4,   /* 2 bits; 0, 1, 4 or 8 bytes have the distance to the order of the last event, minus 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits; number of bytes of the address, which is the zigzag difference to the last address */
     REC_SIZE_AT = 9,    /* 3 bits; the number of bytes of the size */
     REC_EXTRA_AT = 12,  /* 2 bits; extra has 0, 1, 2 or 4 bytes */
     REC_UNIT_AT = 14,   /* the unit of the difference of addresses is one byte (1) or 16 bytes (0) */
     REC_WEIGHT_AT = 15  /* weight_one */
 };
 #define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
-#define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* each field is stored as a whole word, and zeros must end the chunk */
+#define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* fields are written as whole words, and zeros must follow the event */
 
 /* The order and the address to which those of the next event are relative. A REC_THREAD event sets them. */
 struct rec_base {
