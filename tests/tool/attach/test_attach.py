@@ -11,7 +11,7 @@ from pathlib import Path
 
 import worker
 from worker import tool
-from hakmem import attached, flame, profiles, sources
+from hakmem import attached, profiles, sources
 from hakmem.trouble import Trouble
 
 SAMPLE = 16384
@@ -97,16 +97,11 @@ class Attach(worker.WorkerTest):
         self.assertRegex(folded, r"(?m)^\S.*;\w*Py\w+.* \d+$")
         page = Path(self.folder, "out.html").read_text()
         self.assertIn("<h1>Heap of process", page)
-        own = page.partition("<script>")[0] + page.rpartition("<script>")[2]  # without plotly.js
-        self.assertNotIn("$$", own)
+        self.assertNotIn("$$", page)
+        self.assertNotRegex(page, r"(?:src|href)=")
+        (listed,) = re.findall(r"lines = (\[.*\]);", page)
+        self.assertAlmostEqual(sum(line[2] for line in json.loads(listed)), profiles.read(Path(self.folder, "out.heap")).live_bytes, delta=1 << 20)
         again = profiles.read(Path(self.folder, "out.heap"))
-        self.assertNotRegex(own, r"(?:src|href)=")
-        (graphs,) = re.findall(r"const figures = (.*);\n", own)
-        for graph, total in zip(json.loads(graphs).values(), (again.live_bytes, again.bytes)):
-            self.assertAlmostEqual(max(graph["data"][0]["values"]), total, delta=1 << 20)
-        names = sources.Sources(again.maps)
-        names.learn(site.stack for site in again.sites)
-        self.assertAlmostEqual(sum(line.live for line in flame.lines(again, names)), again.live_bytes, delta=1)
         self.assertGreater(again.samples, 0)
         for reader in ("go tool pprof -raw", "pprof -raw"):
             self.read_by(reader.split(), "out.pb.gz")
