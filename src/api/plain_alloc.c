@@ -1,4 +1,4 @@
-/* Defines the plain allocator, which takes blocks from the thread's cache, from abandoned slabs, and from large blocks. */
+/* Defines the plain allocator, which serves all calls that no guard, hook or sample sees, and calls of the instrumented allocator. */
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"

@@ -39,8 +39,8 @@ bool hk_large_wastes_huge_pages(const struct hk_large_block *large)
     return large->uncut != 0 && hk_load(xunused) == MOST_UNUSED;
 }
 
-/* Returns true if a block of this size should lie on huge pages. Unless blocks of this size come and go, limits the number of blocks on huge pages,
- * because a program that touches a block in a few places only would get a whole huge page for each place. */
+/* Returns true if a block of this size should lie on huge pages. Returns false if many blocks already do, because a program that touches a block in a
+ * few places gets a whole huge page for each place. Blocks of sizes that come and go are exempt, because a huge page serves many of them in turn. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);

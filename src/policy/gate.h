@@ -22,9 +22,9 @@ enum hk_mode {
 
 /* Names the reasons to shut the gate. The gate is open for a size if no reason shuts it. */
 enum hk_shut_by {
-    HK_SHUT_FINE = 1,     /* attach sampling sees allocations of fine sizes */
-    HK_SHUT_COARSE = 2,   /* attach sampling sees allocations of coarse sizes */
-    HK_SHUT_IN_ROUND = 4, /* a round of guard/sampled_due.h sees all allocations */
+    HK_SHUT_FINE = 1,     /* prof/attach_sampling.h must see allocations of up to 32 KiB */
+    HK_SHUT_COARSE = 2,   /* prof/attach_sampling.h must see allocations of more than 32 KiB */
+    HK_SHUT_IN_ROUND = 4, /* guard/sampled_due.h must see all allocations */
 };
 
 /* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */

@@ -25,7 +25,7 @@ struct hk_outbox_entry {
     size_t bytes; /* total size of the word's blocks; if 0, the fast path refuses all blocks */
     int64_t block_size;
     uint32_t word;   /* index of the word in the slab's bitmap */
-    uint32_t marked; /* number of blocks that are marked but not counted */
+    uint32_t marked; /* number of blocks whose remote bits are set, and which the slab does not count yet (remote.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
 /* 2^32 divided by the square of the golden ratio. This factor spreads the hashes of successive ranges of 64 KiB evenly. */
 #define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647)
@@ -66,7 +66,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Puts a block of the entry's word into the outbox. Returns false if no block begins at the address, the block waits already, or no room is left. */
+/* Puts a block of the bitmap word of `entry` into the outbox. Returns false if no block begins there, or if the outbox has the block or is full. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;

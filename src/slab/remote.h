@@ -38,7 +38,7 @@ HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-/* Returns the number of blocks that are counted but not claimed. The number is negative if blocks were claimed before they were counted. */
+/* Returns the number of remote blocks that xstate counts. It is negative while blocks are claimed that their freeing thread has not counted yet. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {
     return ((int32_t)hk_load(slab->xstate) & ~HK_REMOTE_QUEUED) / HK_REMOTE_BLOCK;

@@ -14,16 +14,16 @@
 #include "base/bits.h"
 #include "span/descriptor.h"
 
-/* The state of a slab's pages that have no live block. It tells what has happened since a sweep last visited the slab. */
+/* The state of the slab's pages without live blocks. The first three values tell what has happened since a sweep last visited the slab. */
 enum hk_pages_state {
-    HK_PAGES_TAKEN,                            /* blocks were allocated, so more will be allocated in the slab soon */
+    HK_PAGES_TAKEN,                            /* blocks were allocated, so more allocations are likely soon */
     HK_PAGES_FREED,                            /* blocks were freed, and none were allocated */
     HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED, /* no block was allocated or freed */
     HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* all pages that can be purged are purged */
 };
 
 struct hk_slab {
-    /* Only xowner and xlist change before the slab is released. hk_slab_heap_resize() may change the size of a slab of one block, too. */
+    /* Of these fields, only xowner and xlist change while the slab exists. For a slab of one block, hk_slab_heap_resize() changes the sizes. */
     struct hk_descriptor d;
     uint64_t *freebits;
     size_t extent;             /* total bytes of the blocks; the rest of the span (the tail) holds no block */
@@ -47,10 +47,11 @@ struct hk_slab {
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
     uint16_t blank;       /* number of blocks at the slab's end that were never allocated and are zero; 0 if unknown */
     size_t plain_extent;  /* equal to `extent`; 0 while each free must be checked (joined blocks, remote track) */
-    /* All threads use these fields. The holder seldom reads their cache line. */
+    /* All threads use these fields. They have a cache line of their own, so that a write by another thread does not slow the slab's holder down. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
-    _Atomic uint32_t xstate;             /* twice the number of blocks counted and not claimed, plus HK_REMOTE_QUEUED */
-    uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
+    _Atomic uint32_t
+        xstate;           /* twice the number of remote blocks that are counted, plus HK_REMOTE_QUEUED (see remote.h) */
+    uint32_t seen_remote; /* number of remote blocks when a sweep of inboxes last visited the slab */
     uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
     uint16_t seen_at;                    /* age stamp of the sweep that set seen_remote */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */

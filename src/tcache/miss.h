@@ -11,7 +11,7 @@
 
 /* The weights of slow calls. A tick follows when the weights since the last tick add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Returns the weight of a slow call for a class. Classes with larger slabs weigh more, because the call may grow the heap by a whole slab. */
+/* Returns the weight of a miss in a class. Classes with larger slabs weigh more, because a miss may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
 /* Tells the cache that a large block of the calling thread was given `bytes` of new memory, so that a tick comes soon. */
