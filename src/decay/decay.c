@@ -57,7 +57,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_large_mapped();
 }
 
-/* The result may be too small by the pages that other threads are purging in their slabs at this moment. */
+/* The result may not count the pages that other threads are purging in their slabs at this moment. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_large_mapped();

@@ -56,7 +56,7 @@ static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section
 /* Holds the state of a walk over a table of the file. The walk reads many entries into `bytes` with one system call. */
 struct table_walk {
     int fd;
-    uint64_t offset, left; /* file offset of the first entry that is not yet read, and number of such entries */
+    uint64_t offset, left; /* file offset of the next read, and number of entries that follow there */
     size_t size, at, got;
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };
@@ -83,7 +83,7 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
                                .size = sizeof(Elf64_Sym)};
 }
 
-/* Reads the header of the section that holds the strings of the symbol table `table`. Sets the type SHT_NULL if it cannot be read. */
+/* Reads the header of the section that holds the strings of a symbol table. If the header cannot be read, its type becomes SHT_NULL. */
 static void read_names(const struct hk_elf_file *file, const Elf64_Shdr *table, Elf64_Shdr *names)
 {
     if (table->sh_type == SHT_NULL ||

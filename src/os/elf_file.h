@@ -26,7 +26,7 @@ bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loa
 struct hk_elf_file {
     int fd;
     Elf64_Ehdr header;
-    /* The headers of sections. If the file lacks a section, its header is zero. `all` is the full symbol table, which a stripped file lacks. */
+    /* The headers of sections. A section that the file lacks has a zero header. `all` is the full symbol table, which a stripped file lacks. */
     Elf64_Shdr hash, symbols, names, dynamic, all, all_names;
     uint64_t code; /* the lowest address of a section with code */
 };

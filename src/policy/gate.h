@@ -30,10 +30,10 @@ enum hk_shut_by {
 /* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */
 struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
     size_t sizes_below;           /* hk_hit_malloc() serves only sizes below this value */
-    uintptr_t self;               /* with HK_PAIRS, a copy of hk_window.self; constant once sizes_below is not 0 */
+    uintptr_t self;               /* on aarch64 (HK_PAIRS), a copy of hk_window.self; constant once malloc may hit */
     size_t mode;                  /* bits of enum hk_mode */
     size_t coarse_sizes;          /* number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() serves */
-    const uint16_t *fine_offsets; /* with HK_PAIRS, the address of hk_fine_offsets, which saves an instruction */
+    const uint16_t *fine_offsets; /* on aarch64 (HK_PAIRS), the address of hk_fine_offsets, to save an instruction */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));

@@ -89,7 +89,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
                           &line, holds_more);
 }
 
-/* Sums up the classes. Estimates the bytes that rounding adds to live blocks from the misses, because hits do not record the requested size. */
+/* Sums up the classes. Hits do not record the requested size, so the bytes that rounding adds to live blocks are estimated from the misses. */
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {

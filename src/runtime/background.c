@@ -15,7 +15,7 @@ enum {
     ROUNDS_PER_DELAY = 4,
     REST_PER_ROUND = 64,   /* pause after a round that purged nothing, in durations of the round; 1/64 of a CPU */
     MAX_REST_MS = 1000,    /* the longest such pause, because a round takes longer on a busy machine */
-    QUIET_ROUNDS = 3,      /* rounds without aging memory before the thread sleeps; memory may age for two epochs */
+    QUIET_ROUNDS = 3,      /* rounds without aging memory, after which the thread sleeps */
     STUCK_ROUNDS = 16,     /* rounds in which the idle bytes did not change, after which the thread may sleep */
     MADE_WITHIN_MS = 1000, /* the longest wait for the thread to run, because a seccomp filter may have killed it */
     FREE_TRIES = 8,

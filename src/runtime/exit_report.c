@@ -63,8 +63,8 @@ static void dump_wanted(void)
     hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
 }
 
-/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Reduces *until_due to the time until the next end of the
- * interval, if it is shorter. */
+/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Lowers *until_due to the time that is left until the next
+ * interval ends, if this time is shorter. */
 static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, uint64_t *until_due)
 {
     if (every == 0)
