@@ -1,7 +1,7 @@
 /* Defines all forms of the C++ operators new and delete, in C and under their mangled names, so that HAKMEM does not need the C++ library. This file
  * is compiled with -fexceptions, so that std::bad_alloc can pass through it.
  *
- * A program may replace some forms, usually only new and delete. As the standard requires, the other forms call the next simpler form:
+ * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler form, HAKMEM's or its own:
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow new -> throwing new, whose exception is caught
  *
  * If memory is refused, operator new calls the new-handler of the C++ library that its caller uses. If no handler is set, operator new throws the

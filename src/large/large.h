@@ -13,7 +13,7 @@
 #include "large/large_cache.h"
 #include "span/footprint.h"
 
-/* Returns a block, or NULL if memory is refused. Sets *zeroed to whether all bytes of the block are zero. `align` is a power of two. */
+/* Returns a block, or NULL if memory is refused. Sets *zeroed to true only if all bytes of the block are zero. `align` is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
 /* Ends the program with a message that names `call` if no large block in use begins at `block`. Frees and resizes make the same check. */
 void hk_large_check(enum hk_call call, const void *block);
