@@ -24,12 +24,8 @@ static const struct tight {
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules)
 {
-    memset(learner, 0, sizeof *learner);
+    *learner = (struct hk_learner){.reuse_worth = reuse_worth, .mode = mode, .rules = rules, .share = UINT64_MAX};
     learner->option = learner->target = learner->now = learner->canary.kept = *options;
-    learner->reuse_worth = reuse_worth;
-    learner->mode = mode;
-    learner->rules = rules;
-    learner->share = UINT64_MAX;
 }
 
 enum {
