@@ -1,6 +1,5 @@
 /* Reads the options from the environment and from profiles, which are built in or files. Reports invalid values and unknown names. */
 #include "policy/options.h"
-#include <string.h>
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -194,10 +193,7 @@ static void read_conf(const char **profile, const char *conf)
         hk_message(HK_TEXT_conf_long, sizeof conf_copy - 1);
     if (!fits)
         return;
-    for (char *pair = strcpy(conf_copy, conf), *end; *pair != 0; pair = end) {
-        end = strchrnul(pair, ',');
-        if (*end != 0)
-            *end++ = 0;
+    for (char *rest = strcpy(conf_copy, conf), *pair; (pair = strsep(&rest, ",")) != NULL;) {
         const char *colon = strchr(pair, ':');
         if (colon != NULL)
             take_option(profile, "HAKMEM_CONF: ", "", pair, colon);
@@ -281,10 +277,7 @@ struct reading {
 static void apply_line(struct reading *reading, char *line)
 {
     *strchrnul(line, '#') = 0;
-    char *value = strchr(line, '=');
-    if (value != NULL)
-        *value++ = 0;
-    char *name = trimmed(line);
+    char *value = line, *name = trimmed(strsep(&value, "="));
     if (value == NULL && *name == 0)
         return;
     if ((value != NULL && set_option(name, strlen(name), trimmed(value))) || reading->wrong++ > 0)

@@ -125,13 +125,9 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     if (!hk_elf_string(file, DT_RUNPATH, 0, folders, sizeof folders) &&
         !hk_elf_string(file, DT_RPATH, 0, folders, sizeof folders))
         return false;
-    for (char *entry = folders, *end = folders; end != NULL; entry = end + 1) {
-        end = strchr(entry, ':');
-        if (end != NULL)
-            *end = 0;
+    for (char *rest = folders, *entry; (entry = strsep(&rest, ":")) != NULL;)
         if (folder_brings(entry, path, name))
             return true;
-    }
     return false;
 }
 
