@@ -76,8 +76,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
         row->in_bins += in_bin + in_depot;
         row->in_depots += in_depot;
-        row->remote +=
-            (uint64_t)unsent[class]; /* negative if slabs have remote frees that this thread has not counted yet */
+        row->remote += (uint64_t)unsent[class]; /* negative for remote frees that this thread has not counted yet */
         line.served += bin->served;
         line.in_bins += in_bin;
         line.in_depots += in_depot;
@@ -177,9 +176,8 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
         count_cache(heap_stats, hk_tcache_by_id(id));
     sum_up(heap_stats);
     hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        heap_stats->counts[i] =
-            i < HK_THREAD_STATS ? hk_tcaches_counted((enum hk_stat)i) : hk_load(hk_global_counts[i]);
+    for (enum hk_stat i = 0; i < HK_STAT_ROWS; i++)
+        heap_stats->counts[i] = i < HK_THREAD_STATS ? hk_tcaches_counted(i) : hk_load(hk_global_counts[i]);
     count_large_and_slices(heap_stats);
     size_t tables = hk_page_map_tables() + hk_meta_mapped() + hk_load_acquire(hk_slot_range.xbytes);
     heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();

@@ -4,14 +4,11 @@
 void hk_read_statm(struct hk_process *process)
 {
     char text[128];
-    size_t pages[2] = {0, 0};
-    hk_os.read_file("/proc/self/statm", text, sizeof text);
-    const char *at = text;
-    for (int i = 0; i < 2; i++, at += *at == ' ')
-        for (; *at >= '0' && *at <= '9'; at++)
-            pages[i] = pages[i] * 10 + (size_t)(*at - '0');
-    process->virtual_bytes = pages[0] * hk_system_page();
-    process->resident_bytes = pages[1] * hk_system_page();
+    const char *space = hk_os.read_file("/proc/self/statm", text, sizeof text) > 0 ? strchr(text, ' ') : NULL;
+    if (space == NULL)
+        return;
+    process->virtual_bytes = hk_number_in(text) * hk_system_page();
+    process->resident_bytes = hk_number_in(space + 1) * hk_system_page();
 }
 
 static struct hk_process this_process(uint64_t started_ms)

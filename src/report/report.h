@@ -48,7 +48,11 @@ void hk_last_events_write(int fd);
 /* Prints one line about an allocation that failed. Called at most once per process. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms);
 
-bool hk_ends_with(const char *text, const char *end);
+HK_INLINE bool hk_ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
 
 /* Returns the share of the blocks of a class that were hits, as a number from 0 to HK_HIT_RATE_ONE. */
 unsigned hk_hit_rate(const struct hk_class_stats *class_stats);

@@ -155,32 +155,26 @@ static void json_stack(struct json *json, unsigned n)
     ADD("]");
 }
 
-/* Writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
-static void json_modules(struct json *json)
-{
-    char line[640];
-    struct hk_lines lines;
-    struct hk_mapping mapping;
-    json->separator = "\n  ";
-    if (!hk_lines_open(&lines, "/proc/self/maps"))
-        return;
-    while (hk_lines_next(&lines, line, sizeof line))
-        if (hk_mapping_parse(line, &mapping) && mapping.is_code && strchr(mapping.path, '/') != NULL) {
-            json_row(json);
-            json_string(json, line);
-        }
-    hk_lines_close(&lines);
-}
-
+/* Also writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
 static void json_sampled(struct json *json)
 {
     const struct hk_live_samples *live_samples = &json->report->live_samples;
+    char line[640];
+    struct hk_lines lines;
+    struct hk_mapping mapping;
     ADD(",\n \"sampled\": {\"mean\": %lu, ", live_samples->mean);
     json_live_samples(json, &live_samples->all);
     json_array(json, "stacks", live_samples->shown, NULL, json_stack);
     ADD(",\n \"modules\": [");
-    if (live_samples->shown > 0)
-        json_modules(json);
+    json->separator = "\n  ";
+    if (live_samples->shown > 0 && hk_lines_open(&lines, "/proc/self/maps")) {
+        while (hk_lines_next(&lines, line, sizeof line))
+            if (hk_mapping_parse(line, &mapping) && mapping.is_code && strchr(mapping.path, '/') != NULL) {
+                json_row(json);
+                json_string(json, line);
+            }
+        hk_lines_close(&lines);
+    }
     ADD("]}");
 }
 

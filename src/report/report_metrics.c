@@ -9,23 +9,16 @@ struct sheet {
     const struct hk_report *report;
 };
 
-bool hk_ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static void begin_family(struct sheet *sheet, const char *group, const char *name, const char *kind, const char *unit,
                          const char *meaning)
 {
     const char *family = sheet->family.bytes;
-    bool measured = strcmp(unit, "bytes") == 0;
+    bool bytes = strcmp(unit, "bytes") == 0;
     sheet->suffix = strcmp(kind, "counter") == 0 ? "_total" : "";
     hk_text_init(&sheet->family, HK_NOWHERE);
-    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, name, measured && !hk_ends_with(name, unit) ? "_bytes" : "",
-                0);
+    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, name, bytes && !hk_ends_with(name, unit) ? "_bytes" : "", 0);
     hk_text_add(&sheet->text, "# TYPE %s %s\n", family, kind);
-    if (measured)
+    if (bytes)
         hk_text_add(&sheet->text, "# UNIT %s %s\n", family, unit);
     hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, unit, meaning);
 }

@@ -91,11 +91,6 @@ static void divide(struct walk *walk, const struct stretch *stretch)
     }
 }
 
-static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
-{
-    divide(walk, &(struct stretch){.start = start, .end = end, .sum = &walk->here->rest});
-}
-
 static bool is_resident(uintptr_t address)
 {
     unsigned char resident = 0;
@@ -198,13 +193,13 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
     walk->rss_stats->total += mapping->resident;
     memset(walk->here, 0, sizeof *walk->here);
     for (struct stretch own; next_own(walk, at, mapping->end, &own); at = own.end) {
-        enter_rest(walk, at, own.start);
+        divide(walk, &(struct stretch){.start = at, .end = own.start, .sum = &walk->here->rest});
         divide(walk, &own);
     }
     if (at == mapping->start)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
-        enter_rest(walk, at, mapping->end);
+        divide(walk, &(struct stretch){.start = at, .end = mapping->end, .sum = &walk->here->rest});
     /* The kernel's figure may be less than the sum of the resident pages, because it leaves out pages that were read but never written. Then the
      * figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;

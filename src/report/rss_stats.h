@@ -29,10 +29,9 @@ struct hk_resident_sums {
 
 struct hk_rss_stats {
     struct hk_resident_sums all, here; /* sums of all mappings, and of the current one; too large for the stack */
-    struct hk_class_stats
-        classes[HK_CLASSES]; /* resident bytes: live, rounding, in_bins, remote, free_in_slabs, tails */
-    size_t rest_of_process;  /* bytes of code, stacks, other mappings */
-    size_t total;            /* sum of the kernel's figures for all mappings; 0 if unknown */
+    struct hk_class_stats classes[HK_CLASSES]; /* bytes of live, rounding, in_bins, remote, free_in_slabs and tails */
+    size_t rest_of_process;                    /* bytes of code, stacks, other mappings */
+    size_t total;                              /* sum of the kernel's figures for all mappings; 0 if unknown */
 };
 
 /* Takes the RSS statistics. `heap_stats` tells how many of the taken blocks are live, and how many are in bins. */
