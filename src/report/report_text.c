@@ -145,10 +145,9 @@ void hk_report_text(int fd, const struct hk_report *report)
     hk_text_flush(&text);
 }
 
-enum { MICROSECONDS = 1000000 };
-
 static void write_event(void *context, const struct hk_event_seen *event)
 {
+    enum { MICROSECONDS = 1000000 };
     struct hk_text *text = context;
     const struct hk_event_row *row = &hk_event_rows[event->kind];
     uint64_t microseconds = event->clock_ns / 1000;

@@ -8,7 +8,7 @@
 #include "span/page_heap.h"
 #include "prof/hooks.h"
 
-enum { PAGES_AT_ONCE = 512 };
+enum { PAGES_AT_ONCE = 512, SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 /* Remembers whether the page of the page map that was looked up last is resident. The walk reads only resident pages of the page map. All other pages
  * have no entries, and a read would make them resident. */
@@ -16,8 +16,6 @@ struct glance {
     uintptr_t page;
     bool resident;
 };
-
-enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 struct walk {
     struct hk_rss_stats *rss_stats;

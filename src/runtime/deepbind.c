@@ -9,7 +9,6 @@
  * RUNPATH, $ORIGIN and the namespace depend on the caller of dlopen, which the loader finds by the return address. Therefore hak_dlopen() ends with a
  * jump, which leaves the return address in its own caller. Only libhakmem.so exports hak_dlopen() under the name dlopen (cmake/HakmemLibrary.cmake),
  * because in a static program it would replace the only dlopen. */
-
 #include "hakmem.h"
 #include "os/elf_file.h"
 #include "os/forward.h"
@@ -82,7 +81,7 @@ static bool defines(const struct hk_elf_file *file, const char *name)
     return hk_elf_find(file, name, &symbol, &place);
 }
 
-static bool defines_operators(const struct hk_elf_file *file)
+static bool defines_operator(const struct hk_elf_file *file)
 {
     return defines(file, "_Znwm") || defines(file, "_ZdlPv");
 }
@@ -94,7 +93,7 @@ static bool has_own_operators(const char *path)
     struct hk_elf_file file;
     if (!hk_elf_open(&file, path))
         return false;
-    bool own = defines_operators(&file) && !defines(&file, "malloc");
+    bool own = defines_operator(&file) && !defines(&file, "malloc");
     hk_elf_close(&file);
     return own;
 }
@@ -139,7 +138,7 @@ static bool brings_its_own(const char *path)
     char name[128];
     if (path == NULL || strchr(path, '/') == NULL || !hk_elf_open(&file, path))
         return false;
-    bool own = defines_operators(&file) || defines(&file, "malloc") || defines(&file, "free");
+    bool own = defines_operator(&file) || defines(&file, "malloc") || defines(&file, "free");
     for (unsigned n = 0; !own && hk_elf_string(&file, DT_NEEDED, n, name, sizeof name); n++)
         own = needed_brings(&file, path, name);
     hk_elf_close(&file);

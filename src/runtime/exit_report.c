@@ -9,7 +9,7 @@
 #include "os/forward.h"
 #include "runtime/learning.h"
 
-enum { LOOK_MS = 100, PEAK_PART = 8 };
+enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
 
 static struct {
     uint64_t last_ms;
@@ -80,8 +80,6 @@ int hk_heap_profile_write_to(const char *path)
 {
     return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, dump) : -ENODATA;
 }
-
-enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
     uint64_t started_ms;     /* time at which HAKMEM started, in this process or in the ancestor that forked it */
@@ -226,8 +224,6 @@ HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, st
 }
 
 HK_STANDS_BEFORE(sighandler_t, signal, (int number, sighandler_t handler)) { return hk_caught_signal(number, handler); }
-
-enum { CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
 
 static void on_request(int number, siginfo_t *info, void *context)
 {

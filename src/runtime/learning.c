@@ -148,12 +148,6 @@ static void seek_goal_locked(void)
     learning.sought = true;
 }
 
-static void schedule(uint64_t next)
-{
-    learning.next_ms = next;
-    hk_store(hk_decay_learner_due_ms, next);
-}
-
 /* Appends nothing, so that a message is printed now if the log cannot be written. Not inlined, because `nothing` takes 1 KiB of the stack. */
 static HK_NOINLINE void begin_log(void)
 {
@@ -174,7 +168,8 @@ void hk_learning_begin(void)
         seek_goal_locked();
     if (learning.found)
         tick_locked(now);
-    schedule(now + HK_TICK_MS);
+    learning.next_ms = now + HK_TICK_MS;
+    hk_store(hk_decay_learner_due_ms, learning.next_ms);
 }
 
 void hk_learning_shut_in(void)
@@ -199,8 +194,9 @@ HK_COLD void hk_learning_tick(void)
             seek_goal_locked();
         if (regular || learning.found)
             tick_locked(now);
-        uint64_t pause = HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK);
-        schedule(regular ? now + pause : learning.next_ms);
+        if (regular)
+            learning.next_ms = now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK);
+        hk_store(hk_decay_learner_due_ms, learning.next_ms);
     }
     hk_unlock(&learning.lock);
 }
