@@ -32,12 +32,6 @@ enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
  * default. */
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
-struct hk_canary {
-    struct hk_knobs kept;            /* the knobs before the trial */
-    unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */
-    uint64_t usual_cost, trial_cost; /* ns per second; mean before the trial, and sum of the trial's ticks */
-};
-
 struct hk_learner {
     struct hk_knobs option; /* the values of the options */
     struct hk_knobs target; /* the values that the rules choose, before the goal bounds them */
@@ -54,7 +48,11 @@ struct hk_learner {
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
     unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without misses */
     unsigned blocks_rest;      /* ticks until large blocks no longer get huge pages */
-    struct hk_canary canary;
+    struct hk_canary {
+        struct hk_knobs kept;            /* the knobs before the trial */
+        unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */
+        uint64_t usual_cost, trial_cost; /* ns per second; mean before the trial, and sum of the trial's ticks */
+    } canary;
 };
 
 struct hk_step {

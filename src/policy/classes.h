@@ -35,14 +35,11 @@ enum {
 #define HK_COARSE_STEP 4096
 #define HK_MEDIUM_MAX (1 * HK_MIB)
 
-struct hk_class {
-    uint32_t size;
-    uint32_t slab_bytes;
+extern const struct hk_class {
+    uint32_t size, slab_bytes;
     uint16_t cap;
     uint8_t tier;
-};
-
-extern const struct hk_class hk_classes[HK_CLASSES];
+} hk_classes[HK_CLASSES];
 
 /* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX, in steps of 16 bytes. The index of a size is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];

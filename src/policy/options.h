@@ -7,15 +7,13 @@
 
 #include "base/base.h"
 
-struct hk_options {
+extern struct hk_options {
 #define HK_OPT_FIELD_NUMBER(name) uint64_t name;
 #define HK_OPT_FIELD_TEXT(name) const char *name;
 #define HK_OPT_FIELD_WORD(name) uint64_t name;
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_OPT_FIELD_##kind(name)
 #include "policy/options.def"
-};
-
-extern struct hk_options hk_options;
+} hk_options;
 
 /* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind, in this order. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };

@@ -26,11 +26,10 @@ struct hk_knobs {
     uint64_t value[HK_KNOBS];
 };
 
-struct hk_knob_row {
+extern const struct hk_knob_row {
     const char *name, *unit;
     uint64_t fallback, min, max;
-};
-extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
+} hk_knob_rows[HK_KNOBS];
 
 /* At each tick, the learner decides which of these phases the program is in. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };

@@ -17,7 +17,7 @@ enum hk_attached { HK_ATTACHED_NOT, HK_ATTACHED, HK_ATTACHED_ENDED, HK_ATTACHED_
 #define HK_ATTACH_END UINT64_MAX /* the value of `xwanted` that ends sampling */
 
 /* tools/hakmem/hakmem/attached.py reads this struct from outside. All fields have 64 bits. If their order changes, `magic` must change. */
-struct hk_attach_state {
+extern struct hk_attach_state {
     /* The tool writes this field. */
     _Atomic uint64_t xwanted; /* mean bytes between two samples, or HK_ATTACH_END; 0: no request */
     /* The process writes these fields. */
@@ -25,7 +25,7 @@ struct hk_attach_state {
     uint64_t every_call;     /* 1 if hooks have sampled each call since the start; `mean` then applies to all sizes */
     uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
     struct hk_samples_where where;
-};
+} hk_attach_state;
 
 struct hk_attach_door {
     char magic[16];
@@ -36,8 +36,6 @@ struct hk_attach_door {
     struct hk_attach_sampling *watch;
     uint64_t watch_served, class_bytes; /* offset of xserved in `watch`, and size of a struct hk_class */
 };
-
-extern struct hk_attach_state hk_attach_state;
 
 /* Carries out the request of `hakmem`, if there is one. Each tick calls this function. */
 void hk_attach_look(void);
