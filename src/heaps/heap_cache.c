@@ -229,6 +229,13 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
     sum->caches++;
 }
 
+static struct hk_heap_cached cached_in(const struct hk_heap_cache *cache)
+{
+    struct hk_heap_cached sum = {0};
+    count_heap_cache(cache, &sum);
+    return sum;
+}
+
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
 {
     while (hk_load_acquire(shelf->xbusy) != 0) {
@@ -246,14 +253,11 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
-    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
-        struct hk_heap_cached held = {0};
-        count_heap_cache(cache, &held);
-        if (cache->shelf != own && held.blocks > 0) {
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        if (cache->shelf != own && cached_in(cache).blocks > 0) {
             hk_store(cache->xhit, &hk_no_cache);
             any = true;
         }
-    }
     bool reaches = any && hk_os.fence_threads();
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
@@ -344,15 +348,6 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
-/* Returns the number of blocks that the cache has handed out. Frees do not change this number. */
-static uint64_t served_by(const struct hk_heap_cache *cache)
-{
-    uint64_t served = 0;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        served += cache->bins[class].served;
-    return served;
-}
-
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
@@ -361,7 +356,7 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     hk_heap_lock(heap);
     flush_locked(cache);
     if (cache->generation == hk_load(heap->xgeneration)) {
-        heap->served += served_by(cache);
+        heap->served += cached_in(cache).served;
         HK_HEAP_LIST_REMOVE(&heap->caches, cache);
     }
     hk_heap_unlock(heap);
@@ -385,7 +380,7 @@ void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
             end_heap_cache(shelf, at);
             continue;
         }
-        uint64_t served = served_by(cache);
+        uint64_t served = cached_in(cache).served;
         if (served == cache->served_when_aged) {
             hk_heap_lock(cache->heap);
             flush_locked(cache);

@@ -41,8 +41,7 @@ struct hk_heap_cache {
     uint64_t generation; /* generation of the heap when it last listed this cache; 0: never listed */
     struct hk_heap_cache *next, *prev;
 };
-_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
-               "hk_mark_of_class() of a class leads to its bin");
+_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES, "hk_mark_of_class() leads to the class's bin");
 
 /* Each thread has a shelf with a place for each heap's number. A place without a cache points to hk_no_cache. A shelf of zeros has no places. */
 struct hk_heap_shelf {

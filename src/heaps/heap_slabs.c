@@ -96,9 +96,9 @@ static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
     return runs != 0 ? hk_ctz64(runs) : HK_SLICE_PAGES;
 }
 
-static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, struct hk_slab *slab)
+static void set_pages(struct hk_heap_slice *slice, size_t first, size_t n, struct hk_slab *slab)
 {
-    for (unsigned page = first; page < first + n; page++) {
+    for (size_t page = first; page < first + n; page++) {
         slice->slabs[page] = slab;
         slice->classes[page] = slab != NULL ? (uint8_t)class_of(slab) : HK_NO_CLASS;
     }
@@ -196,8 +196,7 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
     heap->slabs_of[class_of(slab)]--;
     if (slab->d.bytes < HK_SLICE) { /* the slab shares a slice */
         struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_at(slab->d.start);
-        set_pages(slice, (unsigned)(slab->d.start / HK_PAGE % HK_SLICE_PAGES), (unsigned)(slab->d.bytes / HK_PAGE),
-                  NULL);
+        set_pages(slice, slab->d.start / HK_PAGE % HK_SLICE_PAGES, slab->d.bytes / HK_PAGE, NULL);
         bool only_one = heap->slices == slice && slice->next == NULL;
         if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
             release_slice(heap, slice, HK_ENTRY_EMPTIED);

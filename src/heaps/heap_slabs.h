@@ -26,8 +26,7 @@ struct hk_heap_slice {
     struct hk_heap_slice *next, *prev;
     uint16_t free_pages; /* one bit per page */
 };
-_Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
-               "the line where a slab counts remote frees stays 0");
+_Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE, "the line of remote frees stays 0");
 
 /* Returns the class of a block in a shared slice, times HK_CLASS_BYTES. If the page belongs to no slab, the result is higher than for any class. Used
  * if the slice has no marks (slab/slab.h), because marks tell the class faster. */

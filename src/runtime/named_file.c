@@ -76,15 +76,14 @@ bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name), *slash = strrchr(name, '/'), *split = end;
     bool is_folder = ending != NULL && end > name && end[-1] == '/';
-    bool of_child =
-        ending != NULL && is_child && !is_folder && strstr(name, "%p") == NULL && hk_os_is_replaceable(name);
-    if (of_child) {
+    bool inserts = ending != NULL && is_child && !is_folder && strstr(name, "%p") == NULL && hk_os_is_replaceable(name);
+    if (inserts) {
         const char *last = slash != NULL ? slash + 1 : name, *dot = strrchr(last, '.');
         split = dot != NULL && dot > last ? dot : end;
     }
     hk_text_init(path, HK_NOWHERE);
     add_expanded(path, name, split);
-    if (of_child)
+    if (inserts)
         hk_text_add(path, ".%d", hk_os.process_id());
     if (is_folder)
         hk_text_add(path, "%d%s", hk_os.process_id(), ending);
