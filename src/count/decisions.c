@@ -1,4 +1,4 @@
-/* Stores decisions in a ring. Any thread may write to the ring, and one thread at a time reads it. */
+/* Stores the decisions of the learner and of the bins in a ring. Any thread may write to the ring, and one thread at a time reads it. */
 #include "count/decisions.h"
 
 #define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))

@@ -111,7 +111,7 @@ bool hk_process_is_served(void)
     if (answer == NOT_ASKED) {
         void *block = HK_WHOEVER(process_malloc)(1);
         if (block == NULL)
-            return true; /* no answer is stored, so that the next call asks again */
+            return true; /* the test needs a block; a later call repeats the test, because no answer is stored */
         answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_slots_hold(block) ? YES : NO;
         HK_WHOEVER(process_free)(block);
         hk_store(xanswer, answer);
@@ -120,8 +120,8 @@ bool hk_process_is_served(void)
 }
 
 /* The C library calls the destructors of thread keys in up to four rounds. In the first round, the program's destructors free the thread's objects.
- * Therefore a tcache ends in the second round, and later calls work without a tcache. A tcache does not end even later, because a tcache that begins
- * in a destructor needs rounds, too. If no round is left for a tcache, other threads find out that its thread has ended. */
+ * Therefore a tcache ends in the second round. It does not wait for the third or fourth round, because a destructor may begin a tcache, which then
+ * needs two rounds of its own. If the rounds end before a tcache does, other threads find out that its thread has ended. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
