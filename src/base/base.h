@@ -34,32 +34,30 @@
 #endif
 
 #define HK_EXPORT __attribute__((visibility("default")))
-/* HK_REPLACES(type, name, parameters, own) exports the function `own` also as `name`, which is a name of the C library. */
-#ifdef __clang__
-#define HK_SAME_ATTRIBUTES(own)
-#else
-#define HK_SAME_ATTRIBUTES(own) __attribute__((copy(own)))
-#endif
+/* HK_REPLACES(type, name, parameters, own) exports the function `own` also as `name`, which is a name of the C library.
+ *
+ * HK_STANDS_BEFORE begins the definition of a wrapper of a function of the C library. The library exports the wrapper under the function's name. The
+ * export is weak, so that a program may define a function of this name itself.
+ *
+ * HK_PROCESS(type, own, parameters, name, known) declares `own` for the function that the process uses as `name`. The loader decides whether that
+ * function is HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
 #if HK_OVERRIDE
 #define HK_REPLACES(type, name, parameters, own)                                                                       \
     HK_EXPORT type name parameters __attribute__((alias(#own))) HK_SAME_ATTRIBUTES(own);
+#define HK_STANDS_BEFORE(type, name, parameters)                                                                       \
+    HK_EXPORT type hk_before_##name parameters __asm__(#name) __attribute__((weak));                                   \
+    type hk_before_##name parameters
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
 #else
 #define HK_REPLACES(type, name, parameters, own)
+#define HK_STANDS_BEFORE(type, name, parameters) static __attribute__((unused)) type hk_before_##name parameters
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
 #endif
 /* HK_REPLACES_IN_GLIBC exports a function under a private name of glibc. With musl it does nothing, because musl uses some of these names itself. */
 #ifdef __GLIBC__
 #define HK_REPLACES_IN_GLIBC HK_REPLACES
 #else
 #define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
-#endif
-/* HK_STANDS_BEFORE begins the definition of a wrapper of a function of the C library. The library exports the wrapper under the function's name. The
- * export is weak, so that a program may define a function of this name itself. */
-#if HK_OVERRIDE
-#define HK_STANDS_BEFORE(type, name, parameters)                                                                       \
-    HK_EXPORT type hk_before_##name parameters __asm__(#name) __attribute__((weak));                                   \
-    type hk_before_##name parameters
-#else
-#define HK_STANDS_BEFORE(type, name, parameters) static __attribute__((unused)) type hk_before_##name parameters
 #endif
 
 /* HK_HARDENED_LIBRARY is 1 in libhakmem-hardened.so, which exports checked memory functions (src/checked). HAKMEM's own calls must not be checked.
@@ -89,9 +87,10 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f) is the address of a function that HK_PROCESS below declares. The address is loaded directly, because the PLT would add a jump.
+/* HK_WHOEVER(f) is the address of a function that HK_PROCESS declares. The address is loaded directly, because the PLT would add a jump.
  * HK_FORGET hides from clang where the address comes from. Otherwise clang would merge two declarations of one symbol and call HAKMEM's function. */
 #ifdef __clang__
+#define HK_SAME_ATTRIBUTES(own)
 #define HK_NOPLT
 #define HK_WHOEVER(f)                                                                                                  \
     (__extension__({                                                                                                   \
@@ -100,15 +99,9 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
         whoever;                                                                                                       \
     }))
 #else
+#define HK_SAME_ATTRIBUTES(own) __attribute__((copy(own)))
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
-#endif
-/* HK_PROCESS(type, own, parameters, name, known) declares `own` for the function that the process uses as `name`. The loader decides whether that
- * function is HAKMEM's or the program's own (cmake/process_malloc.list). If HAKMEM does not export `name`, `own` is the function `known`. */
-#if HK_OVERRIDE
-#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
-#else
-#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
 #endif
 
 /* An integer of this type can hold the product of two 64-bit words. */
@@ -133,18 +126,15 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
- * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes the load an acquire load. The thread sanitizer needs an atomic load. */
-#if defined(__SANITIZE_THREAD__)
-#define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
-#else
-#define HK_LOAD_SETTLED(x) (x)
-#endif
-
-/* HK_FENCE is a memory fence for data that is partly not atomic. As with a seqlock, a reader uses the words that it has read only if no writer has
+ * that uses the word. On x86-64, HK_READ_NO_EARLIER() after the load makes the load an acquire load. The thread sanitizer needs an atomic load.
+ *
+ * HK_FENCE is a memory fence for data that is partly not atomic. As with a seqlock, a reader uses the words that it has read only if no writer has
  * changed one of them during the read. The thread sanitizer does not support fences, so its build has none. */
 #if defined(__SANITIZE_THREAD__)
+#define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define HK_FENCE(order) ((void)(order))
 #else
+#define HK_LOAD_SETTLED(x) (x)
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
@@ -205,33 +195,27 @@ struct hk_pair {
 #endif
 
 /* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
-#if defined(__aarch64__)
-#define HK_USER_ADDRESS_BITS 48
-#else
-#define HK_USER_ADDRESS_BITS 47
-#endif
-
 /* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
 #if defined(__aarch64__)
+#define HK_USER_ADDRESS_BITS 48
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
 #else
+#define HK_USER_ADDRESS_BITS 47
 #define HK_UNTAGGED(p) (p)
 #endif
 
-/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. HK_AS_RESULT keeps x in the register in which a function returns its
+ * result. Then returning x needs no move. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
+#define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #elif defined(__aarch64__)
 #define HK_SPIN_HINT()                                                                                                 \
     __asm__ volatile("isb" ::: "memory") /* yield does nothing on most processors; isb takes as long as an x86 pause */
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif
-
-/* HK_AS_RESULT keeps x in the register in which a function returns its result. Then returning x needs no move. */
-#if defined(__x86_64__)
-#define HK_AS_RESULT(x) __asm__("" : "+a"(x))
-#else
+#ifndef HK_AS_RESULT
 #define HK_AS_RESULT(x) ((void)0)
 #endif
 

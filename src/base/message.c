@@ -78,11 +78,18 @@ static bool is_printable(const char *s, size_t bytes)
     return bytes > 1 ? first != 0xc2 || (unsigned char)s[1] >= 0xa0 : bytes == 1 && first >= ' ' && first < 0x7f;
 }
 
-static void put_byte(struct hk_text *text, unsigned char byte)
+static void put_number(struct hk_text *text, uint64_t value, unsigned base, size_t width)
 {
-    put_string(text, "\\x", 0);
-    put_char(text, "0123456789abcdef"[byte >> 4]);
-    put_char(text, "0123456789abcdef"[byte & 15]);
+    char digits[24]; /* no number has more digits, and no caller passes a larger width */
+    size_t n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (n < width && n < sizeof digits)
+        digits[n++] = ' ';
+    while (n > 0)
+        put_char(text, digits[--n]);
 }
 
 /* Adds a string from a user or a file. The string ends at a zero byte or after `length` bytes. Cuts it after `most` bytes, and then adds `...`. */
@@ -98,23 +105,12 @@ static void put_foreign(struct hk_text *text, const char *s, size_t length, size
         for (bytes += bytes == 0; bytes > 0; bytes--, used++)
             if (printable)
                 put_char(text, s[used]);
-            else
-                put_byte(text, (unsigned char)s[used]);
+            else {
+                put_string(text, "\\x", 0);
+                put_number(text, (unsigned char)s[used] >> 4, 16, 0);
+                put_number(text, s[used] & 15, 16, 0);
+            }
     }
-}
-
-static void put_number(struct hk_text *text, uint64_t value, unsigned base, size_t width)
-{
-    char digits[24]; /* no number has more digits, and no caller passes a larger width */
-    size_t n = 0;
-    do {
-        digits[n++] = "0123456789abcdef"[value % base];
-        value /= base;
-    } while (value != 0);
-    while (n < width && n < sizeof digits)
-        digits[n++] = ' ';
-    while (n > 0)
-        put_char(text, digits[--n]);
 }
 
 static void put_signed(struct hk_text *text, int64_t value)

@@ -2,14 +2,12 @@
 #include "count/ring.h"
 #include "os/os.h"
 
-enum { KIND_BITS = 8, BEING_WRITTEN = 1 };
+enum { KIND_BITS = 8, BEING_WRITTEN = 1, USUAL_SIZE = 256 };
 
 const struct hk_event_row hk_event_rows[HK_EVENTS] = {
 #define HK_EVENT(name, amount, meaning) {#name, #amount, meaning},
 #include "count/events.def"
 };
-
-enum { USUAL_SIZE = 256 };
 
 struct hk_ring hk_ring_shared;
 

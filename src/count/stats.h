@@ -37,8 +37,8 @@ extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
-    _Atomic uint64_t xnow_ms
-        HK_ALIGNED(HK_CACHE_LINE); /* the time of the last tick of any thread; every slow call reads it */
+    /* The time of the last tick of any thread. Every slow call reads it. */
+    _Atomic uint64_t xnow_ms HK_ALIGNED(HK_CACHE_LINE);
     _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE); /* total bytes that have become idle */
     _Atomic uint64_t xback[HK_REUSE_SPANS];            /* idle bytes that were reused, by span */
 };

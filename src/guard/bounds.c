@@ -74,14 +74,12 @@ static struct hk_bounds outside_slabs(uintptr_t address)
     struct hk_large_extent extent;
     if (is_free_slice(address))
         return (struct hk_bounds){HK_BOUNDS_FREE, address, 0};
-    if (address >= hk_load(hk_large.xhighest) || address < hk_load(hk_large.xlowest))
+    bool beyond = address >= hk_load(hk_large.xhighest) || address < hk_load(hk_large.xlowest);
+    bool known = !beyond && read_memo(memo_of(address), address, &extent);
+    if (beyond || (!known && !hk_large_find(address, &extent)))
         return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
-    if (!read_memo(memo_of(address), address, &extent)) {
-        if (!hk_large_find(address, &extent))
-            return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
-        if (extent.use != HK_LARGE_FREED)
-            write_memo(memo_of(address), &extent);
-    }
+    if (!known && extent.use != HK_LARGE_FREED)
+        write_memo(memo_of(address), &extent);
     return (struct hk_bounds){kinds[extent.use], extent.start, extent.size};
 }
 

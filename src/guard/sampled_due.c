@@ -8,8 +8,7 @@
 enum {
     LARGEST = 8192,   /* bytes; a larger block does not fit a slot of sampled_slots.h */
     MOST_OWED = 1024, /* of one thread */
-    SPACING =
-        1024, /* mean bytes between two samples that are taken in succession, so that they are not of one call site */
+    SPACING = 512,    /* mean bytes between successive samples, so that they are not of one call site */
     FIRST_CALLS = 4096,
     CALLS = 2048,
     CALLS_PER_COUNT = 64,

@@ -55,8 +55,7 @@ static void look_into(const struct hk_fit *fit, unsigned number, struct search *
     }
 }
 
-/* Returns the block that is nearest in size, or `otherwise` if no block fits. Searches the bin of this size, then the bins of larger blocks, then the
- * bins of smaller blocks. Stops if no other bin can hold a nearer block. */
+/* Searches the bin of this size, then the bins of larger blocks, then those of smaller blocks, until no other bin can hold a nearer block. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise)
 {
@@ -93,11 +92,22 @@ static void spoil_locked(struct hk_large_block *large)
     hk_list_push_front(&hk_large.pending_unmap, &large->link);
 }
 
-HK_COLD void hk_large_leave_sizes_locked(struct hk_large_block *large)
+static HK_COLD void leave_sizes_locked(struct hk_large_block *large)
 {
     if (hk_large.sorted == &large->link)
         hk_large.sorted = large->link.next;
     hk_fit_remove(&sizes, large);
+}
+
+/* Takes a block out of the cache. The block must not be modified. */
+HK_INLINE void leave_cache_locked(struct hk_large_block *large)
+{
+    hk_large.totals.cached -= large->d.bytes;
+    if (HK_LIKELY(!hk_link_linked(&large->by_size)))
+        hk_large.room_unsorted++;
+    else
+        leave_sizes_locked(large);
+    hk_link_remove(&large->link);
 }
 
 static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
@@ -138,7 +148,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
         bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
         if (!kept) /* a kept block ignores the purge delay, so its reuse does not tell whether the delay is right */
             hk_reuse_back(hk_age_since(best->idle_from, hk_reuse_now()), best->d.bytes);
-        hk_large_leave_cache_locked(best);
+        leave_cache_locked(best);
         if (HK_UNLIKELY(best->ended)) { /* the page map entry still says that the block's heap has ended */
             hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
             best->ended = false;
@@ -174,7 +184,7 @@ static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
     struct hk_large_block *large;
     for (unsigned i = 0; i < 2 && hk_large.totals.cached > keep; i++)
         if ((large = oldest_in(lists[i])) != NULL && large->idle_since <= before) {
-            hk_large_leave_cache_locked(large);
+            leave_cache_locked(large);
             return large;
         }
     if ((large = oldest_in(&hk_large.pending_unmap)) != NULL) {
@@ -274,7 +284,7 @@ static void mark_locked(uintptr_t start, uintptr_t end)
     for (struct hk_large_block *large;
          (large = hk_extents_nearest(end, HK_LOWER)) != NULL && large->d.start + large->d.bytes > start;) {
         if (hk_link_linked(&large->link) && !large->modified) {
-            hk_large_leave_cache_locked(large);
+            leave_cache_locked(large);
             spoil_locked(large);
         }
         large->modified = true;

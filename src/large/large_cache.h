@@ -14,10 +14,8 @@
 
 #include "large/large_state.h"
 
-enum {
-    HK_FIT_STEPS = 8, /* number of bins from a power of two to the next one */
-    HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_FIT_STEPS,
-};
+/* There are HK_FIT_STEPS bins from a power of two to the next one. */
+enum { HK_FIT_STEPS = 8, HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_FIT_STEPS };
 
 struct hk_fit {
     size_t count;
@@ -91,17 +89,6 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block until the purge delay has passed since then. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
-HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
-/* Takes a block out of the cache. The block must not be modified. */
-HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
-{
-    hk_large.totals.cached -= large->d.bytes;
-    if (HK_LIKELY(!hk_link_linked(&large->by_size)))
-        hk_large.room_unsorted++;
-    else
-        hk_large_leave_sizes_locked(large);
-    hk_link_remove(&large->link);
-}
 /* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
  * of the slack, and only a later purge cuts the slack off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)

@@ -88,32 +88,23 @@ __asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type h
 enum { KERNEL_RESTORER = 0x04000000 };
 #endif
 
-static struct kernel_action to_kernel(const struct sigaction *action)
-{
-    struct kernel_action ours = {.handler = action->sa_handler, .flags = (unsigned long)(unsigned)action->sa_flags};
-    memcpy(&ours.mask, &action->sa_mask, sizeof ours.mask);
-#if defined(__x86_64__)
-    ours.flags |= KERNEL_RESTORER;
-    ours.restorer = hk_signal_return;
-#endif
-    return ours;
-}
-
-static struct sigaction from_kernel(const struct kernel_action *former)
-{
-    struct sigaction theirs = {.sa_handler = former->handler, .sa_flags = (int)former->flags};
-    memcpy(&theirs.sa_mask, &former->mask, sizeof former->mask);
-    return theirs;
-}
-
 static int kernel_sigaction(int number, const struct sigaction *action, struct sigaction *former)
 {
     struct kernel_action wanted = {.flags = 0}, had = {.flags = 0};
-    if (action != NULL)
-        wanted = to_kernel(action);
+    if (action != NULL) {
+        wanted.handler = action->sa_handler;
+        wanted.flags = (unsigned long)(unsigned)action->sa_flags;
+        memcpy(&wanted.mask, &action->sa_mask, sizeof wanted.mask);
+#if defined(__x86_64__)
+        wanted.flags |= KERNEL_RESTORER;
+        wanted.restorer = hk_signal_return;
+#endif
+    }
     long failed = syscall(SYS_rt_sigaction, number, action != NULL ? &wanted : NULL, &had, sizeof wanted.mask);
-    if (failed == 0 && former != NULL)
-        *former = from_kernel(&had);
+    if (failed == 0 && former != NULL) {
+        *former = (struct sigaction){.sa_handler = had.handler, .sa_flags = (int)had.flags};
+        memcpy(&former->sa_mask, &had.mask, sizeof had.mask);
+    }
     return (int)failed;
 }
 #endif

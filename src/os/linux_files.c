@@ -48,20 +48,26 @@ const char *hk_os_error(int result)
     return errors[row].text;
 }
 
-void hk_linux_write(int fd, const void *bytes, size_t size)
+/* Reads or writes, again if a signal interrupts the call. Returns the number of bytes, which is 0 on error. Keeps errno. */
+static size_t transfer(long call, int fd, const void *bytes, size_t size)
 {
     int saved_errno = errno;
-    for (const char *at = bytes; size > 0;) {
-        ssize_t n = syscall(SYS_write, fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        at += n;
-        size -= (size_t)n;
-    }
+    ssize_t n;
+    do
+        n = syscall(call, fd, bytes, size);
+    while (n < 0 && errno == EINTR);
     errno = saved_errno;
+    return n > 0 ? (size_t)n : 0;
 }
+
+void hk_linux_write(int fd, const void *bytes, size_t size)
+{
+    size_t n;
+    for (const char *at = bytes; size > 0 && (n = transfer(SYS_write, fd, at, size)) > 0; at += n)
+        size -= n;
+}
+
+size_t hk_linux_read(int fd, char *bytes, size_t size) { return transfer(SYS_read, fd, bytes, size); }
 
 int hk_os_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
 int hk_os_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
@@ -77,17 +83,6 @@ HK_EACH_PROCESS bool hk_os_identify(int fd, struct hk_file_id *id)
 }
 
 int hk_linux_open(const char *path) { return KEEPING_ERRNO(open_file(path, O_RDONLY)); }
-
-size_t hk_linux_read(int fd, char *bytes, size_t size)
-{
-    int saved_errno = errno;
-    ssize_t n;
-    do
-        n = syscall(SYS_read, fd, bytes, size);
-    while (n < 0 && errno == EINTR);
-    errno = saved_errno;
-    return n > 0 ? (size_t)n : 0;
-}
 
 size_t hk_linux_read_file(const char *path, char *bytes, size_t size)
 {

@@ -24,10 +24,8 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
 #define HK_SIGNAL_RETURN "\x48\xc7\xc0\x0f\0\0\0\x0f\x05" /* mov $15, %rax; syscall */
 #define HK_SIGNAL_REGISTERS offsetof(ucontext_t, uc_mcontext.gregs)
 #define HK_SIGNAL_ORDER                                                                                                \
-    {                                                                                                                  \
-        REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,      \
-            REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP                                                                \
-    }
+    REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, \
+        REG_R13, REG_R14, REG_R15, REG_RIP
 /* HK_UNSIGNED_CODE removes the signature (pointer authentication) that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #elif defined(__aarch64__)
@@ -42,10 +40,7 @@ enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_R
                      : "x9", "x10", "memory")
 #define HK_SIGNAL_RETURN "\x68\x11\x80\xd2\x01\0\0\xd4" /* mov x8, 139; svc 0 */
 #define HK_SIGNAL_REGISTERS (sizeof(siginfo_t) + offsetof(ucontext_t, uc_mcontext.regs[HK_REG_FIRST]))
-#define HK_SIGNAL_ORDER                                                                                                \
-    {                                                                                                                  \
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13                                                                   \
-    }
+#define HK_SIGNAL_ORDER 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 #define HK_UNSIGNED_CODE(p)                                                                                            \
     do {                                                                                                               \
         register uintptr_t x30 __asm__("x30") = (p);                                                                   \
@@ -57,10 +52,7 @@ enum { HK_REG_FIRST = 0, HK_REGS = 3, HK_REG_LINK = 2, HK_REG_CODE = 2, HK_REG_S
 #define HK_REGISTERS_HERE(at) ((void)(at))
 #define HK_SIGNAL_RETURN ""
 #define HK_SIGNAL_REGISTERS ((size_t)0)
-#define HK_SIGNAL_ORDER                                                                                                \
-    {                                                                                                                  \
-        0, 1, 2                                                                                                        \
-    }
+#define HK_SIGNAL_ORDER 0, 1, 2
 #define HK_UNSIGNED_CODE(p) ((void)(p))
 #endif
 

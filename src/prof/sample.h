@@ -16,7 +16,7 @@
 
 /* Element b of a site's lifetimes is the number of freed blocks that lived at least 2^(b-1) ms and less than 2^b ms. Element 0 counts those below 1
  * ms. */
-enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
+enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33, HK_SAMPLE_FILTER = 32768 };
 
 struct hk_site {
     /* The next fields are constant once the site is published. */
@@ -33,8 +33,6 @@ struct hk_site {
 
 /* Returns the count, or 0 if the count is negative. A count may be negative while another thread has updated only some of the site's counters. */
 HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
-
-enum { HK_SAMPLE_FILTER = 32768 };
 
 struct hk_samples {
     /* constant */

@@ -7,7 +7,7 @@
 #include "prof/unwind.h"
 #include "span/meta.h"
 
-enum { OWN_FRAMES = 16, WORD = sizeof(uintptr_t), FRAMES_BELOW = 1 << 20, MOST_OPERANDS = 8 };
+enum { OWN_FRAMES = 16, WORD = sizeof(uintptr_t), FRAMES_BELOW = 1 << 20, MOST_OPERANDS = 8, MOST_BYTES = 10 };
 enum { KEPT_ROWS = 1024, SLOTS_IN_WORD = 8, MOST_WORDS = 255 };
 #define SPREAD 0x9e3779b97f4a7c15u
 
@@ -199,7 +199,7 @@ static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64
 /* Moves from a signal handler to the code that it interrupted. Returns false if the registers cannot be read. */
 static bool step_over_signal(struct stack_walk *walk)
 {
-    static const uint8_t order[HK_REGS] = HK_SIGNAL_ORDER;
+    static const uint8_t order[HK_REGS] = {HK_SIGNAL_ORDER};
     uintptr_t from = walk->registers[HK_REG_STACK] + HK_SIGNAL_REGISTERS;
     for (unsigned i = 0; i < HK_REGS; i++)
         if (!load_word(walk, from + order[i] * WORD, &walk->registers[i]))
@@ -277,8 +277,6 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
     if (stack->depth == 0)
         stack->frames[stack->depth++] = caller;
 }
-
-enum { MOST_BYTES = 10 };
 
 /* Packs the differences of successive frames as numbers of DWARF (signed LEB128), because a small difference of either sign then needs few bytes. */
 void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread)

@@ -17,7 +17,7 @@
 #include "base/base.h"
 #include "os/os.h"
 
-enum { HK_STACK_MOST = 64 };
+enum { HK_STACK_MOST = 64, HK_STACK_TABLE_SIZE = 4096 };
 
 struct hk_stack {
     unsigned depth;
@@ -44,8 +44,6 @@ struct hk_packed_stack {
 
 void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread);
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed);
-
-enum { HK_STACK_TABLE_SIZE = 4096 };
 
 /* Maps the table. Called at the start if an option needs numbers of stacks. Returns false if memory is refused. All numbers are 0 in this case. */
 bool hk_stack_table_make(void);
