@@ -17,7 +17,7 @@ if(NOT hakmem_room_sources)
   message(FATAL_ERROR "No source under src/ yet: nothing to build.")
 endif()
 
-# prof/hooks.c looks for this header itself. This only prints a message if the header is missing.
+# base/probe.h looks for this header itself. This only prints a message if the header is missing.
 find_path(hakmem_sdt_include sys/sdt.h)
 if(NOT hakmem_sdt_include)
   message(STATUS "No <sys/sdt.h> (systemtap-sdt-dev): the probes otel_memory:alloc and otel_memory:free are left out.")

@@ -7,7 +7,7 @@
 #include "slab/joined_blocks.h"
 #include "tcache/quarantine.h"
 
-enum { KIND_MASK = 3, NIBBLES = 3, READINGS = 3 };
+enum { KIND_MASK = 3, NIBBLES = 3 };
 
 /* A block as the guard sees it. The program can access the bytes in [start, end). The canary lies at the end of these bytes. */
 struct area {
@@ -181,6 +181,8 @@ enum hk_kind hk_guard_kind(const void *block)
 {
     return (enum hk_kind)(hk_load(*hk_state_at((uintptr_t)block)) & KIND_MASK);
 }
+
+enum { READINGS = 3 };
 
 /* Returns true if the neighbor's bytes next to the block contradict the neighbor's state. A free neighbor must be zero. A live neighbor before the
  * block must have a whole canary. Returns false if the state changes during the reading, because the bytes then prove nothing. */
