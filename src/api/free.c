@@ -20,7 +20,7 @@ static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t en
     hk_block_free(call, block, entry, kind, caller);
 }
 
-/* Frees a block outside the window. Before HAKMEM has started and while hooks are on, frees every block, because the window is then shut. */
+/* Frees a block outside the window. Frees all blocks while the window is shut, which is before HAKMEM has started and while hooks are on. */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 {
     block = HK_UNTAGGED(block);

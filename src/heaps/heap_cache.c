@@ -286,7 +286,8 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) == 0) { /* the bin has blocks if the cache was shut, or if the caller did not try to hit */
+    if (items_of(bin) ==
+        0) { /* the bin may have blocks, because a shut cache has no hits, and not every caller tries to hit */
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)

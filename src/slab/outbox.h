@@ -39,7 +39,7 @@ struct hk_outbox {
     /* Only the slow path uses these fields. */
     struct hk_outbox_entry *table; /* NULL if there is none */
     size_t size;                   /* number of entries */
-    size_t allowed;                /* value of `room` after all blocks were sent */
+    size_t allowed;                /* bytes of blocks for which an empty outbox has room */
     size_t evicted;                /* entries evicted since the last hk_outbox_tune() */
     bool used;                     /* true if a block was put since the last hk_outbox_drop_idle() */
     struct hk_owner *self;

@@ -84,7 +84,7 @@ extern struct hk_meta {
     size_t free;              /* free bytes in areas */
     size_t clean;             /* free bytes in pages that are purged */
     size_t areas;             /* bytes of areas that are not blank */
-    size_t in_pages, resting; /* bytes that hk_meta_pages() has returned; the purged part of these bytes */
+    size_t in_pages, resting; /* bytes of all blocks of hk_meta_pages(); how many of them are purged */
     /* The purge in progress. It releases the lock while it purges pages of the area `purged`, which is NULL at all other times. */
     bool purging;
     struct hk_meta_area *purged;

@@ -60,7 +60,7 @@ struct hk_chunk {
     uint32_t unmapped;               /* slices that HAKMEM unmapped, and may map again */
     uint32_t staked;                 /* slices of unsure spans, if the chunk is dense */
     uint32_t fresh;                  /* free slices that became resident as part of a huge page and were never used */
-    uint8_t hollow[HK_CHUNK_SLICES]; /* for each free dirty slice, number of pages purged before it was freed */
+    uint8_t hollow[HK_CHUNK_SLICES]; /* how many pages of a slice were already purged when it became free and dirty */
     uint16_t longest;                /* length of the longest run of free slices; 0 if the chunk is on no list by_run */
     uint8_t use;                     /* enum hk_use */
     _Atomic bool xhuge;  /* true if the chunk is or will be on a huge page; set only while all slices are free */
