@@ -109,18 +109,14 @@ inline blocks_put(me)
     slab = 0
 }
 
-/* A slab of another owner becomes the thread's own: the first one, or any. It was unused for an epoch, or the thread is wrong about it. */
+/* A slab of another owner becomes the thread's own. It was unused for an epoch, or the thread is wrong about it. */
 inline take_over(me, from)
 {
     lock(sweep_lock);
 #if FAULT != 8
     lock(shelves[from]);
 #endif
-    if
-    :: open[from] && on_partial(from, 0) -> slab = 0
-    :: open[from] && on_partial(from, 1) -> slab = 1
-    :: else -> slab = END
-    fi;
+    slab = (open[from] -> first_of(from) : END);
     if
     :: slab != END ->
 #if FAULT != 9
@@ -236,7 +232,7 @@ proctype Thread(byte me, lives)
           if
           :: true ->
              if
-             :: me == 1 && first_of(1) == END -> take_over(1, 0)
+             :: me == 1 && turn == 0 && first_of(1) == END -> take_over(1, 0)
              :: else
              fi;
              blocks_take(me)
