@@ -248,15 +248,12 @@ struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
     return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
-/* The background thread holds this lock while it accesses another thread's slabs. fork takes this lock, too. */
-static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
-
 void hk_decay_let_sweeps_pass(void)
 {
     if (!hk_slab_lists_shared)
         return;
-    hk_lock(&sweep_lock);
-    hk_unlock(&sweep_lock);
+    hk_lock(&hk_sweep_lock);
+    hk_unlock(&hk_sweep_lock);
 }
 
 /* Sweeps some slabs of an owner. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last slab
@@ -265,7 +262,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
     bool over = true;
-    hk_lock(&sweep_lock);
+    hk_lock(&hk_sweep_lock);
     if (!hk_owner_rests(id)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         if (begin)
@@ -273,7 +270,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
         over = hk_slab_heap_sweep(owner, &sweep);
         round->threads |= hk_load(owner->xopen);
     }
-    hk_unlock_in_turn(&sweep_lock);
+    hk_unlock_in_turn(&hk_sweep_lock);
     round->waits |= sweep.waits;
     return over;
 }
@@ -300,9 +297,9 @@ static size_t purge_of_others(void)
     for (uint32_t id = HK_FIRST_OWNER; hk_slab_lists_shared && (id = hk_owner_next(id)) < hk_owner_end(); id++) {
         struct hk_trim trim = hk_trim_begin();
         for (bool more = true; more;) {
-            hk_lock(&sweep_lock);
+            hk_lock(&hk_sweep_lock);
             more = !hk_owner_rests(id) && hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
-            hk_unlock_in_turn(&sweep_lock);
+            hk_unlock_in_turn(&hk_sweep_lock);
         }
         bytes += trim.bytes;
     }
@@ -345,5 +342,3 @@ void hk_decay_left(size_t caches)
     hk_store(xleft_at, hk_os.clock_ms() + bytes / LEFT_PER_MS);
     lower_watermark();
 }
-
-void hk_decay_init(void) { hk_lock_register(HK_RANK_SWEEP, &sweep_lock); }

@@ -61,6 +61,5 @@ bool hk_decay_left_is_due(size_t caches);
 void hk_decay_left(size_t caches);
 /* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
 void hk_decay_let_sweeps_pass(void);
-void hk_decay_init(void);
 
 #endif

@@ -56,7 +56,6 @@ static HK_NOINLINE void step_lists(void)
     hk_page_heap_init();
     hk_large_init();
     hk_heap_state_init();
-    hk_decay_init();
     hk_pool_init();
     hk_sites_init();
     hk_sampled_begin();

@@ -66,6 +66,8 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         if (owner->sweep.at == NULL) {
             owner->sweep = (struct hk_walk){.at = partial->head.next};
             owner->swept_free = 0;
+            uint64_t bit = (uint64_t)1 << owner->sweep_class, others = hk_load(owner->xunused) & ~bit;
+            hk_store(owner->xunused, others | (hk_slab_heap_is_unused(owner, owner->sweep_class) ? bit : 0));
         }
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)

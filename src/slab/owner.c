@@ -9,6 +9,7 @@
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
+struct hk_lock hk_sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
 /* A part of the table of owners: 64 owners and their flags. Most programs have at most 64 owners, and so touch no page of more_parts. */
 struct owners_part {
@@ -108,6 +109,8 @@ void hk_owner_open(struct hk_owner *owner)
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
     owner->sweep_reclaims = false;
+    owner->next_victim = HK_FIRST_OWNER;
+    hk_store(owner->xunused, 0);
     hk_store(owner->xopen, true);
     hk_slab_lists_unlock(owner);
 }
@@ -222,7 +225,11 @@ static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
         hk_store(owner->xpending, 0);
 }
 
-void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
+void hk_owners_init(void)
+{
+    hk_lock_register(HK_RANK_OWNERS, &owners.lock);
+    hk_lock_register(HK_RANK_SWEEP, &hk_sweep_lock);
+}
 
 /* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. */
 void hk_owners_fork_child(const struct hk_owner *self)

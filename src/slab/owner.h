@@ -40,16 +40,18 @@ struct hk_owner {
     struct hk_thread_counts counts;
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
-    _Atomic bool xopen;      /* true while the owner has a thread; any thread may read it without the lock */
-    _Atomic uint64_t xawake; /* ms; when the owner last read the clock */
-    bool sweep_reclaims;     /* true if the sweep reclaims memory because the heap grows */
-    unsigned sweep_class;    /* class of the list at which the sweep is */
-    unsigned sweep_left;     /* number of lists that the sweep must still visit */
+    _Atomic bool xopen;       /* true while the owner has a thread; any thread may read it without the lock */
+    _Atomic uint64_t xawake;  /* ms; when the owner last read the clock */
+    _Atomic uint64_t xunused; /* bit c is set if a sweep found that the owner does not use class c */
+    bool sweep_reclaims;      /* true if the sweep reclaims memory because the heap grows */
+    unsigned sweep_class;     /* class of the list at which the sweep is */
+    unsigned sweep_left;      /* number of lists that the sweep must still visit */
     struct hk_walk sweep;
     uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
     struct hk_slab_list slab_lists[HK_CLASSES];
-    const void *blank;              /* a block that is zero because it was never allocated before */
-    uint32_t slabs;                 /* number of slabs on all lists */
+    uint32_t next_victim; /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
+    const void *blank;    /* a block that is zero because it was never allocated before */
+    uint32_t slabs;       /* number of slabs on all lists */
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */
     struct hk_lock drain_lock;
@@ -67,6 +69,9 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_owner_register(struct hk_owner *owner);
 /* If true, other threads may use an owner's lists, so each use of the lists takes a lock. Set before a second thread exists. */
 extern bool hk_slab_lists_shared;
+
+/* A thread holds this lock while it changes the lists of another thread's owner. fork takes this lock, so that the lists are whole in the child. */
+extern struct hk_lock hk_sweep_lock;
 
 HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)
 {

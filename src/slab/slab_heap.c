@@ -1,5 +1,6 @@
 /* Takes blocks from an owner's slabs, frees blocks to these slabs, and decides when a slab is made or released. */
 #include "slab/slab_heap.h"
+#include "policy/policy.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
@@ -9,6 +10,7 @@
 
 enum {
     SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes together, may be a short-lived thread */
+    OWNERS_PER_SLAB = 8,  /* owners that a thread looks at before it makes a slab */
     TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
@@ -140,11 +142,6 @@ static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-static struct hk_slab *new_slab(const struct hk_owner *owner, unsigned class)
-{
-    return hk_slab_make(class, owner->id, expected_use(owner, class));
-}
-
 static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned got = 0;
@@ -154,7 +151,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
             slab = hk_abandoned_adopt(class, owner);
             if (slab == NULL && hk_page_heap_dirty() >= JOIN_FROM && (got = join_blocks(owner, class, end, want)) > 0)
                 break;
-            if (slab != NULL || (slab = new_slab(owner, class)) != NULL)
+            if (slab != NULL || (slab = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
                 enter_slab(owner, slab);
         }
         if (slab == NULL)
@@ -172,11 +169,50 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
+/* Gives the first slab of a class to owner `to`. Returns NULL if `from` has ended, has no such slab, or uses the class. */
+static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t asleep_since,
+                                 const struct hk_owner *to)
+{
+    hk_slab_lists_lock(from);
+    bool gives = hk_load(from->xopen) && (hk_load(from->xawake) <= asleep_since || hk_slab_heap_is_unused(from, class));
+    struct hk_slab *slab = gives ? hk_slab_heap_partial(from, class) : NULL;
+    if (slab != NULL) {
+        leave_list_of_class(from, slab);
+        hk_slab_hand_to(slab, to->id);
+        HK_COUNT(slabs_taken_over, 1);
+    }
+    hk_slab_lists_unlock(from);
+    return slab;
+}
+
+/* Takes over a slab with free blocks of the class from an owner that has not used the class, or has not read the clock, for an epoch. The next search
+ * begins with this owner. The caller does not hold the lock of its lists, because two owners may call this function at once. */
+static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
+{
+    uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
+    struct hk_slab *slab = NULL;
+    for (unsigned left = now != UINT64_MAX ? OWNERS_PER_SLAB : 0; left > 0 && slab == NULL; left--) {
+        uint32_t id = hk_owner_next(owner->next_victim), end = hk_owner_end();
+        struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
+        bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
+        if (from != owner && unused && hk_slab_heap_has_partial(from, class)) {
+            hk_lock(&hk_sweep_lock);
+            slab = hk_owner_rests(id) ? NULL : give_away(from, class, asleep_since, owner);
+            hk_unlock(&hk_sweep_lock);
+        }
+        owner->next_victim = slab != NULL ? id : id < end ? id + 1 : HK_FIRST_OWNER;
+    }
+    if (slab != NULL)
+        hk_slab_heap_enter(owner, slab);
+}
+
 /* Tests once whether the lists are shared, and not separately for the lock and the unlock, because most processes need no lock. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
         return take_blocks(owner, class, end, want);
+    if (!hk_slab_heap_has_partial(owner, class) && !hk_abandoned_has(class))
+        take_over(owner, class);
     hk_slab_lists_lock(owner);
     unsigned got = take_blocks(owner, class, end, want);
     hk_slab_lists_unlock(owner);
@@ -186,8 +222,9 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_slab_lists_lock(owner);
-    struct hk_slab *fresh = hk_slab_heap_partial(owner, class) == NULL ? new_slab(owner, class) : NULL;
-    if (fresh != NULL)
+    struct hk_slab *fresh = NULL;
+    if (hk_slab_heap_partial(owner, class) == NULL &&
+        (fresh = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
         enter_slab(owner, fresh);
     unsigned got = hk_slab_heap_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
     hk_slab_lists_unlock(owner);
@@ -260,15 +297,16 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
     return freed;
 }
 
-/* Calls hk_send() without the lock, because hk_send() may wait for another thread. The test of xowner needs no lock, because only the owner gives its
- * slabs away. */
+/* Reads xowner under the lock of the lists, because another thread may take the slab over. Calls hk_send() without the lock, because hk_send() may
+ * wait for another thread. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
+    hk_slab_lists_lock(owner);
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {
+        hk_slab_lists_unlock(owner);
         hk_send(slab);
         return 0;
     }
-    hk_slab_lists_lock(owner);
     bool was_full = slab->free == 0;
     unsigned got = hk_remote_collect(slab);
     if (was_full && got > 0)

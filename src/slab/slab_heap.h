@@ -1,6 +1,6 @@
 /* A slab heap is all slabs of one owner, by class. Blocks of up to 1 MiB move in batches between these slabs and the bins of the owner's thread.
  *
- *   miss: takes blocks of a partial slab, or adopts an abandoned slab, or joins blocks, or makes a slab     flush: frees blocks and free slabs
+ *   miss: takes blocks of a partial slab, adopts or takes over a slab, joins blocks, or makes a slab     flush: frees blocks and free slabs
  *
  * Owns       These functions decide which of an owner's slabs is used next, and when a slab is released.
  * Invariant  A listed slab is on `partial` while it has free blocks, and on `full` while it has none.
@@ -38,6 +38,12 @@ HK_INLINE bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
 HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
 {
     return hk_slab_of_link(hk_list_first(&owner->slab_lists[class].partial));
+}
+/* Returns true if no block of the slab from which the owner would allocate next was allocated or freed since a sweep looked at this slab. */
+HK_INLINE bool hk_slab_heap_is_unused(struct hk_owner *owner, unsigned class)
+{
+    const struct hk_slab *slab = hk_slab_heap_partial(owner, class);
+    return slab != NULL && slab->pages > HK_PAGES_FREED;
 }
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);

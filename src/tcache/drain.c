@@ -104,8 +104,8 @@ static void steal(struct hk_tcache *cache, unsigned class)
     uint32_t end = hk_owner_end();
     uint64_t asleep_since = cache->ticker.now - hk_min(cache->ticker.now, ASLEEP_MS);
     for (unsigned tries = 0; tries < OWNERS_PER_MISS; tries++) {
-        uint32_t id = cache->next_victim < end ? cache->next_victim : HK_FIRST_OWNER;
-        cache->next_victim = id + 1;
+        uint32_t id = cache->owner.next_victim < end ? cache->owner.next_victim : HK_FIRST_OWNER;
+        cache->owner.next_victim = id + 1;
         struct hk_slab *chain =
             id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, asleep_since) : NULL;
         if (steal_chain(cache, chain) > 0)

@@ -88,7 +88,6 @@ struct hk_tcache {
     int until_tick; /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
     bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
-    uint32_t next_victim;             /* the owner whose inbox steal() tries next */
     struct hk_countdown countdown;    /* bytes until the next sampled allocation */
     struct hk_due guarded;            /* the samples that get a guard page */
     struct hk_countdown to_site;      /* bytes until the next allocation that the site rules inspect */

@@ -26,7 +26,6 @@ bool hk_tcache_begin(void)
     cache->hot.key = hk_entry(cache->owner.id, 0);
     cache->until_tick = HK_TICK_NOW;
     cache->new_for = hk_pool_crowded() ? NEW_THREAD_BLOCKS : 0;
-    cache->next_victim = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
     hk_liveness_take(&cache->liveness);

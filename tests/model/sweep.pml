@@ -1,12 +1,12 @@
 /* Sweep: the background thread, and a thread that trims, read the slab lists of other threads, while these take and free blocks, adopt
- * slabs, end, and begin again.
+ * slabs, end, and begin again. A thread takes a slab over from the list of the other one.
  *
  *   two threads: begin, take, free, end; the first begins again, and may trim the second one's slabs
  *   background: each owner in turn, a slab at a time, while one of them is open
  *
  * Code     `run()` in `runtime/background.c`; `hk_decay_in_background()`, `sweep_some()`, `purge_of_others()` in
  *          `decay/decay.c`; `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()`, `sweep_on()`, `hk_slab_heap_trim_some()` in `slab/idle.c`;
- *          `hk_slab_heap_alloc()`, `take_blocks()`, `join_blocks()`, `new_slab()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
+ *          `hk_slab_heap_alloc()`, `take_over()`, `give_away()`, `take_blocks()`, `join_blocks()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()` in
  *          `slab/owner.c`; `hk_abandoned_add()`, `hk_abandoned_adopt()` in `slab/abandoned.c`; `hk_link_remove_under()` in
  *          `base/list.h`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
@@ -20,7 +20,9 @@
  * Fault 4, assertion: an owner stays open at its thread's end
  * Fault 5, assertion: a slab that leaves its list leaves the sweep's position on it
  * Fault 6, assertion: pages are purged after the lock is released
- * Fault 7, assertion: a trim does not check that an owner was ever open */
+ * Fault 7, assertion: a trim does not check that an owner was ever open
+ * Fault 8, assertion: a slab is taken over without the lists lock of its owner
+ * Fault 9, assertion: a slab that is taken over leaves the sweep's position on it */
 #include "common.pml"
 
 /* Owners are 0 and 1. Two slabs, each of one block. */
@@ -32,6 +34,7 @@
 #define LISTED 1  /* an abandoned slab that can be adopted */
 #define PARTIAL 2
 #define FULL 3
+#define MOVING 4  /* taken over, and on no list yet */
 /* Where a sweep is: at a slab, or: */
 #define END 2
 #define NONE 3
@@ -84,7 +87,7 @@ inline blocks_take(me)
     fi;
     if
     :: slab != END ->
-       atomic { assert(!taken[slab]); taken[slab] = true; kept[slab] = true };
+       atomic { assert(!taken[slab] && on_partial(me, slab)); taken[slab] = true; kept[slab] = true };
        move_between_lists(me, FULL)
     :: else
     fi;
@@ -103,6 +106,36 @@ inline blocks_put(me)
     taken[slab] = false;
     move_between_lists(me, PARTIAL);
     unlock(shelves[me]);
+    slab = 0
+}
+
+/* A slab of another owner becomes the thread's own. It was unused for an epoch, or the thread is wrong about it. */
+inline take_over(me, from)
+{
+    lock(sweep_lock);
+#if FAULT != 8
+    lock(shelves[from]);
+#endif
+    slab = (open[from] -> first_of(from) : END);
+    if
+    :: slab != END ->
+#if FAULT != 9
+       if
+       :: at[from] == slab -> at[from] = behind(from, slab)
+       :: else
+       fi;
+#endif
+       atomic { assert(on_partial(from, slab) && !taken[slab]); place[slab] = MOVING; entry[slab] = me }
+    :: else
+    fi;
+#if FAULT != 8
+    unlock(shelves[from]);
+#endif
+    unlock(sweep_lock);
+    if
+    :: slab != END -> lock(shelves[me]); assert(entry[slab] == me && place[slab] == MOVING); place[slab] = PARTIAL; unlock(shelves[me])
+    :: else
+    fi;
     slab = 0
 }
 
@@ -197,7 +230,12 @@ proctype Thread(byte me, lives)
        do
        :: turn < TURNS ->
           if
-          :: true -> blocks_take(me)
+          :: true ->
+             if
+             :: me == 1 && turn == 0 && first_of(1) == END -> take_over(1, 0)
+             :: else
+             fi;
+             blocks_take(me)
           :: (entry[0] == me && taken[0]) || (entry[1] == me && taken[1]) -> blocks_put(me)
           :: me == 0 -> purge_of_one(1)
           :: true

@@ -1,10 +1,13 @@
 /* Tests that batches of blocks come from the slabs in order, that empty slabs are released, and that medium blocks are resized in place. */
 #include "unit/unit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tcache/tcache.h"
+#include "hakmem.h"
 #include "slab/slab_heap.h"
 
 static struct hk_owner *start(void)
@@ -76,6 +79,72 @@ UNIT_TEST(tail_is_refused)
         (unsigned long)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280, owner->id);
     unit_dies(give_tail, block, expected);
     hk_slab_heap_free(owner, &block, 1);
+}
+
+enum { PASSED_SIZE = 2048, PASSED = 1000, ROUNDS = 30, LONGER_THAN_AN_EPOCH_MS = 200 };
+
+static void fill(unsigned char **blocks, unsigned from, unsigned step, int with)
+{
+    for (unsigned i = from; i < PASSED; i += step) {
+        blocks[i] = hak_malloc(PASSED_SIZE);
+        memset(blocks[i], with, PASSED_SIZE);
+    }
+}
+
+static void drop(unsigned char **blocks, unsigned from, unsigned step, int with)
+{
+    for (unsigned i = from; i < PASSED; i += step) {
+        assert_int_equal(blocks[i][0], with);
+        assert_int_equal(blocks[i][PASSED_SIZE - 1], with);
+        hak_free(blocks[i]);
+    }
+}
+
+static _Atomic bool xdone;
+static void need(void *unused)
+{
+    static unsigned char *needed[PASSED];
+    (void)unused;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        fake_os_pass_ms(LONGER_THAN_AN_EPOCH_MS);
+        fill(needed, 0, 1, 1);
+        drop(needed, 0, 1, 1);
+    }
+    atomic_store(&xdone, true);
+}
+static void *need_beside(void *unused)
+{
+    need(unused);
+    return NULL;
+}
+
+static uint64_t times_taken(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_taken_over]); }
+
+/* Another thread takes slabs over, first from a thread that waits, and then from a thread that allocates and frees at the same time. */
+UNIT_TEST(taken_over)
+{
+    static unsigned char *blocks[PASSED];
+    pthread_t needy;
+    start();
+    hk_slab_lists_shared = true;
+    fill(blocks, 0, 1, 2);
+    drop(blocks, 0, 2, 2);
+    uint64_t before = times_taken();
+    unit_in_thread(need, NULL);
+    assert_true(times_taken() > before);
+    drop(blocks, 1, 2, 2);
+    fill(blocks, 0, 1, 3);
+    atomic_store(&xdone, false);
+    assert_int_equal(pthread_create(&needy, NULL, need_beside, NULL), 0);
+    while (!atomic_load(&xdone)) {
+        drop(blocks, 0, 2, 3);
+        fill(blocks, 0, 2, 3);
+    }
+    pthread_join(needy, NULL);
+    drop(blocks, 0, 1, 3);
+    hk_tcache_flush(hk_tcache_self());
+    hk_slab_lists_shared = false;
+    unit_heap_holds(0);
 }
 
 UNIT_TEST(refused)
@@ -244,10 +313,12 @@ UNIT_TEST(trim_gives_pages)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused),
-        cmocka_unit_test(refused),          cmocka_unit_test(resized_in_place),       cmocka_unit_test(no_room_to_grow),
-        cmocka_unit_test(abandoned_first),  cmocka_unit_test(sweep_by_shares),        cmocka_unit_test(swept_go_behind),
-        cmocka_unit_test(trim_gives_pages),
+        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept),
+        cmocka_unit_test(tail_is_refused),  cmocka_unit_test(refused),
+        cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),
+        cmocka_unit_test(abandoned_first),  cmocka_unit_test(sweep_by_shares),
+        cmocka_unit_test(swept_go_behind),  cmocka_unit_test(trim_gives_pages),
+        cmocka_unit_test(taken_over),
     };
     return cmocka_run_group_tests_name("slab_heap", tests, NULL, NULL);
 }
