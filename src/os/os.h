@@ -63,9 +63,12 @@ struct hk_os {
      * NULL, and leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
-    uint64_t (*clock_ms)(void);                             /* reads a monotonic clock that is cheap and coarse */
-    uint64_t (*clock_ns)(void);                             /* reads a fine monotonic clock, to order events */
-    void (*rest)(uint64_t ms);                              /* sleeps; a signal ends the sleep */
+    bool (*forbids_huge)(void);                             /* returns true if this process gets no huge pages */
+    bool (*populate)(void *p,
+                     size_t size); /* makes pages resident that were not used since they were mapped or purged */
+    uint64_t (*clock_ms)(void);    /* reads a monotonic clock that is cheap and coarse */
+    uint64_t (*clock_ns)(void);    /* reads a fine monotonic clock, to order events */
+    void (*rest)(uint64_t ms);     /* sleeps; a signal ends the sleep */
     /* Finds the module that is loaded at a code address, without the loader's lock. Returns false if no module is known there. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     bool (*readable)(uintptr_t address); /* returns true if the page can be read */

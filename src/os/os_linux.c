@@ -110,6 +110,23 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
+/* Since Linux 6.18, a process may also get no huge pages except those that it asks for. prctl then returns 3. */
+static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
+
+/* Before Linux 5.14, the kernel does not know POPULATE_WRITE. A new mapping then replaces the pages, which have no contents. */
+static bool linux_populate(void *p, size_t size)
+{
+    enum { POPULATE_WRITE = 23 };
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, saved_errno = errno;
+    bool done = hk_forward_madvise(p, size, POPULATE_WRITE) == 0;
+    if (!done && errno == EINVAL) {
+        done = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+        (void)linux_advise_huge(p, size, false);
+    }
+    errno = saved_errno;
+    return done;
+}
+
 /* Uses MADV_FREE, which splits the huge page immediately. MADV_DONTNEED only queues the page, and the system splits it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
@@ -269,13 +286,14 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
 #define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
-    HERE(map),         HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
-    HERE(remap),       HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
-    HERE(rest),        HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
-    HERE(environment), HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
-    HERE(process_id),  HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
-    IN_FILES(purge),   IN_FILES(code_at),  IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
-    IN_FILES(open),    IN_FILES(read),     IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
+    HERE(map),         HERE(map_at),        HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),       HERE(move),          HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),        HERE(futex_wait),    HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(environment), HERE(memory_total),  HERE(cpus),           HERE(address_limit), HERE(random),
+    HERE(process_id),  HERE(can_fence),     HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
+    HERE(populate),    HERE(forbids_huge),  IN_FILES(purge),      IN_FILES(code_at),   IN_FILES(readable),
+    IN_FILES(write),   IN_FILES(read_file), IN_FILES(open),       IN_FILES(read),      IN_FILES(page_size),
+    IN_FILES(bar),     IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

@@ -56,13 +56,15 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
     hk_slab_release(slab);
 }
 
-/* Returns how the pages of a new slab will be used. If a class of small blocks has filled a slab, it will fill the next slab too. */
+/* Returns how the pages of a new slab will be used. If a class of small blocks has filled a slab, it will fill the next slab too. If it has filled
+ * SLABS_OF_A_HEAP slabs, at most a sixteenth of its memory waits for blocks in a new slab that is made resident at once. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
-    if (owner->slabs < SLABS_OF_A_HEAP || (small && owner->slab_lists[class].slabs == 0))
+    uint32_t slabs = owner->slab_lists[class].slabs;
+    if (owner->slabs < SLABS_OF_A_HEAP || (small && slabs == 0))
         return HK_USE_SPARSE;
-    return small ? HK_USE_DENSE : HK_USE_UNSURE;
+    return !small ? HK_USE_UNSURE : slabs < SLABS_OF_A_HEAP ? HK_USE_DENSE : HK_USE_GROWING;
 }
 
 /* Returns true if the program seems to request the class less than before, because more than a fifth of its blocks is free. */

@@ -135,7 +135,7 @@ static enum hk_use settled_use(size_t slices, enum hk_use use)
     if (hk_page_heap_guarded && use == HK_USE_UNSURE)
         return HK_USE_SPARSE; /* free blocks must fault, so they must not lie on huge pages */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
-    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
+    return use < HK_USES ? use : use == HK_USE_GROWING || affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
 
 static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
@@ -153,6 +153,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
     hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
     uintptr_t address = 0;
     hk_lock(&hk_page_heap.lock);
+    size_t dirty = hk_load(hk_footprint.xslices);
     struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
     bool fits = chunk != NULL;
     if (fits)
@@ -163,7 +164,10 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
         hk_footprint_refused(true);
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
+    bool clean = hk_load(hk_footprint.xslices) - dirty == slices * HK_SLICE;
     hk_unlock(&hk_page_heap.lock);
+    if (use == HK_USE_GROWING && clean && !hk_load(chunk->xhuge))
+        hk_chunk_prefault(chunk, address, slices);
     if (HK_UNLIKELY(hk_page_heap_guarded) && address != 0 && !hk_os.unbar((void *)address, slices * HK_SLICE)) {
         hk_span_free(address, slices);
         hk_footprint_refused(false);

@@ -41,8 +41,9 @@ enum {
 struct hk_descriptor;
 
 /* The program will touch all pages of a dense span, but maybe only a few pages of a sparse span. A span is unsure if it is not known which of the two
- * it will be. Unsure spans lie in dense chunks as long as unsure spans are a small part of these chunks. */
-enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
+ * it will be. Unsure spans lie in dense chunks as long as unsure spans are a small part of these chunks. A growing span is dense, and its class has
+ * filled so many spans that the heap may make its pages resident before the program touches them. */
+enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES, HK_USE_GROWING };
 
 /* Holds the state of a chunk of 2 MiB. A page of memory holds eight of these structs. */
 struct hk_chunk {
@@ -52,14 +53,14 @@ struct hk_chunk {
     /* constant */
     uintptr_t start;
     /* under the page heap's lock */
-    uint32_t owned;                  /* slices that are HAKMEM's */
-    uint32_t free;                   /* owned slices that belong to no span */
-    uint32_t dirty;                  /* slices that may be resident, in use or free */
-    uint32_t aged;                   /* free and dirty slices that one purge has seen; the next purge takes them */
-    uint32_t purged;                 /* free slices whose pages were purged */
-    uint32_t unmapped;               /* slices that HAKMEM unmapped, and may map again */
-    uint32_t staked;                 /* slices of unsure spans in a dense chunk */
-    uint32_t fresh;                  /* free slices that became resident with a huge page and were never used */
+    uint32_t owned;    /* slices that are HAKMEM's */
+    uint32_t free;     /* owned slices that belong to no span */
+    uint32_t dirty;    /* slices that may be resident, in use or free */
+    uint32_t aged;     /* free and dirty slices that one purge has seen; the next purge takes them */
+    uint32_t purged;   /* free slices whose pages were purged */
+    uint32_t unmapped; /* slices that HAKMEM unmapped, and may map again */
+    uint32_t staked;   /* slices of unsure spans in a dense chunk */
+    uint32_t fresh;    /* free slices that HAKMEM or a huge page made resident, and that were never used */
     uint8_t hollow[HK_CHUNK_SLICES]; /* pages of each free and dirty slice that were purged before its free */
     uint16_t longest;                /* length of the longest run of free slices; 0: the chunk is on no list by_run */
     uint8_t use;                     /* enum hk_use */

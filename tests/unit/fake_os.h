@@ -25,6 +25,7 @@ enum fake_call {
     FAKE_BAR,
     FAKE_UNBAR,
     FAKE_FENCE,
+    FAKE_POPULATE,
     FAKE_CALLS
 };
 
