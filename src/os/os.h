@@ -47,6 +47,12 @@ struct hk_code {
     const unsigned char *table, *from, *to;
 };
 
+/* Has the layout of struct iovec. */
+struct hk_os_range {
+    uintptr_t start;
+    size_t size;
+};
+
 struct hk_os {
     void *(*map)(size_t size); /* returns a private, zeroed, writable mapping; NULL on failure */
     /* Maps like map(), but at address p. Returns HK_PLACE_TAKEN if p is in use, or if the system does not honor requested addresses. */
@@ -56,6 +62,8 @@ struct hk_os {
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
     bool (*purge)(void *p, size_t size); /* returns the pages to the system; the pages then read as zeros */
+    /* Purges all ranges with one system call. If it returns false, some ranges may be purged. */
+    bool (*purge_all)(const struct hk_os_range *ranges, size_t count);
     /* Resizes a mapping in place if `to` is NULL. Otherwise moves its pages to `to`, where they replace a mapping of new_size bytes. On failure the
      * old mapping is intact, and `to` may be unmapped. If memory was short, `to` is always unmapped. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);

@@ -222,6 +222,18 @@ HK_EACH_PROCESS static char **linux_environment(void)
     return getauxval(AT_SECURE) != 0 || variables == NULL ? nothing : variables;
 }
 
+/* Since Linux 6.13, the kernel allows MADV_DONTNEED for the calling process. Older kernels do not know PIDFD_SELF. A filter of system calls may end the
+ * process at a new call. */
+static bool linux_purge_all(const struct hk_os_range *ranges, size_t count)
+{
+    enum { PROCESS_MADVISE = 440, PIDFD_SELF = -10000 };
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += ranges[i].size;
+    return linux_unfiltered() &&
+           KEEPING_ERRNO(syscall(PROCESS_MADVISE, PIDFD_SELF, ranges, count, MADV_DONTNEED, 0)) == (long)bytes;
+}
+
 static uint64_t linux_memory_total(void)
 {
     struct sysinfo info;
@@ -286,14 +298,14 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
 #define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
-    HERE(map),         HERE(map_at),        HERE(unmap),          HERE(seal),          HERE(unseal),
-    HERE(remap),       HERE(move),          HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
-    HERE(rest),        HERE(futex_wait),    HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
-    HERE(environment), HERE(memory_total),  HERE(cpus),           HERE(address_limit), HERE(random),
-    HERE(process_id),  HERE(can_fence),     HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
-    HERE(populate),    HERE(forbids_huge),  IN_FILES(purge),      IN_FILES(code_at),   IN_FILES(readable),
-    IN_FILES(write),   IN_FILES(read_file), IN_FILES(open),       IN_FILES(read),      IN_FILES(page_size),
-    IN_FILES(bar),     IN_FILES(unbar)};
+    HERE(map),           HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),         HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),          HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(environment),   HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
+    HERE(process_id),    HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
+    HERE(populate),      HERE(forbids_huge), HERE(purge_all),      IN_FILES(purge),     IN_FILES(code_at),
+    IN_FILES(readable),  IN_FILES(write),    IN_FILES(read_file),  IN_FILES(open),      IN_FILES(read),
+    IN_FILES(page_size), IN_FILES(bar),      IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

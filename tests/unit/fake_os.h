@@ -26,6 +26,7 @@ enum fake_call {
     FAKE_UNBAR,
     FAKE_FENCE,
     FAKE_POPULATE,
+    FAKE_PURGE_ALL,
     FAKE_CALLS
 };
 

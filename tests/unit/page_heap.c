@@ -626,6 +626,65 @@ UNIT_TEST(prefault_refused)
     assert_int_equal(calls_of_populate, 1);
 }
 
+static unsigned calls_of_purge_all, most_ranges;
+static bool purge_all_here(const struct hk_os_range *ranges, size_t count)
+{
+    calls_of_purge_all++;
+    most_ranges = (unsigned)hk_max(most_ranges, count);
+    for (size_t i = 0; i < count; i++)
+        memset((void *)ranges[i].start, 0, ranges[i].size);
+    return true;
+}
+
+static bool refuse_purge_all(const struct hk_os_range *ranges, size_t count)
+{
+    (void)ranges;
+    (void)count;
+    calls_of_purge_all++;
+    return false;
+}
+
+/* Frees every second slice of some chunks, and returns their number. */
+enum { HOLES = 3 * HK_CHUNK_SLICES / 2 };
+static void make_holes(void)
+{
+    start();
+    hk_options.free_policy = HK_FREE_BATCH;
+    for (unsigned i = 0; i < 3; i++) {
+        uintptr_t chunk = get(HK_CHUNK_SLICES);
+        memset((void *)chunk, 1, HK_CHUNK);
+        for (unsigned slice = 0; slice < HK_CHUNK_SLICES; slice += 2)
+            hk_span_free(chunk + slice * HK_SLICE, 1);
+    }
+    assert_int_equal(totals().free_dirty, HOLES * HK_SLICE);
+}
+
+/* One system call purges up to 32 ranges. */
+UNIT_TEST(purges_in_batches)
+{
+    make_holes();
+    hk_os.purge_all = purge_all_here;
+    assert_int_equal(hk_page_heap_purge(0, 0, 3 * HK_SLICE, true), 3 * HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), (HOLES - 3) * HK_SLICE);
+    assert_int_equal(calls_of_purge_all, 3);
+    assert_int_equal(most_ranges, 32);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purge_batches]), 3);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purges]), HOLES);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
+/* If the kernel cannot purge several ranges at once, each range takes a call, and the heap asks only once. */
+UNIT_TEST(purges_singly_if_refused)
+{
+    make_holes();
+    hk_os.purge_all = refuse_purge_all;
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HOLES * HK_SLICE);
+    assert_int_equal(calls_of_purge_all, 1);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), HOLES);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
 /* A slice counts as dirty from its first use until it is purged. */
 static void dirty_follows(void)
 {
@@ -810,6 +869,8 @@ int main(void)
         cmocka_unit_test(dirty_if_refused),
         cmocka_unit_test(slices),
         cmocka_unit_test(prefault_doubles),
+        cmocka_unit_test(purges_in_batches),
+        cmocka_unit_test(purges_singly_if_refused),
         cmocka_unit_test(prefault_closes),
         cmocka_unit_test(prefault_only_where_it_may),
         cmocka_unit_test(prefault_refused),
