@@ -25,15 +25,21 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. */
+/* Returns a chunk with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list. Returns the tightest
+ * fit, or the fullest of these chunks if they stand on huge pages, so that the emptiest huge pages become free as a whole. */
 HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
 {
+    struct hk_chunk *best = NULL;
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0)
-            return chunk;
+        bool fuller = best == NULL || (hk_load(chunk->xhuge) && hk_popcount64(chunk->free) < hk_popcount64(best->free));
+        if (!fuller || hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) == 0)
+            continue;
+        best = chunk;
+        if (!hk_load(chunk->xhuge))
+            break;
     }
-    return NULL;
+    return best;
 }
 
 /* Returns the chunk with the tightest fit, preferably a chunk with dirty slices, or NULL if none fits. */

@@ -685,6 +685,17 @@ UNIT_TEST(purges_singly_if_refused)
     assert_int_equal(totals().free_dirty, 0);
 }
 
+/* The fullest huge page serves a request, although an emptier one has the tighter fit. */
+UNIT_TEST(fullest_huge_page_first)
+{
+    start_on_huge_pages();
+    uintptr_t emptier = get_dense(HK_CHUNK_SLICES), fuller = get_dense(HK_CHUNK_SLICES);
+    for (unsigned slice = 0; slice < HK_CHUNK_SLICES; slice += 2)
+        hk_span_free(emptier + slice * HK_SLICE, 1);
+    hk_span_free(fuller + 4 * HK_SLICE, 3);
+    assert_int_equal(get_dense(1), fuller + 4 * HK_SLICE);
+}
+
 /* A slice counts as dirty from its first use until it is purged. */
 static void dirty_follows(void)
 {
@@ -871,6 +882,7 @@ int main(void)
         cmocka_unit_test(prefault_doubles),
         cmocka_unit_test(purges_in_batches),
         cmocka_unit_test(purges_singly_if_refused),
+        cmocka_unit_test(fullest_huge_page_first),
         cmocka_unit_test(prefault_closes),
         cmocka_unit_test(prefault_only_where_it_may),
         cmocka_unit_test(prefault_refused),
