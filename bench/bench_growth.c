@@ -1,11 +1,28 @@
 /* Measures a heap that grows once: allocates COUNT objects of SIZE bytes, and then frees all of them, the oldest first. The objects are a linked
  * list, so the harness needs no memory of its own, and RSS and faults are those of the allocator. Growth and freeing are timed separately.
  *
+ * faults_per_page has the faults that getrusage counts, and traps_per_page those that interrupt the program (all, if these cannot be counted).
  * rss_per_asked is the memory that growth took, divided by the requested bytes. Each request is rounded up to a multiple of 16, because malloc
  * returns multiples of 16. */
 #include "bench_common.h"
 
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+
 #define ALIGNMENT 16u
+
+/* Returns the exceptions that the processor has raised for pages, or UINT64_MAX if the system does not let the program count them. getrusage also
+ * counts pages that the allocator populates by a system call. */
+static uint64_t traps(void)
+{
+    static int counter;
+    struct perf_event_attr what = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof what, .config = PERF_COUNT_SW_PAGE_FAULTS, .exclude_kernel = 1};
+    uint64_t count;
+    if (counter == 0)
+        counter = (int)syscall(SYS_perf_event_open, &what, 0, -1, -1, 0);
+    return read(counter, &count, sizeof count) == sizeof count ? count : UINT64_MAX;
+}
 
 typedef struct object {
     struct object *next;
@@ -43,9 +60,11 @@ int main(int argc, char **argv)
 
     free(bench_alloc(size)); /* starts the allocator */
     uint64_t before_kib = bench_rss_kib();
+    uint64_t before = traps();
     bench_span growth = bench_start();
     object *list = grow_list(count, size);
     growth = bench_stop(growth);
+    uint64_t taken = before != UINT64_MAX ? traps() - before : growth.faults;
     uint64_t grown_kib = bench_rss_kib();
     bench_span freeing = bench_start();
     free_list(list);
@@ -61,6 +80,7 @@ int main(int argc, char **argv)
     bench_put_u64(report, "growth_faults", growth.faults);
     bench_put_u64(report, "free_faults", freeing.faults);
     bench_put_f64(report, "faults_per_page", (double)growth.faults / (asked / BENCH_PAGE));
+    bench_put_f64(report, "traps_per_page", (double)taken / (asked / BENCH_PAGE));
     bench_put_f64(report, "rss_per_asked", (double)(grown_kib - before_kib) * 1024 / asked);
     return bench_report_end(report, bench_add(growth, freeing), count, (bench_calls){count + 1, count + 1, 0});
 }

@@ -90,11 +90,14 @@ static bool rested(uint64_t from, uint64_t to)
     return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
 }
 
+/* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */
+static bool keeps_all(void) { return hk_options.free_policy == HK_FREE_KEEP; }
+
 static void epoch_if_due(uint64_t now)
 {
     hk_reuse_saw(now);
     uint64_t last = hk_load(xlast_epoch);
-    if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
+    if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)) || keeps_all())
         return;
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
@@ -209,7 +212,7 @@ bool hk_decay_growth(struct hk_ticker *ticker)
         no_longer_small();
     if (HK_UNLIKELY(footprint > ceiling))
         hold_to_ceiling(ticker->now, footprint - ceiling);
-    else if (HK_UNLIKELY(footprint > watermark))
+    else if (HK_UNLIKELY(footprint > watermark) && hk_options.free_policy == HK_FREE_ADAPTIVE)
         reclaim_for_growth(ticker->now, watermark, footprint);
     uint32_t rises = hk_load(xrises);
     bool risen = rises != ticker->rises_seen;
@@ -279,6 +282,8 @@ struct hk_round hk_decay_in_background(void)
 {
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
+    if (keeps_all())
+        return round;
     epoch_if_due(now);
     for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end() && !hk_background_is_leaving(); id++)
         for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round) && !hk_background_is_leaving(); holds++)
@@ -329,7 +334,7 @@ bool hk_decay_left_is_due(size_t caches)
     size_t held = hk_decay_footprint() + caches, kept = hk_load(xkept);
     if (held < kept)
         hk_store(xkept, held);
-    bool patient = HK_POLICY(purge_delay) > PATIENT_MS;
+    bool patient = HK_POLICY(purge_delay) > PATIENT_MS || keeps_all();
     return held > kept + LEAST_LEFT && !patient && hk_os.clock_ms() >= hk_load(xleft_at);
 }
 

@@ -47,6 +47,12 @@ struct hk_code {
     const unsigned char *table, *from, *to;
 };
 
+/* Has the layout of struct iovec. */
+struct hk_os_range {
+    uintptr_t start;
+    size_t size;
+};
+
 struct hk_os {
     void *(*map)(size_t size); /* maps private, zeroed, writable memory; returns NULL on failure */
     /* Maps memory like map(), but at address p. Returns HK_PLACE_TAKEN if p is in use, or if the system chooses another address. */
@@ -56,6 +62,8 @@ struct hk_os {
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
     bool (*purge)(void *p, size_t size); /* returns the pages to the system; they are zero at the next access */
+    /* Purges all ranges with one system call. If it returns false, some ranges may be purged. */
+    bool (*purge_all)(const struct hk_os_range *ranges, size_t count);
     /* If `to` is NULL, resizes a mapping in place. Otherwise moves the mapping to `to`, where it replaces another mapping of new_size bytes. On
      * failure the old mapping is intact, but the mapping at `to` may be gone. It is always gone if the system had too little memory. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
@@ -63,9 +71,12 @@ struct hk_os {
      * failure, and then leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
-    uint64_t (*clock_ms)(void);                             /* returns a monotonic time, which is cheap but coarse */
-    uint64_t (*clock_ns)(void);                             /* returns a fine monotonic time, to order events */
-    void (*rest)(uint64_t ms);                              /* sleeps; a signal ends the sleep */
+    bool (*forbids_huge)(void);                             /* returns true if this process gets no huge pages */
+    /* Makes pages resident that were not used since they were mapped or purged. */
+    bool (*populate)(void *p, size_t size);
+    uint64_t (*clock_ms)(void); /* returns a monotonic time, which is cheap but coarse */
+    uint64_t (*clock_ns)(void); /* returns a fine monotonic time, to order events */
+    void (*rest)(uint64_t ms);  /* sleeps; a signal ends the sleep */
     /* Finds the module that contains a code address, without the loader's lock. Returns false if no module is known there. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     bool (*readable)(uintptr_t address); /* returns true if the memory at the address can be read */

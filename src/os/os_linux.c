@@ -110,6 +110,9 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
+/* Since Linux 6.18, a process may also get no huge pages except those that it asks for. prctl then returns 3. */
+static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
+
 /* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
@@ -180,9 +183,9 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
 }
 
 /* Says whether a seccomp filter may be in force. The first query asks prctl, which even the filters of systemd's services allow. */
-static _Atomic enum { UNKNOWN, NO_FILTER, FILTER } xfilter;
+static _Atomic enum { UNKNOWN, NO_FILTER, FILTER, OWN_FILTER } xfilter;
 
-void hk_os_filter_comes(void) { atomic_store_explicit(&xfilter, FILTER, memory_order_relaxed); }
+void hk_os_filter_comes(void) { atomic_store_explicit(&xfilter, OWN_FILTER, memory_order_relaxed); }
 
 static bool linux_unfiltered(void)
 {
@@ -194,6 +197,15 @@ static bool linux_unfiltered(void)
     return atomic_load_explicit(&xfilter, memory_order_relaxed) == NO_FILTER;
 }
 
+/* Linux knows POPULATE_WRITE since 5.14. MAP_POPULATE of older kernels would need a new mapping, and if that fails, the old one may be gone. The filters
+ * of browsers may end the process at advice that they do not know. Those of containers look only at the system call. */
+static bool linux_populate(void *p, size_t size)
+{
+    enum { POPULATE_WRITE = 23 };
+    return atomic_load_explicit(&xfilter, memory_order_relaxed) != OWN_FILTER &&
+           KEEPING_ERRNO(hk_forward_madvise(p, size, POPULATE_WRITE)) == 0;
+}
+
 /* The environment that the loader passed to HAKMEM. The C library sets `environ` in a constructor, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
@@ -203,6 +215,18 @@ HK_EACH_PROCESS static char **linux_environment(void)
     static char *nothing[] = {NULL};
     char **variables = environ != NULL ? environ : early_environment;
     return getauxval(AT_SECURE) != 0 || variables == NULL ? nothing : variables;
+}
+
+/* Since Linux 6.13, the kernel allows MADV_DONTNEED for the calling process. Older kernels do not know PIDFD_SELF. A filter of system calls may end
+ * the process at a new call. */
+static bool linux_purge_all(const struct hk_os_range *ranges, size_t count)
+{
+    enum { PROCESS_MADVISE = 440, PIDFD_SELF = -10000 };
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += ranges[i].size;
+    return linux_unfiltered() &&
+           KEEPING_ERRNO(syscall(PROCESS_MADVISE, PIDFD_SELF, ranges, count, MADV_DONTNEED, 0)) == (long)bytes;
 }
 
 static uint64_t linux_memory_total(void)
@@ -269,13 +293,14 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
 #define IN_FILES(name) .name = hk_linux_##name /* defined in linux_files.c, linux_modules.c and linux_signals.c */
-    HERE(map),         HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
-    HERE(remap),       HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
-    HERE(rest),        HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
-    HERE(environment), HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
-    HERE(process_id),  HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
-    IN_FILES(purge),   IN_FILES(code_at),  IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
-    IN_FILES(open),    IN_FILES(read),     IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
+    HERE(map),           HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),         HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),          HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(environment),   HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
+    HERE(process_id),    HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
+    HERE(populate),      HERE(forbids_huge), HERE(purge_all),      IN_FILES(purge),     IN_FILES(code_at),
+    IN_FILES(readable),  IN_FILES(write),    IN_FILES(read_file),  IN_FILES(open),      IN_FILES(read),
+    IN_FILES(page_size), IN_FILES(bar),      IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

@@ -15,10 +15,12 @@ extern struct hk_options {
 #include "policy/options.def"
 } hk_options;
 
-/* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind, in this order. */
+/* The values of the WORD options learn, site_rules, background, free_policy, thp, safe_free, trace_remote and deepbind, in this order. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
+enum { HK_FREE_KEEP, HK_FREE_BATCH, HK_FREE_ADAPTIVE };
+enum { HK_THP_OFF, HK_THP_AUTO, HK_THP_ON };
 enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT };
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };

@@ -29,8 +29,13 @@ static struct sealing {
     bool stays_open; /* true if the system refused to unseal earlier pages; these pages are then never sealed */
 } sealing;
 
+/* HAKMEM_THP decides about huge pages without the thresholds, which then have values that mean never or always. */
 void hk_policy_begin(void)
 {
+    if (hk_options.thp != HK_THP_AUTO) {
+        hk_options.huge_pages_from = hk_options.thp == HK_THP_ON;
+        hk_options.huge_blocks_from = hk_options.thp == HK_THP_ON ? 2 * HK_MIB : 0;
+    }
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
         hk_store(first_page.xvalue[knob], *options_of_knobs[knob]);
     hk_store_release(hk_policy_now, &first_page);

@@ -58,13 +58,15 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
     hk_slab_release(slab);
 }
 
-/* Returns how the program will probably use the pages of a new slab. A class of small blocks that has filled one slab will fill the next slab too. */
+/* Returns how the program will probably use the pages of a new slab. A class of small blocks that has filled one slab will fill the next slab too. If
+ * it has filled SLABS_OF_A_HEAP slabs, at most a sixteenth of its memory waits for blocks in a new slab that is made resident at once. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
-    if (owner->slabs < SLABS_OF_A_HEAP || (small && owner->slab_lists[class].slabs == 0))
+    uint32_t slabs = owner->slab_lists[class].slabs;
+    if (owner->slabs < SLABS_OF_A_HEAP || (small && slabs == 0))
         return HK_USE_SPARSE;
-    return small ? HK_USE_DENSE : HK_USE_UNSURE;
+    return !small ? HK_USE_UNSURE : slabs < SLABS_OF_A_HEAP ? HK_USE_DENSE : HK_USE_GROWING;
 }
 
 /* Returns true if more than 1/5 of the class is free, and at least 2 MiB. The program then seems to request the class less than before. */

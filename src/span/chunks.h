@@ -20,7 +20,7 @@ struct hk_arena {
 
 extern struct hk_page_heap {
     struct hk_lock lock;
-    struct hk_lock purge_lock; /* a thread takes it before it purges or unmaps slices; fork takes it too */
+    struct hk_lock purge_lock; /* a thread takes it before it purges, prefaults or unmaps slices; fork takes it too */
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age; /* chunks with free dirty slices; the longest dirty chunk is first */
     struct hk_list holes;  /* chunks with unmapped slices, which growth maps again before it uses new addresses */
@@ -28,6 +28,8 @@ extern struct hk_page_heap {
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
     size_t staked_slices;   /* slices of HK_USE_UNSURE spans in dense chunks */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
+    uint32_t window;        /* most slices that the next prefault makes resident after its span */
+    _Atomic bool xprefault_refused;
 } hk_page_heap;
 
 extern bool hk_page_heap_guarded; /* if true, free spans and ends of slabs are inaccessible; set when HAKMEM starts */
@@ -68,6 +70,11 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 /* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
+
+/* Makes a new span of a growing class resident by one system call, so that it costs no fault for each page. Does so only if the heap cannot grow on
+ * huge pages. Also makes as many slices after the span resident as the window has. The window doubles with each call, because the heap takes these
+ * slices before it calls again. It closes if a purge finds slices that no span has taken. */
+void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the system's settings of transparent huge pages (THP). Called when the heap is first large enough for huge pages, or before the program
  * restricts its system calls. Two threads may call this function at the same time, because both store the same result. */

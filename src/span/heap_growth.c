@@ -1,4 +1,5 @@
-/* Grows an arena at new addresses, or at addresses that HAKMEM has unmapped before. Reads the settings of transparent huge pages. */
+/* Grows an arena at new addresses, or at addresses that HAKMEM has unmapped before. Makes memory resident before its use. Reads the settings of
+ * transparent huge pages. */
 #include "span/chunks.h"
 #include "base/bits.h"
 #include "count/stats.h"
@@ -124,6 +125,53 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
     return true;
 }
 
+#define PREFAULT_FROM (4 * HK_MIB)
+enum {
+    LARGEST_WINDOW = 8, /* a malloc waits for the system to clear at most so many slices and its span */
+    WINDOW_PART = 32,   /* the window has at most 1/32 of the footprint */
+};
+
+static bool prefaults(void)
+{
+    size_t footprint = hk_footprint_bytes();
+    return footprint >= PREFAULT_FROM && footprint <= HK_POLICY(ceiling) && !hk_page_heap_guarded &&
+           !hk_load(hk_page_heap.xprefault_refused) && (hk_options.huge_pages_from == 0 || !hk_thp_serves());
+}
+
+/* Returns the slices from `first` on that a prefault adds to its span. They were never used, and fit below the ceiling and the limit. */
+static uint32_t window_at(const struct hk_chunk *chunk, unsigned first)
+{
+    uint64_t never_used = chunk->free & ~chunk->dirty & ~chunk->purged;
+    size_t run = hk_ctz64(~(never_used >> first)), part = hk_footprint_bytes() / HK_SLICE / WINDOW_PART;
+    size_t count = hk_min(run, hk_min(hk_page_heap.window, part)), bytes = count * HK_SLICE;
+    bool allowed = hk_footprint_allows(bytes) && hk_footprint_bytes() + bytes <= HK_POLICY(ceiling);
+    return allowed ? (uint32_t)((uint64_t)hk_low_bits32((unsigned)count) << first) : 0;
+}
+
+/* Holds purge_lock, so that a fork child does not miss the withdrawn slices of the window. Takes no window if another thread has the lock. */
+void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
+{
+    if (!prefaults())
+        return;
+    bool alone = hk_try_lock(&hk_page_heap.purge_lock);
+    hk_lock(&hk_page_heap.lock);
+    uint32_t ahead = alone ? window_at(chunk, hk_chunk_slice(start) + (unsigned)slices) : 0;
+    hk_chunk_use(chunk, ahead);
+    hk_unlock(&hk_page_heap.lock);
+    size_t bytes = (slices + hk_popcount64(ahead)) * HK_SLICE;
+    bool done = hk_os.populate((void *)start, bytes);
+    hk_lock(&hk_page_heap.lock);
+    chunk->fresh |= ahead; /* also if the system refused, because it may have made a part of the slices resident */
+    hk_chunk_release(chunk, ahead);
+    hk_page_heap.window = done ? (uint32_t)hk_min(hk_max(2 * hk_page_heap.window, 1), LARGEST_WINDOW) : 0;
+    hk_unlock(&hk_page_heap.lock);
+    if (alone)
+        hk_unlock_in_turn(&hk_page_heap.purge_lock);
+    hk_store(hk_page_heap.xprefault_refused, !done);
+    HK_COUNT(prefaults, 1);
+    HK_COUNT(prefaulted_bytes, done ? bytes : 0);
+}
+
 #define FOLDER "/sys/kernel/mm/transparent_hugepage/"
 enum { NOT_READ, SERVES, SERVES_NOT };
 static _Atomic uint8_t xserves;
@@ -134,7 +182,7 @@ void hk_thp_look(void)
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
     /* the mode in force stands in brackets, for example: `always madvise [never]` */
     const char *mode = says ? strchr(modes, '[') : NULL;
-    bool never = mode != NULL && mode[1] == 'n';
+    bool never = (mode != NULL && mode[1] == 'n') || hk_os.forbids_huge();
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
     bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
     hk_store(xserves, serves ? SERVES : SERVES_NOT);

@@ -25,15 +25,22 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL. Looks only at the first chunk of each list, where dirty chunks are. */
+/* Returns a chunk with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list, where dirty chunks
+ * are. Returns the tightest fit. If the chunks are on huge pages, returns the fullest of them, so that the emptiest huge pages become free as a
+ * whole. */
 HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
 {
+    struct hk_chunk *best = NULL;
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0)
-            return chunk;
+        bool fuller = best == NULL || (hk_load(chunk->xhuge) && hk_popcount64(chunk->free) < hk_popcount64(best->free));
+        if (!fuller || hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) == 0)
+            continue;
+        best = chunk;
+        if (!hk_load(chunk->xhuge))
+            break;
     }
-    return NULL;
+    return best;
 }
 
 /* Returns the chunk whose longest free run fits most tightly. Prefers chunks with free dirty slices. Returns NULL if no chunk fits. */
@@ -135,7 +142,7 @@ static enum hk_use settled_use(size_t slices, enum hk_use use)
     if (hk_page_heap_guarded && use == HK_USE_UNSURE)
         return HK_USE_SPARSE; /* sparse chunks have no huge pages, which guard pages would split */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
-    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
+    return use < HK_USES ? use : use == HK_USE_GROWING || affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
 
 static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
@@ -153,6 +160,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
     hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
     uintptr_t address = 0;
     hk_lock(&hk_page_heap.lock);
+    size_t dirty = hk_load(hk_footprint.xslices);
     struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
     bool fits = chunk != NULL;
     if (fits)
@@ -163,7 +171,10 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
         hk_footprint_refused(true);
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
+    bool clean = hk_load(hk_footprint.xslices) - dirty == slices * HK_SLICE;
     hk_unlock(&hk_page_heap.lock);
+    if (use == HK_USE_GROWING && clean && !hk_load(chunk->xhuge))
+        hk_chunk_prefault(chunk, address, slices);
     if (HK_UNLIKELY(hk_page_heap_guarded) && address != 0 && !hk_os.unbar((void *)address, slices * HK_SLICE)) {
         hk_span_free(address, slices);
         hk_footprint_refused(false);

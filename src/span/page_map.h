@@ -41,8 +41,9 @@ enum {
 struct hk_descriptor;
 
 /* The expected use of a span. The program will touch all pages of a dense span, but maybe only a few pages of a sparse span. The use is unsure if it
- * is not known which of the two applies. An unsure span lies in a dense chunk, unless such spans already fill a certain share of the dense chunks. */
-enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
+ * is not known which of the two applies. An unsure span lies in a dense chunk, unless such spans already fill a certain share of the dense chunks. A
+ * growing span is dense, and its class has filled so many spans that the heap may make its pages resident before the program touches them. */
+enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES, HK_USE_GROWING };
 
 /* The state of a chunk of 2 MiB. A page of 4 KiB holds eight of these structs. */
 struct hk_chunk {
@@ -52,14 +53,14 @@ struct hk_chunk {
     /* constant */
     uintptr_t start;
     /* under the page heap's lock; in a set of slices, bit i stands for slice i */
-    uint32_t owned;                  /* slices that are HAKMEM's */
-    uint32_t free;                   /* owned slices that belong to no span */
-    uint32_t dirty;                  /* slices that may be resident, in use or free */
-    uint32_t aged;                   /* free dirty slices that the last purge saw; the next purge purges them */
-    uint32_t purged;                 /* free slices whose pages were purged */
-    uint32_t unmapped;               /* slices that HAKMEM unmapped, and may map again */
-    uint32_t staked;                 /* slices of unsure spans, if the chunk is dense */
-    uint32_t fresh;                  /* free slices that became resident as part of a huge page and were never used */
+    uint32_t owned;    /* slices that are HAKMEM's */
+    uint32_t free;     /* owned slices that belong to no span */
+    uint32_t dirty;    /* slices that may be resident, in use or free */
+    uint32_t aged;     /* free dirty slices that the last purge saw; the next purge purges them */
+    uint32_t purged;   /* free slices whose pages were purged */
+    uint32_t unmapped; /* slices that HAKMEM unmapped, and may map again */
+    uint32_t staked;   /* slices of unsure spans, if the chunk is dense */
+    uint32_t fresh;    /* free slices that HAKMEM or a huge page made resident, and that were never used */
     uint8_t hollow[HK_CHUNK_SLICES]; /* how many pages of a slice were already purged when it became free and dirty */
     uint16_t longest;                /* length of the longest run of free slices; 0 if the chunk is on no list by_run */
     uint8_t use;                     /* enum hk_use */

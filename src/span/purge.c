@@ -8,13 +8,18 @@
 #include "span/chunks.h"
 #include "span/footprint.h"
 
-bool hk_span_purge(uintptr_t address, size_t size)
+static void leave_huge_page(uintptr_t address, size_t size)
 {
     struct hk_chunk *chunk = hk_page_map_chunk(address);
-    if (hk_load(chunk->xhuge) && size != HK_CHUNK) {
-        hk_chunk_leave_huge_page(chunk);
-        hk_os_split_huge((void *)address, size);
-    }
+    if (!hk_load(chunk->xhuge) || size == HK_CHUNK)
+        return;
+    hk_chunk_leave_huge_page(chunk);
+    hk_os_split_huge((void *)address, size);
+}
+
+bool hk_span_purge(uintptr_t address, size_t size)
+{
+    leave_huge_page(address, size);
     return hk_os.purge((void *)address, size);
 }
 
@@ -55,12 +60,19 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* Makes the slices `due` free again after a purge. The slices `gone` are those whose purge succeeded. */
-static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
+/* Makes the slices of a range free again after a purge. `purged` says whether the purge succeeded. */
+static void end_purge(const struct hk_os_range *range, bool purged)
 {
+    struct hk_chunk *chunk = hk_page_map_chunk(range->start);
+    uint32_t due = hk_low_bits32((unsigned)(range->size / HK_SLICE)) << hk_chunk_slice(range->start);
+    uint32_t gone = purged ? due : 0;
     hk_lock(&hk_page_heap.lock);
     hk_page_heap_count_dirty(-(int)hk_popcount64(gone & chunk->dirty));
     chunk->dirty &= ~gone;
+    uint32_t unused = hk_page_heap.window != 0 ? gone & chunk->fresh : 0;
+    if (unused != 0)
+        hk_page_heap.window = 0;
+    HK_COUNT(prefault_unused, hk_popcount64(unused) * HK_SLICE);
     chunk->fresh &= ~gone;
     chunk->purged |= gone;
     hk_chunk_set_hollow(chunk, gone, 0);
@@ -68,30 +80,61 @@ static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
     hk_unlock(&hk_page_heap.lock);
 }
 
-/* Purges one run of due slices in the oldest chunk. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
-static size_t purge_range_locked(const struct purge *purge, bool *over)
+/* Returns the chunk whose free slices have been dirty longest, or NULL if no chunk is due. */
+static struct hk_chunk *oldest_due(const struct purge *purge)
 {
-    hk_lock(&hk_page_heap.lock);
     struct hk_link *oldest = hk_list_first(&hk_page_heap.by_age);
     struct hk_chunk *chunk = oldest != NULL ? hk_container_of(oldest, struct hk_chunk, by_age) : NULL;
-    bool due_now = chunk != NULL && (purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms);
-    uint32_t due = due_now ? begin_purge(chunk, purge) : 0;
-    hk_unlock(&hk_page_heap.lock);
-    *over = !due_now;
-    if (due == 0)
-        return 0;
-    uintptr_t address = hk_chunk_address(chunk, hk_ctz64(due));
-    size_t size = hk_popcount64(due) * HK_SLICE;
-    bool gone = hk_span_purge(address, size);
-    HK_COUNT(purges, 1);
-    HK_TRACE(&hk_ring_shared, purge, size, address);
-    HK_COUNT(purged_bytes, gone ? size : 0);
-    *over = !gone;
-    end_purge(chunk, due, gone ? due : 0);
-    return gone ? size : 0;
+    bool due = chunk != NULL && (purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms);
+    return due ? chunk : NULL;
 }
 
-/* Releases purge_lock after each run of slices, because fork waits for this lock. */
+enum { RUNS_OF_BATCH = 32 };
+static _Atomic bool xsingly; /* the system has refused to purge several ranges at once */
+
+static bool purge_together(const struct hk_os_range *ranges, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        leave_huge_page(ranges[i].start, ranges[i].size);
+    bool done = hk_os.purge_all(ranges, count);
+    hk_store(xsingly, !done);
+    HK_COUNT(purge_batches, done);
+    return done;
+}
+
+/* Purges one run of due slices in the oldest chunk, or several runs with one system call. If the system refuses several runs, purges only the first,
+ * because fork must not wait for more calls. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
+static size_t purge_ranges_locked(const struct purge *purge, size_t enough, bool *over)
+{
+    struct hk_os_range ranges[RUNS_OF_BATCH];
+    unsigned count = 0, most = hk_options.free_policy == HK_FREE_BATCH && !hk_load(xsingly) ? RUNS_OF_BATCH : 1;
+    size_t bytes = 0, purged = 0;
+    hk_lock(&hk_page_heap.lock);
+    for (unsigned looks = 0; looks < most && bytes < enough && !*over; looks++) {
+        struct hk_chunk *chunk = oldest_due(purge);
+        uint32_t due = chunk != NULL ? begin_purge(chunk, purge) : 0;
+        *over = chunk == NULL;
+        if (due != 0)
+            ranges[count++] =
+                (struct hk_os_range){hk_chunk_address(chunk, hk_ctz64(due)), hk_popcount64(due) * HK_SLICE};
+        bytes += hk_popcount64(due) * HK_SLICE;
+    }
+    hk_unlock(&hk_page_heap.lock);
+    bool together = count > 1 && purge_together(ranges, count);
+    for (unsigned i = 0; i < count; i++) {
+        size_t size = ranges[i].size;
+        bool gone = together || (i == 0 && hk_span_purge(ranges[i].start, size));
+        HK_COUNT(purges, together || i == 0);
+        HK_TRACE(&hk_ring_shared, purge, size, ranges[i].start);
+        HK_COUNT(purged_bytes, gone ? size : 0);
+        *over |= i == 0 && !gone;
+        purged += gone ? size : 0;
+        end_purge(&ranges[i], gone);
+    }
+    return purged;
+}
+
+/* Releases purge_lock after each system call, because fork waits for this lock. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
     struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
@@ -101,7 +144,7 @@ size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, boo
             hk_lock(&hk_page_heap.purge_lock);
         else if (!hk_try_lock(&hk_page_heap.purge_lock))
             break;
-        bytes += purge_range_locked(&purge, &over);
+        bytes += purge_ranges_locked(&purge, enough - bytes, &over);
         hk_unlock_in_turn(&hk_page_heap.purge_lock);
     }
     return bytes;

@@ -7,6 +7,7 @@
 #include "count/stats.h"
 #include "tcache/tcache.h"
 #include "support/knobs.h"
+#include "span/chunks.h"
 #include "span/page_heap.h"
 #include "large/large.h"
 #include "slab/slab_heap.h"
@@ -97,6 +98,30 @@ UNIT_TEST(when_due)
             assert_int_equal(idle_bytes(), footprint);
     }
     assert_int_equal(idle_bytes(), 0);
+}
+
+/* HAKMEM_FREE_POLICY=keep: idle memory of any age stays, until the ceiling or malloc_trim demands its purge. */
+UNIT_TEST(keeps_what_nothing_demands)
+{
+    hk_options.free_policy = HK_FREE_KEEP;
+    unit_start();
+    leave_free_memory();
+    size_t idle = idle_bytes();
+    for (int i = 0; i < 100; i++) {
+        fake_os_pass_ms(100);
+        tick();
+        hk_decay_in_background();
+    }
+    assert_int_equal(idle_bytes(), idle);
+    assert_false(hk_decay_left_is_due(64 * HK_MIB));
+    SET_KNOB(ceiling, hk_decay_footprint() - idle);
+    struct hk_ticker ticker = hk_decay_first_ticker();
+    hk_decay_read_clock(&ticker);
+    hk_decay_growth(&ticker);
+    assert_int_equal(idle_bytes(), 0);
+    SET_KNOB(ceiling, (uint64_t)1 << 40);
+    leave_free_memory();
+    assert_int_equal(hk_decay_all(0), idle);
 }
 
 /* Each tick reads the clock. At most one tick in an interval makes other system calls. */
@@ -388,6 +413,7 @@ UNIT_TEST(one_call_a_hold)
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
     SET_KNOB(huge_pages_from, 0);
+    hk_store(hk_page_heap.xprefault_refused, true); /* The window of a prefault would be purged too. */
     hk_slab_lists_shared = true;
     leave_ranges(NULL);
     fake_os_refuse(NULL);
@@ -516,6 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(all),
                                        cmocka_unit_test(all_but_what_is_to_be_kept),
                                        cmocka_unit_test(when_due),
+                                       cmocka_unit_test(keeps_what_nothing_demands),
                                        cmocka_unit_test(not_too_often),
                                        cmocka_unit_test(one_epoch_for_all),
                                        cmocka_unit_test(no_delay),

@@ -56,6 +56,14 @@ static bool fake_purge(void *p, size_t size)
     return !refused(FAKE_PURGE) && real.purge(p, size);
 }
 
+static bool fake_purge_all(const struct hk_os_range *ranges, size_t count)
+{
+    expect_a_hold_of_its_own();
+    return !refused(FAKE_PURGE_ALL) && real.purge_all(ranges, count);
+}
+
+static bool fake_populate(void *p, size_t size) { return !refused(FAKE_POPULATE) && real.populate(p, size); }
+
 static bool fake_bar(void *p, size_t size)
 {
     /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
@@ -254,6 +262,8 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.map_at = fake_map_at;
     hk_os.unmap = fake_unmap;
     hk_os.purge = fake_purge;
+    hk_os.populate = fake_populate;
+    hk_os.purge_all = fake_purge_all;
     hk_os.remap = fake_remap;
     hk_os.move = fake_move;
     hk_os.resident = fake_resident;

@@ -25,6 +25,8 @@ enum fake_call {
     FAKE_BAR,
     FAKE_UNBAR,
     FAKE_FENCE,
+    FAKE_POPULATE,
+    FAKE_PURGE_ALL,
     FAKE_CALLS
 };
 

@@ -33,6 +33,15 @@ UNIT_TEST(errno_stays)
     assert_false(hk_os.seal((void *)hk_system_page(), hk_system_page()));
     assert_false(hk_os.remap((void *)hk_system_page(), hk_system_page(), 2 * hk_system_page(), NULL));
     (void)hk_os.advise_huge((void *)hk_system_page(), hk_system_page(), true);
+    assert_true(hk_os.populate(p, PAGES * hk_system_page()) && is_resident(p + (PAGES - 1) * hk_system_page()));
+    assert_false(hk_os.populate((void *)hk_system_page(), hk_system_page()));
+    (void)hk_os.forbids_huge();
+    struct hk_os_range ranges[] = {{(uintptr_t)p, hk_system_page()},
+                                   {(uintptr_t)p + 3 * hk_system_page(), hk_system_page()}};
+    if (hk_os.purge_all(ranges, 2)) /* the kernel may be too old */
+        assert_false(is_resident(p) || !is_resident(p + hk_system_page()) || is_resident(p + 3 * hk_system_page()));
+    ranges[0].start = hk_system_page();
+    assert_false(hk_os.purge_all(ranges, 2));
     assert_int_equal(hk_os.map_at(p, hk_system_page()), HK_PLACE_TAKEN);
     assert_int_equal(hk_os.open("/nowhere"), -ENOENT);
     assert_int_equal(hk_os_create("/nowhere/at/all"), -ENOENT);

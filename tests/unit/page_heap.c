@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "count/stats.h"
 #include "policy/options.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
@@ -515,6 +516,186 @@ UNIT_TEST(huge_pages_for_purged_chunks)
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
+/* The sizes in slices of the last calls of populate(). */
+enum { MOST_POPULATED = 64 };
+static size_t populated[MOST_POPULATED], calls_of_populate;
+static bool note_populate(void *p, size_t size)
+{
+    assert_int_equal(*(const char *)p, 0);
+    populated[calls_of_populate++ % MOST_POPULATED] = size / HK_SLICE;
+    return true;
+}
+
+static bool refuse_populate(void *p, size_t size)
+{
+    (void)p;
+    (void)size;
+    calls_of_populate++;
+    return false;
+}
+
+/* The heap grows without huge pages, and counts as large. */
+static void start_growing(void)
+{
+    start();
+    SET_KNOB(huge_pages_from, 0);
+    hk_os.populate = note_populate;
+    calls_of_populate = 0;
+    hk_page_heap.window = 0;
+    hk_store(hk_page_heap.xprefault_refused, false);
+    hk_add(hk_footprint.xbig, 64 * HK_MIB);
+}
+
+static uintptr_t get_growing(void)
+{
+    bool blank = false;
+    uintptr_t at = hk_span_alloc(1, HK_USE_GROWING, &blank);
+    assert_true(at != 0 && blank);
+    return at;
+}
+
+/* The window doubles while spans use it. */
+UNIT_TEST(prefault_doubles)
+{
+    static const size_t expected[] = {1, 2, 3, 5, 9};
+    start_growing();
+    for (unsigned i = 0; i < 1 + 2 + 3 + 5 + 9; i++)
+        *(char *)get_growing() = 1;
+    assert_int_equal(calls_of_populate, 5);
+    assert_memory_equal(populated, expected, sizeof expected);
+    assert_int_equal(totals().free_dirty, 0);
+    get_growing();
+    assert_true(populated[5] > 1 && populated[5] <= 9);
+    assert_int_equal(totals().free_dirty, (populated[5] - 1) * HK_SLICE);
+}
+
+/* The window closes if slices of it are purged before a span has used them. */
+UNIT_TEST(prefault_closes)
+{
+    start_growing();
+    for (unsigned i = 0; i < 4; i++)
+        get_growing();
+    assert_int_equal(populated[2], 3);
+    assert_int_equal(totals().free_dirty, 2 * HK_SLICE);
+    purge_after(600);
+    assert_int_equal(purge_after(600), 2 * HK_SLICE);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_prefault_unused]), 2 * HK_SLICE);
+    hk_span_alloc(1, HK_USE_GROWING, &(bool){false});
+    assert_int_equal(populated[3], 1);
+}
+
+/* Spans of other uses, small heaps, heaps that may stand on huge pages and heaps at a limit populate nothing, or no more than the limit allows. */
+UNIT_TEST(prefault_only_where_it_may)
+{
+    start_growing();
+    get_dense(1);
+    get(1);
+    hk_sub(hk_footprint.xbig, 61 * HK_MIB);
+    get_growing();
+    SET_KNOB(huge_pages_from, (uint64_t)1 << 40);
+    hk_add(hk_footprint.xbig, 61 * HK_MIB);
+    if (hk_thp_serves())
+        get_growing();
+    SET_KNOB(huge_pages_from, 0);
+    SET_KNOB(ceiling, hk_footprint_bytes() - HK_SLICE);
+    get_growing();
+    assert_int_equal(calls_of_populate, 0);
+    SET_KNOB(ceiling, hk_footprint_bytes() + HK_SLICE);
+    hk_page_heap.window = 8;
+    get_growing();
+    assert_int_equal(populated[0], 1);
+    SET_KNOB(ceiling, (uint64_t)1 << 40);
+    hk_options.limit = hk_footprint_bytes() + 2 * HK_SLICE;
+    get_growing();
+    assert_int_equal(populated[1], 1);
+    hk_options.limit = 0;
+    get_growing();
+    assert_in_range(populated[2], 2, 9);
+}
+
+/* If the system refuses once, the heap does not ask again. The slices of the window count as dirty, because some may be resident. */
+UNIT_TEST(prefault_refused)
+{
+    start_growing();
+    hk_os.populate = refuse_populate;
+    hk_page_heap.window = 2;
+    get_growing();
+    assert_int_equal(totals().free_dirty, 2 * HK_SLICE);
+    for (unsigned i = 0; i < 8; i++)
+        get_growing();
+    assert_int_equal(calls_of_populate, 1);
+}
+
+static unsigned calls_of_purge_all, most_ranges;
+static bool purge_all_here(const struct hk_os_range *ranges, size_t count)
+{
+    calls_of_purge_all++;
+    most_ranges = (unsigned)hk_max(most_ranges, count);
+    for (size_t i = 0; i < count; i++)
+        memset((void *)ranges[i].start, 0, ranges[i].size);
+    return true;
+}
+
+static bool refuse_purge_all(const struct hk_os_range *ranges, size_t count)
+{
+    (void)ranges;
+    (void)count;
+    calls_of_purge_all++;
+    return false;
+}
+
+/* Frees every second slice of some chunks, and returns their number. */
+enum { HOLES = 3 * HK_CHUNK_SLICES / 2 };
+static void make_holes(void)
+{
+    start();
+    hk_options.free_policy = HK_FREE_BATCH;
+    for (unsigned i = 0; i < 3; i++) {
+        uintptr_t chunk = get(HK_CHUNK_SLICES);
+        memset((void *)chunk, 1, HK_CHUNK);
+        for (unsigned slice = 0; slice < HK_CHUNK_SLICES; slice += 2)
+            hk_span_free(chunk + slice * HK_SLICE, 1);
+    }
+    assert_int_equal(totals().free_dirty, HOLES * HK_SLICE);
+}
+
+/* One system call purges up to 32 ranges. */
+UNIT_TEST(purges_in_batches)
+{
+    make_holes();
+    hk_os.purge_all = purge_all_here;
+    assert_int_equal(hk_page_heap_purge(0, 0, 3 * HK_SLICE, true), 3 * HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), (HOLES - 3) * HK_SLICE);
+    assert_int_equal(calls_of_purge_all, 3);
+    assert_int_equal(most_ranges, 32);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purge_batches]), 3);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purges]), HOLES);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
+/* If the kernel cannot purge several ranges at once, each range takes a call, and the heap asks only once. */
+UNIT_TEST(purges_singly_if_refused)
+{
+    make_holes();
+    hk_os.purge_all = refuse_purge_all;
+    assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HOLES * HK_SLICE);
+    assert_int_equal(calls_of_purge_all, 1);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), HOLES);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
+/* The fullest huge page serves a request, although an emptier one has the tighter fit. */
+UNIT_TEST(fullest_huge_page_first)
+{
+    start_on_huge_pages();
+    uintptr_t emptier = get_dense(HK_CHUNK_SLICES), fuller = get_dense(HK_CHUNK_SLICES);
+    for (unsigned slice = 0; slice < HK_CHUNK_SLICES; slice += 2)
+        hk_span_free(emptier + slice * HK_SLICE, 1);
+    hk_span_free(fuller + 4 * HK_SLICE, 3);
+    assert_int_equal(get_dense(1), fuller + 4 * HK_SLICE);
+}
+
 /* A slice counts as dirty from its first use until it is purged. */
 static void dirty_follows(void)
 {
@@ -698,6 +879,13 @@ int main(void)
         cmocka_unit_test(dirty_elsewhere),
         cmocka_unit_test(dirty_if_refused),
         cmocka_unit_test(slices),
+        cmocka_unit_test(prefault_doubles),
+        cmocka_unit_test(purges_in_batches),
+        cmocka_unit_test(purges_singly_if_refused),
+        cmocka_unit_test(fullest_huge_page_first),
+        cmocka_unit_test(prefault_closes),
+        cmocka_unit_test(prefault_only_where_it_may),
+        cmocka_unit_test(prefault_refused),
         cmocka_unit_test(random_load_in_window),
         cmocka_unit_test(random_load_elsewhere),
     };

@@ -108,12 +108,27 @@ UNIT_TEST(a_page_that_stays_sealed_is_left)
     assert_int_equal(fake_os_calls(FAKE_MAP), 1);
 }
 
+/* HAKMEM_THP decides instead of the thresholds. */
+UNIT_TEST(huge_pages_by_option)
+{
+    hk_options.huge_pages_from = hk_options.huge_blocks_from = 12345678;
+    hk_policy_begin();
+    assert_int_equal(HK_POLICY(huge_pages_from), 12345678);
+    hk_options.thp = HK_THP_ON;
+    hk_policy_begin();
+    assert_int_equal(HK_POLICY(huge_pages_from), 1);
+    assert_int_equal(HK_POLICY(huge_blocks_from), 2 * HK_MIB);
+    hk_options.thp = HK_THP_OFF;
+    hk_policy_begin();
+    assert_int_equal(HK_POLICY(huge_pages_from) + HK_POLICY(huge_blocks_from), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begins_as_the_options_say),        cmocka_unit_test(each_page_holds_one_policy),
         cmocka_unit_test(nobody_writes_to_a_page),          cmocka_unit_test(refusals_leave_the_policy_before),
-        cmocka_unit_test(a_page_that_stays_sealed_is_left),
+        cmocka_unit_test(a_page_that_stays_sealed_is_left), cmocka_unit_test(huge_pages_by_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "prof/hooks.h"
 #include "prof/attach_sampling.h"
 #include "support/check.h"
+#include "support/knobs.h"
 #include "support/rng.h"
 #include "unit/fake_os.h"
 
@@ -136,6 +137,13 @@ static void watched(size_t size, size_t count)
         hk_attach_sampling_end();
 }
 
+/* Without huge pages, the heap makes the pages of new slabs resident from 4 MiB on. */
+static void grows_without_huge_pages(size_t size, size_t count)
+{
+    SET_KNOB(huge_pages_from, 0);
+    trims(size, count);
+}
+
 #define MIB ((size_t)1 << 20)
 
 const struct scenario scenarios_heap[] = {
@@ -154,6 +162,7 @@ const struct scenario scenarios_heap[] = {
     {"mixed 3, address space scarce", mixed, 3, 60, 512 * MIB, 0},
     {"small, address space scarce", trims, 400, 500, 64 * MIB, 0},
     {"large, address space scarce", large_come_and_go, 2000000, 4, 256 * MIB, 0},
+    {"growth without huge pages", grows_without_huge_pages, 4000, 1600, 0, 0},
     {"report", reports, 5000, 4, 0, 0},
     {NULL, NULL, 0, 0, 0, 0},
 };
