@@ -4,15 +4,12 @@
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "guard/block_checks.h"
-#include "guard/sampled.h"
 #include "hakmem.h"
 #include "large/large.h"
-#include "prof/hooks.h"
 #include "runtime/lifecycle.h"
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-/* Checks and frees a block as kinds.def says for its kind. */
 static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);

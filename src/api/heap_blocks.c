@@ -30,24 +30,18 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_heap_failed(ENOMEM);
 }
 
-/* Tries an allocation once more after the system has refused memory. First returns all idle memory to the system. Returns NULL if this fails, too. */
-static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
-{
-    bool by_limit;
-    if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
-        return NULL;
-    hk_tcache_trim_all(cache, 0);
-    return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
-}
-
-/* Returns a block of a user heap, or NULL if memory is refused. Keeps errno, and does not count the refusal. */
+/* Returns a block of a user heap, or NULL if memory is refused. If the system refuses memory, first returns all idle memory to the system, and tries
+ * once more. Keeps errno, and does not count the refusal. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;
     struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
-    if (HK_UNLIKELY(block == NULL) && !*by_limit)
-        block = retry_heap(cache, heap, size, align, zeroed);
+    bool again = block == NULL && !*by_limit && size < (size_t)1 << HK_ADDRESS_BITS && hk_heap_is_open(heap);
+    if (HK_UNLIKELY(again)) {
+        hk_tcache_trim_all(cache, 0);
+        block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &(bool){false});
+    }
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
     errno = saved_errno;
@@ -85,26 +79,24 @@ static void *resized_large(void *block, size_t size)
     return large ? hk_heap_large_resize(block, size) : NULL;
 }
 
-static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_t now)
+void *hk_heap_resized(void *block, size_t size)
 {
     bool zeroed, by_limit;
+    size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block));
+    if (hk_stays(size, now))
+        return block;
+    void *resized = resized_large(block, size);
+    if (resized != NULL)
+        return resized;
+    struct hak_heap *heap = hk_heaps_of(block);
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
     if (HK_UNLIKELY(moved == NULL)) { /* tries again in place, because idle memory was returned to the system */
-        void *resized = size <= now ? block : resized_large(block, size);
+        resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }
     memcpy(moved, block, hk_min(size, now));
     hk_free_in_heap(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block), hk_self);
     return moved;
-}
-
-void *hk_heap_resized(void *block, size_t size)
-{
-    size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block));
-    if (hk_stays(size, now))
-        return block;
-    void *resized = resized_large(block, size);
-    return resized != NULL ? resized : moved_within(hk_heaps_of(block), block, size, now);
 }

@@ -100,19 +100,11 @@ HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *s
     struct hk_heap_figures figures;
     if (heap == NULL || stats == NULL || size < sizeof stats->size || !hk_heaps_figures(heap, &figures))
         return heap_done(false);
-    struct hak_heap_stats filled = {.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t)),
-#define FIGURE(name) .name = figures.name
-                                    FIGURE(limit),
-                                    FIGURE(physical),
-                                    FIGURE(peak),
-                                    FIGURE(live),
-                                    FIGURE(cached),
-                                    FIGURE(large),
-                                    FIGURE(live_blocks),
-                                    FIGURE(caches),
-                                    FIGURE(mallocs),
-                                    FIGURE(refused),
-                                    FIGURE(resets)};
+    struct hak_heap_stats filled = {
+        .size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t)),
+#define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning) .field = figures.field,
+#include "report/heap_figures.def"
+    };
     memcpy(filled.name, figures.name, sizeof filled.name);
     memcpy(stats, &filled, filled.size);
     memset((char *)stats + filled.size, 0, size - filled.size);

@@ -76,7 +76,6 @@ static bool free_by_rule(void *block, uint32_t entry)
     return true;
 }
 
-/* Frees a block and tells the hooks. Messages about invalid pointers name `call`. */
 static void record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
@@ -97,20 +96,16 @@ void *hk_instrumented_resize(void *block, size_t size, size_t now, void *caller)
     return resized;
 }
 
-/* Unmaps a large block instead of caching it, because while protections guard contents, its last page faults and its other pages are not zero. */
-static HK_NOINLINE void free_large(void *block)
-{
-    if (hk_hooks.on)
-        (void)hk_hooks_free(block, 0);
-    hk_large_drop(block);
-}
-
+/* Frees a block without a check. While protections guard contents, unmaps a large block instead of caching it, because its last page faults and its
+ * other pages are not zero. */
 static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry)))
-        free_large(block);
-    else if (HK_UNLIKELY(hk_hooks.on))
+    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry))) {
+        if (hk_hooks.on)
+            (void)hk_hooks_free(block, 0);
+        hk_large_drop(block);
+    } else if (HK_UNLIKELY(hk_hooks.on))
         record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
     else if (!hk_hit_free_known(block, entry))
         hk_plain_free(block, entry);
@@ -182,7 +177,6 @@ HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kin
     return block;
 }
 
-/* Allocates a block while the guard is on. Returns NULL if memory is refused. */
 static HK_NOINLINE void *guarded_alloc(struct hk_request *request)
 {
     size_t offset, size = request->size;
@@ -198,31 +192,20 @@ unsigned hk_guarded_group(const void *block)
     return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
 }
 
-/* Takes a block of a group. If memory is refused, purges all idle memory and tries once more. */
-static void *taken_of_group(unsigned class, unsigned group)
+HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request)
 {
+    size_t size = hk_guard_size(request->size);
+    bool empty = request->size == 0 && HK_GUARDS(empty);
+    bool has_slabs = group != 0 && !empty && size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
+    unsigned class = has_slabs ? hk_class_of_aligned(size, request->align) : HK_CLASSES;
+    if (class >= HK_CLASSES)
+        return guarded_alloc(request);
+    request->zeroed = HK_GUARDS(zero);
     void *block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     if (HK_UNLIKELY(block == NULL)) {
         hk_tcache_trim_all(NULL, 0);
         block = hk_abandoned_alloc(class, HK_FIRST_GROUP + group - 1);
     }
-    return block;
-}
-
-static bool has_slabs(unsigned group, const struct hk_request *request)
-{
-    bool empty = request->size == 0 && HK_GUARDS(empty);
-    return group != 0 && !empty && hk_guard_size(request->size) <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
-}
-
-HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request)
-{
-    size_t size = hk_guard_size(request->size);
-    unsigned class = has_slabs(group, request) ? hk_class_of_aligned(size, request->align) : HK_CLASSES;
-    if (class >= HK_CLASSES)
-        return guarded_alloc(request);
-    request->zeroed = HK_GUARDS(zero);
-    void *block = taken_of_group(class, group);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     if (class >= HK_FINE_CLASSES)
@@ -241,17 +224,7 @@ static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Frees a user heap's block. The block has no state byte. Its slab tells whether it is live, because heaps have no caches while the guard is on. */
-static HK_COLD void free_of_heap(enum hk_call call, void *block)
-{
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    const char *fault = hk_heaps_fault(block, entry);
-    if (fault != NULL)
-        hk_guard_fault(call, fault, block);
-    else
-        hk_free_in_heap(call, block, entry, hk_self);
-}
-
+/* A block of a user heap has no state byte. Its slab tells whether it is live, because heaps have no caches while the guard is on. */
 static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     if (block == NULL)
@@ -265,7 +238,12 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
         return;
     }
     if (HK_UNLIKELY(hk_heaps_has(block))) {
-        free_of_heap(call, block);
+        uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+        const char *fault = hk_heaps_fault(block, entry);
+        if (fault != NULL)
+            hk_guard_fault(call, fault, block);
+        else
+            hk_free_in_heap(call, block, entry, hk_self);
         return;
     }
     block = hk_guard_take_back(call, block, kind, size);
@@ -277,8 +255,6 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     }
     raw_free(block);
 }
-
-static HK_NOINLINE void free_missed(void *block, uint32_t entry) { hk_plain_free(block, entry); }
 
 static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_kind kind, hk_state_byte *state,
                                       void *caller)
@@ -313,7 +289,7 @@ static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kin
     hk_store(*state, HK_STATE_FREE);
     uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
     if (HK_UNLIKELY(!hk_hit_free_known(block, entry)))
-        free_missed(block, entry);
+        hk_plain_free(block, entry);
 }
 
 /* Copies the first bytes of a block into a new block of the same group. Returns the new block, or NULL if memory is refused. */
@@ -413,17 +389,12 @@ HK_NOINLINE void *hk_instrumented_malloc(size_t size, void *caller)
     return hk_instrumented_alloc(&request);
 }
 
-static enum hk_kind kind_freed_by(enum hk_call call)
-{
-    if (call == HK_CALL_FREE || call == HK_CALL_FREE_SIZED)
-        return HK_KIND_MALLOC;
-    return call == HK_CALL_DELETE_ARRAY ? HK_KIND_NEW_ARRAY : HK_KIND_NEW;
-}
-
 void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *caller)
 {
+    bool by_free = call == HK_CALL_FREE || call == HK_CALL_FREE_SIZED;
+    enum hk_kind kind = by_free ? HK_KIND_MALLOC : call == HK_CALL_DELETE_ARRAY ? HK_KIND_NEW_ARRAY : HK_KIND_NEW;
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
-        guarded_free(call, block, kind_freed_by(call), size, caller);
+        guarded_free(call, block, kind, size, caller);
     else if (hk_started() || !hk_is_bootstrapping())
         record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
 }

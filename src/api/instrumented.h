@@ -9,9 +9,8 @@
 #include "api/plain_alloc.h"
 #include "guard/block_checks.h"
 
-/* Allocates a block, and starts HAKMEM if necessary. Returns NULL if memory is refused. */
+/* These functions allocate a block, and start HAKMEM if necessary. They return NULL if memory is refused. */
 void *hk_instrumented_alloc(struct hk_request *request);
-/* Allocates a block for malloc, and starts HAKMEM if necessary. Returns NULL if memory is refused. */
 void *hk_instrumented_malloc(size_t size, void *caller);
 /* Frees a block. `size` is the size that the program has passed to the call, or HK_SIZE_UNKNOWN. Messages about invalid pointers name `call`. */
 void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *caller);

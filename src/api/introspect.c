@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/bits.h"
 #include "base/libc.h"
-#include "base/message.h"
 #include "decay/decay.h"
 #include "hakmem.h"
 #include "report/report.h"
@@ -26,9 +25,21 @@ static size_t free_for_use(const struct hk_heap_stats *heap_stats)
     return heap_stats->sum.in_bins + heap_stats->sum.free_in_slabs + heap_stats->idle_dirty + heap_stats->idle_clean;
 }
 
-static struct mallinfo2 info_of(const struct hk_heap_stats *heap_stats)
+/* Passes heap statistics to `use`. Returns 0, or ENOMEM if memory for the statistics is refused. */
+static int with_heap_stats(void (*use)(void *to, const struct hk_heap_stats *heap_stats), void *to)
 {
-    return (struct mallinfo2){
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return ENOMEM;
+    hk_heap_stats_take(&report->heap_stats);
+    use(to, &report->heap_stats);
+    hk_report_close(report);
+    return 0;
+}
+
+static void fill_info(void *info, const struct hk_heap_stats *heap_stats)
+{
+    *(struct mallinfo2 *)info = (struct mallinfo2){
         .arena = in_use(heap_stats) + free_for_use(heap_stats) + heap_stats->sum.tails,
         .ordblks = heap_stats->sum.slabs,
         .hblks = heap_stats->tiers[HK_TIER_LARGE].live_blocks,
@@ -44,12 +55,7 @@ static struct mallinfo2 info_of(const struct hk_heap_stats *heap_stats)
 HK_EXPORT struct mallinfo2 hak_mallinfo2(void)
 {
     struct mallinfo2 info = {.arena = 0};
-    struct hk_report *report = hk_report_open();
-    if (report == NULL)
-        return info;
-    hk_heap_stats_take(&report->heap_stats);
-    info = info_of(&report->heap_stats);
-    hk_report_close(report);
+    (void)with_heap_stats(fill_info, &info);
     return info;
 }
 
@@ -94,7 +100,7 @@ static void info_total(FILE *file, const char *type, size_t count, size_t size)
     fprintf(file, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, size);
 }
 
-static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
+static void write_info(void *file, const struct hk_heap_stats *heap_stats)
 {
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     size_t in_bins = 0;
@@ -117,15 +123,7 @@ static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
 /* Writes a report in glibc's XML format, which shows one heap. Its "fast" row counts the blocks in bins, and its "rest" row all other free memory. */
 HK_EXPORT int hak_malloc_info(int options, FILE *file)
 {
-    if (options != 0)
-        return EINVAL;
-    struct hk_report *report = hk_report_open();
-    if (report == NULL)
-        return ENOMEM;
-    hk_heap_stats_take(&report->heap_stats);
-    write_info(file, &report->heap_stats);
-    hk_report_close(report);
-    return 0;
+    return options != 0 ? EINVAL : with_heap_stats(write_info, file);
 }
 
 HK_EXPORT int hak_report(const char *path) { return hk_report_write(path) < 0 ? -1 : 0; }
@@ -137,34 +135,33 @@ HK_EXPORT int hak_heap_profile(const char *path)
 
 HK_EXPORT void hak_malloc_stats(void) { (void)hak_report("-"); }
 
-static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
+static void fill_stats(void *stats, const struct hk_heap_stats *heap_stats)
 {
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
-    return (struct hak_stats){.size = sizeof(struct hak_stats),
-                              .version = HAKMEM_VERSION,
-                              .mapped = heap_stats->mapped,
-                              .footprint = hk_decay_footprint(),
+    *(struct hak_stats *)stats = (struct hak_stats){
 #define HK_PART(name, meaning, high) .name = heap_stats->parts[HK_PART_##name],
 #include "report/parts.def"
-                              .idle_resident = heap_stats->idle_dirty,
-                              .live_blocks =
-                                  heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
-                              .threads = heap_stats->threads,
-                              .mallocs = heap_stats->mallocs,
-                              .frees = heap_stats->frees,
-                              .misses = heap_stats->sum.misses + large->misses,
+        .version = HAKMEM_VERSION,
+        .mapped = heap_stats->mapped,
+        .footprint = hk_decay_footprint(),
+        .idle_resident = heap_stats->idle_dirty,
+        .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
+        .threads = heap_stats->threads,
+        .mallocs = heap_stats->mallocs,
+        .frees = heap_stats->frees,
+        .misses = heap_stats->sum.misses + large->misses,
 #define COUNTED(name) .name = heap_stats->counts[HK_STAT_##name]
-                              COUNTED(remote_frees),
-                              COUNTED(large_calls),
-                              COUNTED(large_mapped),
-                              COUNTED(purges),
-                              COUNTED(purged_bytes),
-                              COUNTED(os_refusals),
-                              COUNTED(limit_refusals),
-                              COUNTED(out_of_memory),
-                              COUNTED(threads_started),
-                              COUNTED(threads_ended),
-                              COUNTED(forks)
+        COUNTED(remote_frees),
+        COUNTED(large_calls),
+        COUNTED(large_mapped),
+        COUNTED(purges),
+        COUNTED(purged_bytes),
+        COUNTED(os_refusals),
+        COUNTED(limit_refusals),
+        COUNTED(out_of_memory),
+        COUNTED(threads_started),
+        COUNTED(threads_ended),
+        COUNTED(forks),
 #undef COUNTED
     };
 }
@@ -175,23 +172,16 @@ _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct ha
                    sizeof(struct hak_stats) == 264,
                "a field of hak_stats has moved");
 
-static int failed(int error)
-{
-    errno = error;
-    return -1;
-}
-
 /* Writes `size` bytes, because the caller may be compiled with another version of the struct. Sets fields that only the caller has to 0. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
-    if (stats == NULL || size < offsetof(struct hak_stats, mapped))
-        return failed(EINVAL);
-    struct hk_report *report = hk_report_open();
-    if (report == NULL)
-        return failed(ENOMEM);
-    hk_heap_stats_take(&report->heap_stats);
-    struct hak_stats filled = stats_of(&report->heap_stats);
-    hk_report_close(report);
+    struct hak_stats filled;
+    bool valid = stats != NULL && size >= offsetof(struct hak_stats, mapped);
+    int error = valid ? with_heap_stats(fill_stats, &filled) : EINVAL;
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
     filled.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t));
     memcpy(stats, &filled, filled.size);
     memset((char *)stats + filled.size, 0, size - filled.size);

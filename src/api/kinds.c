@@ -20,25 +20,20 @@ enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry)
 #include "api/kinds.def"
 }
 
-static const uint8_t checks[] = {
-#define HK_BLOCK(kind, condition, check, bytes, resize, free) CHECK_##check,
+static const struct {
+    uint8_t check, resize;
+} kinds[] = {
+#define HK_BLOCK(kind, condition, check, bytes, resize, free) {CHECK_##check, HK_RESIZE_##resize},
 #include "api/kinds.def"
 };
 
-enum hk_block_resize hk_block_resize_of(enum hk_block_kind of)
-{
-    static const uint8_t resizes[] = {
-#define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_RESIZE_##resize,
-#include "api/kinds.def"
-    };
-    return (enum hk_block_resize)resizes[of];
-}
+enum hk_block_resize hk_block_resize_of(enum hk_block_kind of) { return (enum hk_block_resize)kinds[of].resize; }
 
 size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind of)
 {
-    if (checks[of] == CHECK_MARK)
+    if (kinds[of].check == CHECK_MARK)
         hk_mark_check(call, block);
-    else if (checks[of] == CHECK_START && hk_large_at((uintptr_t)block)->d.start != (uintptr_t)block)
+    else if (kinds[of].check == CHECK_START && hk_large_at((uintptr_t)block)->d.start != (uintptr_t)block)
         hk_invalid_pointer(call, HK_TEXT_inside, block);
     switch (of) {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free)                                                          \
@@ -52,9 +47,9 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
 
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind of, size_t size)
 {
-    if (checks[of] == CHECK_MARK)
+    if (kinds[of].check == CHECK_MARK)
         hk_mark_end(call, block);
-    else if (checks[of] == CHECK_START && call != HK_CALL_FREE) /* for free(), hk_large_free() makes this check */
+    else if (kinds[of].check == CHECK_START && call != HK_CALL_FREE) /* for free(), hk_large_free() makes this check */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)
         hk_sized_check(call, block, entry, size);

@@ -7,7 +7,6 @@
 #include "api/kinds.h"
 #include "base/bits.h"
 #include "base/inline_copy.h"
-#include "guard/sampled.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "runtime/exit_report.h"
@@ -34,7 +33,6 @@ HK_COLD void *hk_refuse(size_t size)
     return NULL;
 }
 
-/* Allocates a block after a miss with the plain or the instrumented allocator, depending on the mode. */
 HK_INLINE void *alloc(struct hk_request *request)
 {
     return HK_LIKELY(hk_mode_is_plain()) ? hk_plain_serve(request) : hk_instrumented_alloc(request);

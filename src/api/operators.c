@@ -45,6 +45,10 @@ static void *symbol_for(const void *caller, const char *name)
 
 enum { GET_HANDLER, THROW, ALLOCATE, RAISE, TYPE, TABLE, DESTROY, CXX_PARTS };
 typedef struct hk_elf_wanted parts[CXX_PARTS];
+static const struct hk_elf_wanted cxx_names[CXX_PARTS] = {
+    {"_ZSt15get_new_handlerv", 0}, {"_ZSt17__throw_bad_allocv", 0}, {"__cxa_allocate_exception", 0}, {"__cxa_throw", 0},
+    {"_ZTISt9bad_alloc", 0},       {"_ZTVSt9bad_alloc", 0},         {"_ZNSt9bad_allocD1Ev", 0},
+};
 
 enum { NOT_REMEMBERED, BEING_REMEMBERED, REMEMBERED };
 static _Atomic unsigned xremembered;
@@ -55,15 +59,9 @@ static uintptr_t remembered_base;
  * not make the linker add the library's objects, and because zig hides its symbols. Remembers the result for the first module. */
 static void find_parts(const void *caller, parts found)
 {
-    static const struct hk_elf_wanted unknown[CXX_PARTS] = {
-        {"_ZSt15get_new_handlerv", 0},   {"_ZSt17__throw_bad_allocv", 0},
-        {"__cxa_allocate_exception", 0}, {"__cxa_throw", 0},
-        {"_ZTISt9bad_alloc", 0},         {"_ZTVSt9bad_alloc", 0},
-        {"_ZNSt9bad_allocD1Ev", 0},
-    };
     struct hk_elf_loaded loaded;
     unsigned state = hk_load_acquire(xremembered);
-    memcpy(found, unknown, sizeof unknown);
+    memcpy(found, cxx_names, sizeof cxx_names);
     if (!hk_elf_loaded(caller, NULL, &loaded))
         return;
     if (state == REMEMBERED && remembered_base == loaded.base) {
@@ -81,8 +79,6 @@ static void find_parts(const void *caller, parts found)
 /* Throws std::bad_alloc like __throw_bad_alloc(). Returns if a part is missing, which does not happen in a program that catches std::bad_alloc. */
 static void throw_by_parts(parts found)
 {
-    if (found[THROW].address != 0)
-        ((throw_it *)found[THROW].address)();
     for (unsigned i = ALLOCATE; i < CXX_PARTS; i++)
         if (found[i].address == 0)
             return;
@@ -92,34 +88,36 @@ static void throw_by_parts(parts found)
     ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
 }
 
+/* Returns the function of a part, or NULL if the caller's C++ library does not have it. `weak` is its weak symbol. If neither this symbol nor the
+ * dynamic loader leads to the function, sets `found` to the parts that are linked into the caller's module. */
+static HK_COLD void *function_of(const void *caller, void *weak, unsigned part, parts found)
+{
+    void *function = weak != NULL ? weak : symbol_for(caller, cxx_names[part].name);
+    if (function != NULL)
+        return function;
+    find_parts(caller, found);
+    return (void *)found[part].address;
+}
+
 /* Returns the new-handler, or NULL if no handler is set. `caller` is the return address of operator new. */
 static HK_COLD new_handler *current_new_handler(const void *caller)
 {
-    get_handler *get = _ZSt15get_new_handlerv;
     parts found;
-    if (get == NULL)
-        get = (get_handler *)symbol_for(caller, "_ZSt15get_new_handlerv");
-    if (get == NULL) {
-        find_parts(caller, found);
-        get = (get_handler *)found[GET_HANDLER].address;
-    }
+    get_handler *get = (get_handler *)function_of(caller, (void *)_ZSt15get_new_handlerv, GET_HANDLER, found);
     return get != NULL ? get() : NULL;
 }
 
 static HK_COLD _Noreturn void throw_bad_alloc(const void *caller)
 {
-    throw_it *raise = _ZSt17__throw_bad_allocv;
     parts found;
-    if (raise == NULL)
-        raise = (throw_it *)symbol_for(caller, "_ZSt17__throw_bad_allocv");
+    throw_it *raise = (throw_it *)function_of(caller, (void *)_ZSt17__throw_bad_allocv, THROW, found);
     if (raise != NULL)
         raise();
-    find_parts(caller, found);
-    throw_by_parts(found);
+    else
+        throw_by_parts(found);
     hk_fatal(HK_TEXT_new_refused);
 }
 
-/* Allocates a block after a miss. Returns NULL if memory is refused. */
 static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
@@ -141,22 +139,20 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
     }
 }
 
-static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
-static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
-
 /* Calls the nothrow form of the C++ library. Called if the throwing form or the new-handler may throw, because C code cannot catch the exception. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
-    if (dlsym == NULL)
+    static const char *const names[2][2] = {
+        {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"},
+        {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"},
+    };
+    bool aligned = align > HK_FINE_STEP;
+    void *next = dlsym != NULL ? dlsym(RTLD_NEXT, names[aligned][array]) : NULL;
+    if (next == NULL)
         return NULL;
-    if (align <= HK_FINE_STEP) {
-        void *(*next)(size_t, const void *) = (void *(*)(size_t, const void *))dlsym(RTLD_NEXT, nothrow_names[array]);
-        return next != NULL ? next(size, &tag) : NULL;
-    }
-    void *(*next)(size_t, size_t, const void *) =
-        (void *(*)(size_t, size_t, const void *))dlsym(RTLD_NEXT, aligned_names[array]);
-    return next != NULL ? next(size, align, &tag) : NULL;
+    return aligned ? ((void *(*)(size_t, size_t, const void *))next)(size, align, &tag)
+                   : ((void *(*)(size_t, const void *))next)(size, &tag);
 }
 
 static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind kind, void *caller)

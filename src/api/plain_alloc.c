@@ -91,24 +91,19 @@ HK_NOINLINE void *hk_plain_alloc(struct hk_request *request)
 
 void hk_plain_free(void *block, uint32_t entry) { hk_tcache_free(hk_tcache_get(), block, entry); }
 
-static void *resize_large(void *block, size_t size, size_t now)
-{
-    struct hk_tcache *cache = hk_tcache_get();
-    void *resized = hk_large_resize(block, size);
-    if (resized != NULL && cache != NULL && size > now)
-        hk_tcache_grew(cache, size - now);
-    return resized;
-}
-
 void *hk_plain_resize(void *block, size_t size, size_t now)
 {
     if (hk_stays(size, now))
         return block;
     if (now <= HK_FINE_MAX)
         return NULL;
-    if (hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
-        return resize_large(block, size, now);
-    return hk_tcache_resize(hk_tcache_get(), block, size) ? block : NULL;
+    struct hk_tcache *cache = hk_tcache_get();
+    if (!hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
+        return hk_tcache_resize(cache, block, size) ? block : NULL;
+    void *resized = hk_large_resize(block, size);
+    if (resized != NULL && cache != NULL && size > now)
+        hk_tcache_grew(cache, size - now);
+    return resized;
 }
 
 size_t hk_plain_size(const void *block, uint32_t entry)

@@ -3,9 +3,7 @@
  *
  * Therefore reallocarray calls the realloc that the process uses, which is the first one that the loader finds. In the same way, free_sized and cfree
  * call the free that the process uses. The hak_ functions always use HAKMEM. */
-#include <errno.h>
 #include "api/operators.h"
-#include "guard/guard.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "slab/slab.h"

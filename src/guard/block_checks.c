@@ -1,13 +1,70 @@
 /* Writes and checks the state bytes and canaries of blocks, and makes the pages of freed medium blocks inaccessible. */
 #include "guard/block_checks.h"
 
+#include <string.h>
+
 #include "base/inline_copy.h"
-#include "guard/canary.h"
 #include "guard/guard.h"
 #include "slab/joined_blocks.h"
 #include "tcache/quarantine.h"
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
+
+/* A block's canary is a secret after the requested bytes. It fills the bytes that rounding adds, at least 8. Only the block's thread uses the canary.
+ *
+ *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
+ *
+ * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
+ * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far does not change the canary. */
+#define CANARY_BYTES sizeof(uint64_t)
+enum { CANARY_CHECKED = 64 }; /* the number of bytes from the mark on that are checked */
+#define CANARY_BROKEN SIZE_MAX
+
+HK_INLINE uint64_t canary_key(const char *end)
+{
+    uint64_t key = ((uintptr_t)end ^ hk_guard.secret) * 0x9e3779b97f4a7c15u;
+    return (key ^ key >> 32) << 8;
+}
+HK_INLINE uint64_t canary_mark(void) { return (hk_guard.secret | 0x0101010101010101u) << 8; }
+
+HK_INLINE uint64_t load64(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+HK_INLINE void store64(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
+
+/* Writes the canary of a block. If the protection `zero` is in force, the bytes from block + size to end must be zero before the call. */
+HK_INLINE void canary_write(char *block, char *end, size_t size)
+{
+    store64(block + size, canary_mark());
+    store64(end - CANARY_BYTES, canary_key(end) ^ (size_t)(end - block - (ptrdiff_t)size) << 8);
+}
+
+/* Returns the slack of the block that ends at `end`, or CANARY_BROKEN if the word was overwritten. */
+HK_INLINE size_t canary_slack(const char *end, size_t bytes)
+{
+    uint64_t word = load64(end - CANARY_BYTES) ^ canary_key(end), slack = word >> 8;
+    return (word & 0xff) == 0 && slack >= CANARY_BYTES && slack <= bytes ? (size_t)slack : CANARY_BROKEN;
+}
+
+/* Returns the requested size of the block, or CANARY_BROKEN if a byte of the canary was overwritten. */
+HK_INLINE size_t canary_size(const char *block, const char *end)
+{
+    size_t slack = canary_slack(end, (size_t)(end - block));
+    if (HK_UNLIKELY(slack == CANARY_BROKEN))
+        return CANARY_BROKEN;
+    size_t between = slack - CANARY_BYTES;
+    const char *at = end - slack;
+    uint64_t differs = load64(at) ^ canary_mark();
+    if (between < sizeof differs)
+        differs &= ((uint64_t)1 << between * 8) - 1;
+    size_t zeros = HK_GUARDS(zero) ? CANARY_CHECKED : 0, checked = between < zeros ? between : zeros;
+    for (size_t i = sizeof differs; i + sizeof differs <= checked; i += sizeof differs)
+        differs |= load64(at + i);
+    return differs == 0 ? (size_t)(end - block) - slack : CANARY_BROKEN;
+}
 
 /* A block as the guard sees it. The program can access the bytes in [start, end). The canary lies at the end of these bytes. */
 struct area {
@@ -60,7 +117,7 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
     char *start = (char *)(uintptr_t)block;
     struct area area = {.start = start, .end = start + bytes, .bytes = bytes, .shape = PLAIN};
     if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
-        divide_medium(&area, state != NULL ? accessible_of(state) : hk_in_system_pages(size + HK_CANARY_BYTES));
+        divide_medium(&area, state != NULL ? accessible_of(state) : hk_in_system_pages(size + CANARY_BYTES));
     return area;
 }
 
@@ -87,7 +144,7 @@ HK_INLINE bool prepare(struct area area, size_t size, hk_state_byte *state, uint
     } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area.start, area.bytes)))
         hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area.start);
     if (HK_GUARDS(canary))
-        hk_canary_write(area.start, area.end, size);
+        canary_write(area.start, area.end, size);
     return true;
 }
 
@@ -152,8 +209,8 @@ HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
         return (size_t)(area->end - area->start);
-    size_t size = hk_canary_size(area->start, area->end);
-    if (HK_UNLIKELY(size == HK_CANARY_BROKEN))
+    size_t size = canary_size(area->start, area->end);
+    if (HK_UNLIKELY(size == CANARY_BROKEN))
         hk_guard_fault(call, HK_TEXT_written_behind, area->start);
     return size;
 }
@@ -173,8 +230,8 @@ size_t hk_guard_requested_quietly(const void *block, size_t size)
     if (state == NULL || (hk_load_acquire(*state) & HK_STATE_LIVE) == 0 || !HK_GUARDS(canary))
         return size;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    size_t bytes = (size_t)(area.end - area.start), slack = hk_canary_slack(area.end, bytes);
-    return slack != HK_CANARY_BROKEN ? bytes - slack : size;
+    size_t bytes = (size_t)(area.end - area.start), slack = canary_slack(area.end, bytes);
+    return slack != CANARY_BROKEN ? bytes - slack : size;
 }
 
 enum hk_kind hk_guard_kind(const void *block)
@@ -191,7 +248,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     uint8_t now = hk_load_acquire(*state);
     size_t span = hk_min(size, HK_NEIGHBORHOOD);
     bool live = (now & HK_STATE_LIVE) != 0, broken, written;
-    broken = live && before && HK_GUARDS(canary) && hk_canary_slack(neighbor + size, size) == HK_CANARY_BROKEN;
+    broken = live && before && HK_GUARDS(canary) && canary_slack(neighbor + size, size) == CANARY_BROKEN;
     written =
         (now & ~HK_STATE_FREE) == 0 && HK_GUARDS(zero) && !hk_is_zero(before ? neighbor + size - span : neighbor, span);
     HK_FENCE(memory_order_acquire);
@@ -321,7 +378,7 @@ bool hk_guard_resize(void *block, size_t before, size_t size)
     size_t same = hk_min(before, size);
     memset(area.start + same, 0, bytes - same);
     if (HK_GUARDS(canary))
-        hk_canary_write(area.start, area.end, size);
+        canary_write(area.start, area.end, size);
     hk_store_release(*state, now);
     return true;
 }

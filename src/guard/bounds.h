@@ -46,23 +46,18 @@ HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
                     hk_bounds_is_withheld(slab->d.start + index * slab->d.block_size));
 }
 
-/* Returns hk_bounds_room() of an address that is not in a slab of the window. */
-HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
-{
-    uintptr_t lowest = hk_load(hk_large.xlowest);
-    if (HK_UNLIKELY(place < HK_LOAD_SETTLED(hk_window.covered)))
-        return 0;
-    if (address < lowest)
-        return lowest - address;
-    return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
-}
-
 /* Returns a number of bytes from the address on that surely lie in one live block or are not HAKMEM's. Returns 0 if only hk_block_bounds() knows. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
-    if (place >= HK_LOAD_SETTLED(hk_window.flat))
-        return hk_bounds_room_outside(address, place);
+    if (place >= HK_LOAD_SETTLED(hk_window.flat)) {
+        uintptr_t lowest = hk_load(hk_large.xlowest);
+        if (HK_UNLIKELY(place < HK_LOAD_SETTLED(hk_window.covered)))
+            return 0;
+        if (address < lowest)
+            return lowest - address;
+        return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
+    }
     HK_READ_NO_EARLIER();
     if (HK_UNLIKELY(!hk_entry_is_plain(hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]))))
         return 0;

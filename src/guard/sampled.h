@@ -27,7 +27,6 @@ size_t hk_sampled_size(enum hk_call call, const void *block);
 /* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_slots_hold(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
-/* Reports an access to `address` that faulted. */
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault);
 /* Reports a call with a wrong pointer. `what` is the beginning of the report's first line, and `by` is the stack of the call. */
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,

@@ -54,7 +54,6 @@ enum hk_slot_find { HK_SLOT_BLOCK, HK_SLOT_FREE_ALREADY, HK_SLOT_INSIDE };
 
 /* Frees a live block, and returns HK_SLOT_BLOCK. For any other pointer, only returns what the pointer is. Precondition: hk_slots_hold(block). */
 enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by);
-/* Returns what a pointer into the slots is, and changes no slot. */
 enum hk_slot_find hk_slot_find(const void *block);
 
 /* Returns the slot whose block is nearest to an address in the range. */
@@ -64,7 +63,6 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
 /* Returns the address of the first byte beside the block without the pattern, or 0. Precondition: the slot is live, and its block is the caller's. */
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
-/* Returns the number of slots whose block the program has not freed. */
 size_t hk_slots_live(void);
 
 #endif

@@ -44,9 +44,8 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
 
 void hk_heap_profile_write(int fd)
 {
-    struct hk_text text;
+    struct hk_text text = {.fd = fd};
     struct sums total = {0, 0, 0, 0};
-    hk_text_init(&text, fd);
     hk_sites_visit(&hk_samples, add_up, &total);
     hk_text_add(&text, "heap profile: ");
     write_sums(&text, &total);

@@ -146,9 +146,7 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
         if (site == NULL) {
             if ((mine = hk_meta_alloc(bytes)) == NULL)
                 return SITES;
-            mine->hash = hash;
-            mine->size_bits = size_bits;
-            mine->depth = stack->depth;
+            *mine = (struct hk_site){.hash = hash, .size_bits = size_bits, .depth = stack->depth};
             memcpy(mine->stack, stack->frames, frames);
             if (atomic_compare_exchange_strong_explicit(&samples->xsites[number], &site, mine, memory_order_acq_rel,
                                                         memory_order_acquire))
@@ -174,8 +172,7 @@ unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t s
     return number;
 }
 
-void hk_sites_visit(const struct hk_samples *samples,
-                    void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context)
+void hk_sites_visit(const struct hk_samples *samples, hk_site_visitor *visit, void *context)
 {
     for (unsigned number = 0; number < samples->site_count; number++) {
         const struct hk_site *site = hk_load_acquire(samples->xsites[number]);
@@ -184,8 +181,7 @@ void hk_sites_visit(const struct hk_samples *samples,
     }
 }
 
-void hk_samples_visit(const struct hk_samples *samples,
-                      void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
+void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit, void *context)
 {
     for (size_t place = 0; place < samples->place_count; place++) {
         uintptr_t block = hk_load_acquire(samples->xblocks[place]);

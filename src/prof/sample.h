@@ -77,8 +77,8 @@ uint64_t hk_sample_lift(struct hk_samples *samples, const void *block);
 void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record);
 
 /* Calls `visit` for each site. The number of the site is less than HK_SAMPLE_SITES. */
-void hk_sites_visit(const struct hk_samples *samples,
-                    void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
+typedef void hk_site_visitor(void *context, const struct hk_site *site, unsigned number);
+void hk_sites_visit(const struct hk_samples *samples, hk_site_visitor *visit, void *context);
 /* Describes a live sample. Another thread may free the block while a reader looks at the sample. */
 struct hk_live_sample {
     const void *block;
@@ -87,8 +87,8 @@ struct hk_live_sample {
     const struct hk_site *site;
     uint32_t born; /* hk_reuse_now() at the block's allocation */
 };
-void hk_samples_visit(const struct hk_samples *samples,
-                      void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
+typedef void hk_sample_visitor(void *context, const struct hk_live_sample *sample);
+void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit, void *context);
 
 /* Holds the addresses and the layout of the heap profile's tables. `hakmem` reads the tables from outside the process (runtime/attach.h). */
 struct hk_samples_where {

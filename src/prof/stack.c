@@ -252,10 +252,9 @@ static bool step_out(struct stack_walk *walk)
 
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault)
 {
-    struct stack_walk walk = {.interrupted = true};
-    walk.registers[HK_REG_CODE] = fault->code;
-    walk.registers[HK_REG_FRAME] = fault->frame;
-    walk.registers[HK_REG_STACK] = fault->stack;
+    struct stack_walk walk = {
+        .registers = {[HK_REG_CODE] = fault->code, [HK_REG_FRAME] = fault->frame, [HK_REG_STACK] = fault->stack},
+        .interrupted = true};
     stack->depth = 1;
     stack->frames[0] = (void *)fault->code;
     while (stack->depth < HK_STACK_MOST && step_out(&walk))
@@ -360,12 +359,8 @@ uint32_t hk_stack_table_enter(const struct hk_stack *stack)
     if (HK_UNLIKELY(kept_stacks == NULL))
         return 0;
     struct kept_stack *slot = enter_stack(stack, hk_load(xused) < ROOM_FOR_STACKS);
-    if (slot == NULL) {
-        struct hk_stack caller;
-        caller.depth = 1;
-        caller.frames[0] = stack->frames[0];
-        slot = enter_stack(&caller, true);
-    }
+    if (slot == NULL)
+        slot = enter_stack(&(struct hk_stack){1, {stack->frames[0]}}, true);
     return slot != NULL ? (uint32_t)(slot - kept_stacks) + 1 : 0;
 }
 

@@ -44,7 +44,6 @@ struct hk_unwind_reader {
 uint64_t hk_unwind_take(struct hk_unwind_reader *reader, unsigned bytes);
 uint64_t hk_unwind_unsigned(struct hk_unwind_reader *reader);
 int64_t hk_unwind_signed(struct hk_unwind_reader *reader);
-/* Returns a reader of a rule's expression. */
 struct hk_unwind_reader hk_unwind_expression(const struct hk_code *code, int32_t value);
 
 #endif

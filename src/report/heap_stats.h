@@ -87,7 +87,6 @@ HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned pa
 /* Fills in the statistics. Takes the lock of each user heap for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
-/* Adds the bytes of a class to the parts. */
 void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
 
 #endif

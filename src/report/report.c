@@ -80,9 +80,8 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);
     struct hk_heap_stats *heap_stats = &desk.of_refusal;
-    struct hk_text text;
+    struct hk_text text = {.fd = HK_STDERR};
     hk_heap_stats_take(heap_stats);
-    hk_text_init(&text, HK_STDERR);
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
     if (hk_load(hk_footprint.xby_limit))
         hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);

@@ -202,8 +202,7 @@ void hk_report_json(int fd, const struct hk_report *report)
 {
     const struct hk_heap_stats *heap_stats = &report->heap_stats;
     const struct hk_process *process = &report->process;
-    struct json of_report = {.report = report}, *json = &of_report;
-    hk_text_init(&json->text, fd);
+    struct json of_report = {.text.fd = fd, .report = report}, *json = &of_report;
     ADD("{\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
         process->parent);
     json_string(json, process->command);

@@ -111,8 +111,7 @@ static void add_heap_figure(struct sheet *sheet, unsigned i)
 
 void hk_report_metrics(int fd, const struct hk_report *report)
 {
-    struct sheet sheet = {.report = report};
-    hk_text_init(&sheet.text, fd);
+    struct sheet sheet = {.text.fd = fd, .report = report};
     add_process(&sheet);
     add_parts(&sheet, "mapped", "writable memory that HAKMEM has mapped, by part", report->heap_stats.parts);
     add_parts(&sheet, "resident", "resident memory of HAKMEM, by part", report->rss_stats.all.parts);

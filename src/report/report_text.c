@@ -120,8 +120,7 @@ static void text_option(void *context, const char *name, const char *string, uin
 void hk_report_text(int fd, const struct hk_report *report)
 {
     const struct hk_process *process = &report->process;
-    struct hk_text text;
-    hk_text_init(&text, fd);
+    struct hk_text text = {.fd = fd};
     hk_text_add(&text, "HAKMEM %s, process %d (%.300s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
                 process->running_ms);
     hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->heap_stats.mallocs,
@@ -162,9 +161,8 @@ static void write_event(void *context, const struct hk_event_seen *event)
 
 void hk_last_events_write(int fd)
 {
-    struct hk_text text;
+    struct hk_text text = {.fd = fd};
     const struct hk_tcache *self = hk_tcache_self();
-    hk_text_init(&text, fd);
     hk_text_add(&text, "hakmem: last events of each thread, the oldest first\n");
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         const struct hk_tcache *cache = hk_tcache_by_id(id);

@@ -5,18 +5,6 @@
 
 struct hk_attach_state hk_attach_state HK_COLD_DATA;
 
-static void show(enum hk_attached now)
-{
-    hk_attach_state.every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
-    hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_attach_sampling.xmean) : hk_hooks.mean;
-    hk_attach_state.fine_mean = hk_load(hk_attach_sampling.xfine_mean);
-    hk_attach_state.fine_max = HK_FINE_MAX;
-    hk_attach_state.fine_classes = HK_FINE_CLASSES;
-    hk_attach_state.began_ms = hk_hooks.began_ms;
-    hk_samples_where(&hk_attach_state.where);
-    hk_store_release(hk_attach_state.xstate, now);
-}
-
 /* Starts or ends sampling, as `hakmem` has requested. `hakmem` has shut the gate (policy/gate.h), so that the next malloc misses and runs this tick.
  * If no sampling begins, this function opens the gate again, unless hooks need it shut. At the end, clears this request, but keeps a newer one. */
 static HK_COLD void answer(uint64_t wanted)
@@ -27,7 +15,14 @@ static HK_COLD void answer(uint64_t wanted)
         hk_attach_sampling_end();
     else if (!begun && HK_LOAD_SETTLED(hk_window.hits) != 0)
         hk_gate_release(HK_SHUT_FINE | HK_SHUT_COARSE);
-    show(ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
+    hk_attach_state.every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
+    hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_attach_sampling.xmean) : hk_hooks.mean;
+    hk_attach_state.fine_mean = hk_load(hk_attach_sampling.xfine_mean);
+    hk_attach_state.fine_max = HK_FINE_MAX;
+    hk_attach_state.fine_classes = HK_FINE_CLASSES;
+    hk_attach_state.began_ms = hk_hooks.began_ms;
+    hk_samples_where(&hk_attach_state.where);
+    hk_store_release(hk_attach_state.xstate, ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
 }
 

@@ -101,9 +101,8 @@ static bool has_own_operators(const char *path)
 /* Returns true if this folder of the RUNPATH contains the needed library, and if the library defines operators of its own. */
 static bool folder_brings(const char *entry, const char *path, const char *name)
 {
-    struct hk_text file;
+    struct hk_text file = {.fd = HK_NOWHERE};
     size_t origin = strncmp(entry, "$ORIGIN", 7) == 0 ? 7 : strncmp(entry, "${ORIGIN}", 9) == 0 ? 9 : 0;
-    hk_text_init(&file, HK_NOWHERE);
     if (origin > 0) {
         hk_text_add(&file, "%s", path);
         file.used -= hk_min(file.used, strlen(strrchr(path, '/')));

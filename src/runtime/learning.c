@@ -99,8 +99,7 @@ static void begin_learner(void)
 /* Not inlined, because `line` takes 1 KiB of the stack, which may be small. */
 static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
-    struct hk_text line;
-    hk_text_init(&line, HK_NOWHERE);
+    struct hk_text line = {.fd = HK_NOWHERE};
     if (learning.trace_bytes == 0)
         hk_explain_options(&line, &learning.learner);
     hk_explain_signals(&line, since_begin(now), saw);

@@ -90,7 +90,9 @@ static _Atomic bool xasking;
 
 int hk_answer_who_serves(void) { return hk_load(xasking) ? 0 : HK_MALLOPT_HAKMEM; }
 
-HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
+/* Returns true if the process's malloc is that of another copy of HAKMEM. This happens if a program is linked with HAKMEM, and HAKMEM is also
+ * preloaded. Asks the other copy through mallopt, which each allocator has. Allocates nothing. Called after the loader has relocated the program. */
+HK_EACH_PROCESS static bool is_served_by_another(void)
 {
     if (HK_IS_OURS(process_malloc, hak_malloc))
         return false;
@@ -260,7 +262,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     (void)argc, (void)argv;
     hk_stderr_begin();
     hk_os_environment_begins(variables);
-    if (HK_UNLIKELY(hk_process_is_served_by_another()))
+    if (HK_UNLIKELY(is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
         hk_background_settle();

@@ -13,7 +13,6 @@
 /* Returns true until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap arena serves calls. */
 bool hk_is_bootstrapping(void);
 
-/* True when all steps of the start have been done. */
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
@@ -33,9 +32,6 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
 /* Returns true if the process's malloc is HAKMEM's. It is not if the program, or a library that is searched before HAKMEM, defines malloc. */
 bool hk_process_is_served(void);
-/* Returns true if the process's malloc is that of another copy of HAKMEM. This happens if a program is linked with HAKMEM, and HAKMEM is also
- * preloaded. Asks the other copy through mallopt, which each allocator has. Allocates nothing. Called after the loader has relocated the program. */
-bool hk_process_is_served_by_another(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
 /* Returns what mallopt answers if another copy asks which allocator serves. Returns 0 if this copy itself is asking. */
 int hk_answer_who_serves(void);

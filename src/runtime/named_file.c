@@ -12,10 +12,9 @@ static bool is_child;
 /* Returns true if the parent's environment contains the string `entry`. A zero byte ends each string of the environment. */
 static bool parent_has(const char *entry)
 {
-    struct hk_text piece;
+    struct hk_text piece = {.fd = HK_NOWHERE};
     size_t at = 0; /* number of leading bytes of the current entry that are equal to `entry` */
     bool fits = true, found = false;
-    hk_text_init(&piece, HK_NOWHERE);
     hk_text_add(&piece, "/proc/%d/environ", hk_os_parent_id());
     int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;
     if (fd < 0)
@@ -104,12 +103,11 @@ static int write_to(const char *path, const char *name, hk_file_writer *write)
 /* Writes the file in place if no temporary file can be written beside it. */
 int hk_named_file_write(const char *name, const char *ending, hk_file_writer *write)
 {
-    struct hk_text path, beside;
+    struct hk_text path, beside = {.fd = HK_NOWHERE};
     if (strcmp(name, "-") == 0)
         return write(ending != NULL ? HK_STDERR : HK_STDERR_ASKED_FOR, name);
     if (!hk_named_path(&path, name, ending))
         return -ENAMETOOLONG;
-    hk_text_init(&beside, HK_NOWHERE);
     hk_text_add(&beside, "%s.%d.tmp", path.bytes, hk_os.process_id());
     bool done = hk_path_end(&beside) && hk_os_is_replaceable(path.bytes) &&
                 write_to(beside.bytes, path.bytes, write) == 0 && hk_os_rename(beside.bytes, path.bytes);

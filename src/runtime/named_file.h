@@ -14,7 +14,6 @@
 /* Finds out if this process is a child. Called once, after the options have been read. Makes system calls only if an option names a file. */
 void hk_named_files_begin(void);
 void hk_named_files_fork_child(void);
-/* Returns true if an option names a file. */
 bool hk_named_files_wanted(void);
 
 /* Expands the name into path->bytes, which end with NUL. `ending` is the ending of the file that is made if the name is a folder. It is NULL if the
