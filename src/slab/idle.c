@@ -109,8 +109,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     hk_remote_put_back(slab, bits);
 }
 
-/* Returns true if the slab has remote blocks that are not purged, and if their number has not changed for the purge delay. A sweep that reclaims
- * memory does not wait for the delay. */
+/* Returns true if the slab has unpurged remote blocks whose number has not changed for the purge delay. A reclaiming sweep ignores the delay. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);

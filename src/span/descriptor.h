@@ -90,8 +90,7 @@ HK_INLINE uint64_t hk_age_since(uint16_t stamp, uint64_t now_ms)
     return (uint64_t)(uint16_t)(hk_age_stamp(now_ms) - stamp) << HK_AGE_SHIFT;
 }
 
-/* Names the call that received an invalid pointer. HK_CALL_FLUSH means that the fault was found only when a flush moved the freed block back to its
- * slab. By then, it is no longer known which function freed the block. */
+/* Names the call that received an invalid pointer. HK_CALL_FLUSH: a flush of a freed block found the fault, so the freeing function is unknown. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,
@@ -104,7 +103,6 @@ enum hk_call {
     HK_CALL_FLUSH
 };
 
-/* HK_SIZE_UNKNOWN stands for the size of a block if the caller does not know the size. */
 #define HK_SIZE_UNKNOWN SIZE_MAX
 
 /* Ends the program with the message about a pointer that cannot be freed, resized or measured. */

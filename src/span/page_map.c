@@ -70,9 +70,8 @@ static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_ch
     __atomic_store_n(&hk_window.covered, window.leaves * HK_LEAF, __ATOMIC_RELEASE);
 }
 
-/* Chooses a window in the second quarter of the addresses below the stack. Usually no other mapping lies there, because the kernel places programs
- * and mappings far from this quarter. The place depends on the addresses of the stack and of this library, so the window is as random as these
- * addresses. Without ASLR, the window always has the same place. */
+/* Chooses a window in the second quarter of the addresses below the stack, where usually no other mapping lies, because the kernel places programs
+ * and mappings elsewhere. The place is as random as the addresses of the stack and of this library. Without ASLR, it is always the same. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -167,8 +166,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunk structs of the window's first `to` chunks that are not mapped yet. Leaves no gap, because look-ups may read all chunk structs below
- * hk_window.flat. Returns false if the system refuses memory. */
+/* Maps missing chunk structs of the first `to` chunks. Leaves no gap, because look-ups read all below hk_window.flat. Returns false if refused. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
