@@ -126,10 +126,9 @@ HK_INLINE struct hk_large_block *retire_for_cache(void *block)
     if (HK_LIKELY(!large->modified))
         return large;
     hk_unlock(&hk_large.lock);
-    if (hk_large_wastes_huge_pages(large))
-        HK_COUNT(large_unused, 1);
-    else
-        HK_COUNT(large_modified, 1);
+    bool wastes = hk_large_wastes_huge_pages(large);
+    HK_COUNT(large_unused, wastes);
+    HK_COUNT(large_modified, !wastes);
     hk_large_release(large);
     return NULL;
 }

@@ -64,8 +64,7 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
 /* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only what a purge first saw at least
- * delay_ms ago. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may soon use it. Returns the unmapped bytes.
- * */
+ * delay_ms ago. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, as a growing buffer may soon use it. Returns the unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);

@@ -5,7 +5,7 @@
  *
  * Owns       This file owns struct hk_large, which all files of the folder change, and `child` of large blocks.
  * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
- * Threads    Only the holder of the lock uses the fields. Any thread may read fields x* without it, and `d` and `requested` of a block that it has. */
+ * Threads    Only the holder of the lock uses the fields. Any thread may read fields x* without it, and `d` and `requested` of its blocks. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 

@@ -21,8 +21,7 @@ enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 /* Functions of the track that need call stacks and threads. guard/track_report.c sets these pointers when HAKMEM starts. */
 struct hk_remote_track {
     bool on;
-    /* Returns the upper bits of a word, which tell the thread and the call stack of a free. If not `whole`, the stack is `caller`, or empty if NULL.
-     * */
+    /* Returns the upper bits of a word, which tell the thread and the call stack of a free: only `caller` unless `whole`, and none if it is NULL. */
     uint64_t (*place)(const void *caller, bool whole);
     /* Writes the message about an invalid pointer, and ends the program. `word` is the word of the block. */
     void (*tell)(enum hk_call call, const char *fault, const void *block, uint64_t word) __attribute__((noreturn));

@@ -64,11 +64,6 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
     return at;
 }
 
-static HK_COLD void use_blank(struct hk_slab *slab, const void *last)
-{
-    slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last));
-}
-
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
@@ -87,7 +82,7 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
     }
     slab->first_word = (uint16_t)word;
     if (HK_UNLIKELY(slab->blank != 0))
-        use_blank(slab, *stop);
+        slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)*stop));
 }
 
 HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)

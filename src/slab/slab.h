@@ -49,9 +49,8 @@ struct hk_slab {
     size_t plain_extent;  /* equal to `extent`; 0 while each free must be checked (joined blocks, remote track) */
     /* All threads use these fields. They have a cache line of their own, so that a write by another thread does not slow the slab's holder down. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
-    _Atomic uint32_t
-        xstate;           /* twice the number of remote blocks that are counted, plus HK_REMOTE_QUEUED (see remote.h) */
-    uint32_t seen_remote; /* number of remote blocks when a sweep of inboxes last visited the slab */
+    _Atomic uint32_t xstate;             /* 2 * number of counted remote blocks, + HK_REMOTE_QUEUED (see remote.h) */
+    uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
     uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
     uint16_t seen_at;                    /* age stamp of the sweep that set seen_remote */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
@@ -164,9 +163,8 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
  * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, it has
  * no medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
  * before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks are
- * on. The checks then read the slab's bitmaps instead, which do not show that a block in a bin is free. Only the thread that has
- * the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
- * then detects the second free. */
+ * on. The checks then read the slab's bitmaps instead, which do not show that a block in a bin is free. Only the thread that has the block calls
+ * hk_mark_begin() and hk_mark_end(). If two threads free a block at once, both may find the mark. The flush of a bin then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
 /* Returns the mark of a page in a shared slice. It tells the class of the slab to which the page belongs. */

@@ -43,8 +43,7 @@ HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->f
 /* unlist takes the chunk off its list by_run. relist computes the longest free run, and puts the chunk on the list for this length. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* hk_chunk_withdraw() makes free slices unavailable. hk_chunk_use() withdraws slices and marks them as dirty. hk_chunk_release() frees slices again.
- * */
+/* hk_chunk_withdraw() makes free slices unavailable. hk_chunk_use() withdraws slices and marks them as dirty. hk_chunk_release() frees slices. */
 HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 {
     hk_page_heap.free_slices -= hk_popcount64(slices);

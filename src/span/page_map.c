@@ -23,8 +23,7 @@ enum {
     LEAVES_AROUND = 64,    /* number of leaves in a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* if the address space is limited, the first tables take at most 1/16 of the limit */
     CHUNKS_AT_ONCE = 32,   /* smallest number of chunk structs that one system call maps */
-    SHARE_OF_CHUNKS = 8,   /* a system call maps at least 1/8 more chunk structs */
-    SHARE_OF_MARKS = 8,    /* a system call maps at least 1/8 more marks */
+    SHARE_AT_ONCE = 8,     /* a system call maps at least 1/8 more chunk structs or marks */
 };
 
 struct hk_window hk_window HK_EACH_PROCESS_DATA;
@@ -171,7 +170,7 @@ static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
         return true;
-    size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS);
+    size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_AT_ONCE);
     size_t more = hk_align_up(to - window.chunks_to + ahead - 1, hk_system_page() / sizeof(struct hk_chunk));
     if (!map_more(hk_window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
@@ -272,7 +271,7 @@ void hk_page_map_cover_marks(uintptr_t address, size_t size)
     hk_lock(&map.lock);
     size_t needed = map.hits && end <= hk_window.flat ? (end - below_heap()) >> HK_MARK_SHIFT : 0;
     if (needed > window.marks) {
-        size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
+        size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_AT_ONCE);
         size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
         bool fits = window.marks + more <= window.most_marks;
         if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
