@@ -72,9 +72,8 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     align = hk_max(align, hk_system_page());
     struct hk_large_block *large = reuse(bytes, align);
     *zeroed = large == NULL;
-    if (large != NULL)
-        HK_COUNT(large_reused, 1);
-    else
+    HK_COUNT(large_reused, large != NULL);
+    if (large == NULL)
         large = map_new(bytes, align);
     return large != NULL ? (void *)large->d.start : NULL;
 }

@@ -91,26 +91,23 @@ HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
+    size_t slack = hk_large_is_about(large, requested) ? 0 : large->d.bytes - requested;
     large->requested = requested;
-    if (hk_large_is_about(large, requested)) {
-        hk_large.totals.live += large->d.bytes;
+    hk_large.totals.live += large->d.bytes - slack;
+    if (slack == 0)
         return;
-    }
-    hk_large.totals.live += requested;
-    hk_large.totals.cached += large->d.bytes - requested;
+    hk_large.totals.cached += slack;
     large->idle_since = HK_LARGE_UNSEEN;
     hk_list_push_front(&hk_large.with_slack, &large->by_slack);
 }
 HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
-    if (!hk_link_linked(&large->by_slack)) {
-        hk_large.totals.live -= large->d.bytes;
-        return;
-    }
-    hk_large.totals.live -= large->requested;
-    hk_large.totals.cached -= large->d.bytes - large->requested;
-    hk_link_remove(&large->by_slack);
+    size_t held = hk_large_held(large);
+    hk_large.totals.live -= held;
+    hk_large.totals.cached -= large->d.bytes - held;
+    if (hk_link_linked(&large->by_slack))
+        hk_link_remove(&large->by_slack);
 }
 /* Called when a new block is mapped. If a ghost has about this size, counts that its block would have been reused, and drops the ghost. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);

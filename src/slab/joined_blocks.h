@@ -18,7 +18,6 @@
 
 enum { HK_JOINED_MOST_CELLS = 16 };
 
-/* Returns the number of cells of the block at `index`, or 1 if the block is not joined. */
 HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 {
     unsigned cells = 1;

@@ -57,22 +57,18 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores how many pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
-/* Marks the chunk as not standing on a huge page, and asks the kernel not to use a huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
- * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
- * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
- * the system does not let HAKMEM choose addresses, the system chooses them. */
+/* heap_growth.c maps new memory. It asks for huge pages if the policy wants them for a heap of this size, and if they have the size of a chunk. In
+ * the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping of whole chunks is aligned
+ * to a chunk for huge pages. The heap continues behind other mappings in the way. If HAKMEM may not choose addresses, the system does. */
 /* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
-/* Reads the system's settings of transparent huge pages (THP). Called when the heap is first large enough for huge pages, or before the program
- * restricts its system calls. Two threads may call this function at the same time, because both store the same result. */
+/* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Two threads may do so at once. */
 void hk_thp_look(void);
-/* Returns true if the system's settings permit huge pages, and if a huge page has the size of a chunk. If the size of huge pages cannot be read,
- * assumes that huge pages have this size on a system with pages of 4 KiB, and another size on all other systems. */
+/* Returns true if the system's settings permit huge pages of a chunk's size. If their size cannot be read, assumes so only for pages of 4 KiB. */
 bool hk_thp_serves(void);
 
 #endif

@@ -9,8 +9,7 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* The tables lie below the window. From low to high addresses, these are the chunks, the marks and the page map entries. The chunks and the entries
- * have room for 16 TiB of heap. The marks grow downwards, and have room for 3 TiB of heap. */
+/* Below the window lie, from low to high, chunks (for 16 TiB of heap), marks (for 3 TiB, growing downwards) and page map entries (for 16 TiB). */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
