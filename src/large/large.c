@@ -72,9 +72,8 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     align = hk_max(align, hk_system_page());
     struct hk_large_block *large = reuse(bytes, align);
     *zeroed = large == NULL;
-    if (large != NULL)
-        HK_COUNT(large_reused, 1);
-    else
+    HK_COUNT(large_reused, large != NULL);
+    if (large == NULL)
         large = map_new(bytes, align);
     return large != NULL ? (void *)large->d.start : NULL;
 }
@@ -126,10 +125,9 @@ HK_INLINE struct hk_large_block *retire_for_cache(void *block)
     if (HK_LIKELY(!large->modified))
         return large;
     hk_unlock(&hk_large.lock);
-    if (hk_large_wastes_huge_pages(large))
-        HK_COUNT(large_unused, 1);
-    else
-        HK_COUNT(large_modified, 1);
+    bool wastes = hk_large_wastes_huge_pages(large);
+    HK_COUNT(large_unused, wastes);
+    HK_COUNT(large_modified, !wastes);
     hk_large_release(large);
     return NULL;
 }

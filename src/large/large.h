@@ -27,7 +27,6 @@ void *hk_large_zero(void *block, size_t bytes);
 /* Resizes the block in place or by moving its pages, and returns it. If neither is possible, returns NULL and leaves the block unchanged. */
 void *hk_large_resize(void *block, size_t size);
 
-/* Returns `size` rounded up to whole pages, and to at least a slice. */
 HK_INLINE size_t hk_large_bytes_for(size_t size) { return hk_in_system_pages(hk_max(size, HK_SLICE)); }
 
 /* Returns true if the address lies anywhere in the mapping of a large block. */

@@ -14,7 +14,6 @@
 
 #include "large/large_state.h"
 
-/* There are HK_FIT_STEPS bins from a power of two to the next one. */
 enum { HK_FIT_STEPS = 8, HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_FIT_STEPS };
 
 struct hk_fit {
@@ -64,9 +63,8 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only blocks and slack that a purge first
- * saw at least delay_ms ago. If delay_ms is 0, takes all. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may
- * soon use its slack. Returns the number of unmapped bytes. */
+/* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only what a purge first saw at least
+ * delay_ms ago. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, as a growing buffer may soon use it. Returns the unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
@@ -89,31 +87,27 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block until the purge delay has passed since then. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
-/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
- * of the slack, and only a later purge cuts the slack off. */
+/* Sets how many bytes of the mapping the program has. The next purge sets idle_since of the slack behind them, and a later purge cuts it off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
+    size_t slack = hk_large_is_about(large, requested) ? 0 : large->d.bytes - requested;
     large->requested = requested;
-    if (hk_large_is_about(large, requested)) {
-        hk_large.totals.live += large->d.bytes;
+    hk_large.totals.live += large->d.bytes - slack;
+    if (slack == 0)
         return;
-    }
-    hk_large.totals.live += requested;
-    hk_large.totals.cached += large->d.bytes - requested;
+    hk_large.totals.cached += slack;
     large->idle_since = HK_LARGE_UNSEEN;
     hk_list_push_front(&hk_large.with_slack, &large->by_slack);
 }
 HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);
-    if (!hk_link_linked(&large->by_slack)) {
-        hk_large.totals.live -= large->d.bytes;
-        return;
-    }
-    hk_large.totals.live -= large->requested;
-    hk_large.totals.cached -= large->d.bytes - large->requested;
-    hk_link_remove(&large->by_slack);
+    size_t held = hk_large_held(large);
+    hk_large.totals.live -= held;
+    hk_large.totals.cached -= large->d.bytes - held;
+    if (hk_link_linked(&large->by_slack))
+        hk_link_remove(&large->by_slack);
 }
 /* Called when a new block is mapped. If a ghost has about this size, counts that its block would have been reused, and drops the ghost. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);

@@ -195,8 +195,7 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);
-    if (!hk_footprint_allows(bytes - large->d.bytes))
-        return false;
-    return hk_large_remap_in_place(large, whole) || (!large->modified && move_to_reserved(large, whole)) ||
-           move_anywhere(large, bytes);
+    return hk_footprint_allows(bytes - large->d.bytes) &&
+           (hk_large_remap_in_place(large, whole) || (!large->modified && move_to_reserved(large, whole)) ||
+            move_anywhere(large, bytes));
 }

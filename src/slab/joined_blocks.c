@@ -3,16 +3,11 @@
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
-static void note_mixed(struct hk_slab *slab, bool mixed)
-{
-    slab->mixed = mixed;
-    hk_slab_note_plain(slab);
-}
-
 /* Marks a slab as mixed or not. A slab is mixed from before its first joined block is allocated until after its last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
-    note_mixed(slab, mixed);
+    slab->mixed = mixed;
+    hk_slab_note_plain(slab);
     hk_slab_hand_to(slab, hk_load(slab->xowner));
 }
 
@@ -30,7 +25,8 @@ void hk_joined_recount(struct hk_slab *slab)
     for (unsigned word = 0; word < slab->words; word++)
         joined += hk_popcount64(hk_load(hk_load(slab->xjoined)[word]));
     slab->joined = (uint16_t)joined;
-    note_mixed(slab, joined > 0);
+    slab->mixed = joined > 0;
+    hk_slab_note_plain(slab);
 }
 
 /* Flips a joined bit. A load and a store suffice, because only the holder writes the bits. */
@@ -40,8 +36,7 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Takes free blocks as the cells of a joined block. Clears the free bits before it sets the joined bits. In the opposite order, a fork between the
- * two steps could make the child allocate a block twice. */
+/* Takes free blocks as the cells of a joined block. Clears the free bits first, so that after a fork in between the child gets no block twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

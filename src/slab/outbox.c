@@ -197,8 +197,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
         take_entry(outbox, entry, slab);
-    } else if (HK_UNLIKELY(entry->word ==
-                           index / 64)) { /* the fast path refused the block, for example for lack of room */
+    } else if (HK_UNLIKELY(entry->word == index / 64)) { /* the fast path refused the block, maybe for lack of room */
         if (!hk_bit_set(&entry->bits, index))
             hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
         return;

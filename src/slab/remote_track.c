@@ -44,13 +44,11 @@ void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word,
         step_block(slab, (size_t)word * 64 + hk_ctz64(bits), step);
 }
 
-static size_t track_bytes(const struct hk_slab *slab) { return slab->d.blocks * sizeof slab->track[0]; }
-
 void hk_track_slab(struct hk_slab *slab)
 {
     if (!hk_remote_track.on)
         return;
-    slab->track = hk_meta_alloc(track_bytes(slab));
+    slab->track = hk_meta_alloc(slab->d.blocks * sizeof slab->track[0]);
     hk_slab_note_plain(slab);
 }
 
@@ -63,7 +61,7 @@ void hk_track_slab_ends(struct hk_slab *slab)
         if (HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
             hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_lost, block_at(slab, index), word);
     }
-    hk_meta_free((void *)slab->track, track_bytes(slab));
+    hk_meta_free((void *)slab->track, slab->d.blocks * sizeof slab->track[0]);
     slab->track = NULL;
 }
 

@@ -26,18 +26,14 @@ size_t hk_slabs_clean(void)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-static HK_COLD void note_refaults(struct hk_slab *slab)
-{
-    size_t bytes = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
-    hk_reuse_back(hk_age_since(slab->idle_from, hk_reuse_now()), bytes);
-    hk_slab_note_clean(slab, 0);
-}
-
 void hk_slab_note_taken(struct hk_slab *slab)
 {
     slab->pages = HK_PAGES_TAKEN;
-    if (HK_UNLIKELY(slab->clean != 0))
-        note_refaults(slab);
+    if (HK_LIKELY(slab->clean == 0))
+        return;
+    size_t bytes = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
+    hk_reuse_back(hk_age_since(slab->idle_from, hk_reuse_now()), bytes);
+    hk_slab_note_clean(slab, 0);
 }
 
 /* Takes blocks from a bitmap word whose free bits are contiguous, like the words of a new slab. */
@@ -64,11 +60,6 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
     return at;
 }
 
-static HK_COLD void use_blank(struct hk_slab *slab, const void *last)
-{
-    slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last));
-}
-
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
@@ -87,7 +78,7 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
     }
     slab->first_word = (uint16_t)word;
     if (HK_UNLIKELY(slab->blank != 0))
-        use_blank(slab, *stop);
+        slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)*stop));
 }
 
 HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
@@ -105,8 +96,7 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Returns true if the block is free in its slab, or was freed remotely. Any thread may call this function for a live block, because the bits of a
- * live block stay clear. */
+/* Returns true if the block is free in its slab or remote. Any thread may ask for a live block, because the bits of a live block stay clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

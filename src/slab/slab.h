@@ -49,9 +49,8 @@ struct hk_slab {
     size_t plain_extent;  /* equal to `extent`; 0 while each free must be checked (joined blocks, remote track) */
     /* All threads use these fields. They have a cache line of their own, so that a write by another thread does not slow the slab's holder down. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
-    _Atomic uint32_t
-        xstate;           /* twice the number of remote blocks that are counted, plus HK_REMOTE_QUEUED (see remote.h) */
-    uint32_t seen_remote; /* number of remote blocks when a sweep of inboxes last visited the slab */
+    _Atomic uint32_t xstate;             /* 2 * number of counted remote blocks, + HK_REMOTE_QUEUED (see remote.h) */
+    uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
     uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
     uint16_t seen_at;                    /* age stamp of the sweep that set seen_remote */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
@@ -69,7 +68,6 @@ HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
 {
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;
 }
-/* Returns the slab of a link on a list, or NULL if the link is NULL. */
 HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
 {
     return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
@@ -116,9 +114,8 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 /* Ends the program. The message says either that the block is already free, or that `block` is not the start of a block. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
- * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because
- * two successive blocks of a batch seldom lie in the same slab. */
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab's plain extent. Ends the program if *at is not the start of
+ * a block, or if the block is already free. Reads the slab's fields again for each block, because successive blocks seldom lie in one slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -153,7 +150,6 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
 
 /* Stores that the holder has allocated blocks in the slab. The slab's purged parts then count as resident again. */
 void hk_slab_note_taken(struct hk_slab *slab);
-/* Stores which sixteenths of the slab are purged. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
 /* Returns the purged bytes of all slabs, which are not resident. */
 size_t hk_slabs_clean(void);
@@ -167,9 +163,8 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
  * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, it has
  * no medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
  * before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks are
- * on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread that has
- * the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
- * then detects the second free. */
+ * on. The checks then read the slab's bitmaps instead, which do not show that a block in a bin is free. Only the thread that has the block calls
+ * hk_mark_begin() and hk_mark_end(). If two threads free a block at once, both may find the mark. The flush of a bin then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
 /* Returns the mark of a page in a shared slice. It tells the class of the slab to which the page belongs. */
@@ -209,7 +204,6 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 
 /* Ends the program if `block` is not the start of a live block. The message names the call. `block` must lie in a slab of medium blocks. */
 void hk_mark_check(enum hk_call call, const void *block);
-/* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
 /* In a fork child, marks every block that is not free in the slab as live. This includes the blocks in other threads' bins, which are lost. */
 void hk_marks_assume(const struct hk_slab *slab);

@@ -66,7 +66,6 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     return bytes;
 }
 
-/* Finds the next range that is not purged. Returns false if no such range follows. */
 HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
 {
     while (next_range(slab, range))

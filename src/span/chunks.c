@@ -45,10 +45,8 @@ void hk_chunk_relist(struct hk_chunk *chunk)
     chunk->longest = (uint16_t)longest;
     if (longest == 0)
         return;
-    if (hk_chunk_idle(chunk) != 0)
-        hk_list_push_front(&arena->by_run[longest], &chunk->by_run);
-    else
-        hk_list_push_back(&arena->by_run[longest], &chunk->by_run);
+    struct hk_link *head = &arena->by_run[longest].head;
+    hk_link_insert_after(hk_chunk_idle(chunk) != 0 ? head : head->prev, &chunk->by_run);
     arena->listed |= (uint64_t)1 << longest;
 }
 

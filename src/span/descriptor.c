@@ -59,11 +59,9 @@ struct hk_descriptor *hk_descriptor_new(void)
         hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
     }
     hk_unlock(&descriptors.lock);
-    if (HK_UNLIKELY(slot == NULL)) {
+    if (HK_UNLIKELY(slot == NULL))
         hk_footprint_refused(false);
-        return NULL;
-    }
-    return &slot->free.d;
+    return (struct hk_descriptor *)(void *)slot;
 }
 
 void hk_descriptor_drop(struct hk_descriptor *descriptor)

@@ -14,9 +14,7 @@ size_t hk_footprint_read_limit(void)
 
 void hk_footprint_refused(bool by_limit)
 {
-    if (by_limit)
-        HK_COUNT(limit_refusals, 1);
-    else
-        HK_COUNT(os_refusals, 1);
+    HK_COUNT(limit_refusals, by_limit);
+    HK_COUNT(os_refusals, !by_limit);
     hk_store(hk_footprint.xby_limit, by_limit);
 }

@@ -207,7 +207,6 @@ static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
     hk_meta.clean += gone ? bytes : 0;
 }
 
-/* Purges pages of the region's area `i`. Returns the purged bytes. */
 static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);

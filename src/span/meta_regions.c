@@ -18,8 +18,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
 {
     for (unsigned page = 0; page < HK_META_AREA_PAGES; page++)
         area->used[page] = ~(uint64_t)0;
-    area->next = NULL;
-    area->at = NULL;
+    area->link = (struct hk_link){NULL, NULL};
     area->free = area->longest = area->aged = 0;
     area->lowest = HK_META_AREA_LINES;
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
@@ -62,10 +61,10 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     }
     area->free = (uint16_t)(used ? area->free - lines : area->free + lines);
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
+    area->longest = (uint16_t)(used ? hk_min(area->longest, area->free) : area->free); /* an upper bound */
 }
 
-/* Rounds a set of pages to pages of the system, which may be larger. If `all`, rounds down and keeps only pages of the system that lie wholly in
- * `pages`. Otherwise rounds up and adds all pages that share a page of the system with one of `pages`. */
+/* Rounds a set of pages to pages of the system, which may be larger: down to those that lie wholly in `pages` if `all`, and otherwise up. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -91,7 +90,6 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
         .soiled = pages & ~(unsigned)area->dirty,
     };
     mark(area, at, end - at, true);
-    area->longest = (uint16_t)hk_min(area->longest, area->free);
     area->dirty = (uint16_t)(area->dirty | pages);
     return taken;
 }
@@ -99,7 +97,6 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines)
 {
     mark(area, (unsigned)(((uintptr_t)block - (uintptr_t)area) / HK_META_LINE), lines, false);
-    area->longest = area->free; /* may be too large; the next search that finds no fit corrects it */
 }
 
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
@@ -114,14 +111,12 @@ void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages)
 {
     for (unsigned left = pages & ~1u; left != 0; left &= left - 1)
         mark(area, hk_ctz64(left) * PAGE_LINES, PAGE_LINES, true);
-    area->longest = (uint16_t)hk_min(area->longest, area->free);
 }
 
 void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned)
 {
     for (unsigned left = pages & ~1u; left != 0; left &= left - 1)
         mark(area, hk_ctz64(left) * PAGE_LINES, PAGE_LINES, false);
-    area->longest = area->free;
     if (cleaned)
         area->dirty = (uint16_t)(area->dirty & ~pages);
 }
@@ -130,26 +125,18 @@ static unsigned log_of(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
 
 HK_ROOM void hk_meta_list(struct hk_meta_area *area)
 {
-    if (area->longest == 0) {
-        area->at = NULL;
+    if (area->longest == 0)
         return;
-    }
-    struct hk_meta_area **list = &hk_meta.by_room[log_of(area->longest)];
-    area->next = *list;
-    area->at = list;
-    if (area->next != NULL)
-        area->next->at = &area->next;
-    *list = area;
+    struct hk_list *list = &hk_meta.by_room[log_of(area->longest)];
+    if (list->head.next == NULL)
+        hk_list_init(list);
+    hk_list_push_front(list, &area->link);
 }
 
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area)
 {
-    if (area->at == NULL)
-        return;
-    *area->at = area->next;
-    if (area->next != NULL)
-        area->next->at = area->at;
-    area->at = NULL;
+    if (hk_link_linked(&area->link))
+        hk_link_remove(&area->link);
 }
 
 static void relist(struct hk_meta_area *area, unsigned before)
@@ -229,8 +216,7 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if there is another region,
- * or if the region has too few blank areas at its end. */
+/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if this is impossible. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;
@@ -300,9 +286,10 @@ HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most)
 {
     struct hk_meta_range taken = {0};
     for (unsigned fits = log_of(least); fits < HK_META_AREA_FITS; fits++) {
-        struct hk_meta_area *area = hk_meta.by_room[fits], *next;
-        for (unsigned tries = TRIES; area != NULL && tries > 0; area = next, tries--) {
-            next = area->next;
+        struct hk_link *head = &hk_meta.by_room[fits].head, *link = head->next, *next;
+        for (unsigned tries = TRIES; link != NULL && link != head && tries > 0; link = next, tries--) {
+            struct hk_meta_area *area = hk_container_of(link, struct hk_meta_area, link);
+            next = link->next;
             if (area->longest >= least && (taken = carve_from(area, least, most)).start != NULL)
                 return taken;
         }

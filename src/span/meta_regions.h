@@ -12,6 +12,7 @@
 #ifndef HK_META_REGIONS_H
 #define HK_META_REGIONS_H
 
+#include "base/list.h"
 #include "base/lock.h"
 
 #define HK_META_AREA_BYTES (64 * HK_KIB)
@@ -28,7 +29,7 @@ struct hk_region {
 
 struct hk_meta_area {
     uint64_t used[HK_META_AREA_PAGES]; /* bit n of word p is set if line n of page p is in use */
-    struct hk_meta_area *next, **at;   /* `at` points to the pointer to this area; NULL if on no list */
+    struct hk_link link;               /* in a list of by_room */
     uint16_t free;                     /* number of free lines */
     uint16_t longest;                  /* upper bound of the longest run of free lines */
     uint16_t lowest;                   /* no line below this one is free */
@@ -55,8 +56,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
     return (struct hk_meta_area *)((uintptr_t)block & ~(HK_META_AREA_BYTES - 1));
 }
 
-/* Returns the idle pages of an area. A page is idle if it is dirty, has no block, and lies in a page of the system without blocks. Bit 0 stands for
- * the header's page. It is set only if `whole` is true, and if the area has no block at all. */
+/* Returns the idle pages: dirty, and in a page of the system without blocks. Bit 0 (header) is set only if `whole` and the area has no blocks. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
 /* withdraw makes idle pages unavailable for allocation. return makes them available again. `cleaned` is true if the pages are zero now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
@@ -77,8 +77,8 @@ extern struct hk_meta {
     size_t listed_bytes;                           /* bytes of the blocks on these lists */
     struct hk_meta_range range;                    /* free lines of an area, from which the next small blocks are cut */
     char *fresh, *fresh_end;                       /* the part of the newest area that was never allocated */
-    struct hk_meta_area *by_room[HK_META_AREA_FITS];
-    char *next_page, *pages_end; /* the part of the newest region of pages that was never allocated */
+    struct hk_list by_room[HK_META_AREA_FITS];     /* each is initialized when an area first enters it */
+    char *next_page, *pages_end;                   /* the part of the newest region of pages that was never allocated */
     /* counts of bytes */
     _Atomic size_t xmapped;
     size_t free;              /* free bytes in areas */
@@ -111,8 +111,7 @@ HK_ROOM bool hk_meta_more_pages(size_t size);
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);
-/* Takes a run of `least` to `most` free lines. Searches areas with shorter free runs first, so that few areas are in use. Returns an empty range if
- * no run is found. */
+/* Takes a run of `least` to `most` free lines, or returns an empty range. Searches areas with shorter runs first, so that few areas are in use. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
 #endif

@@ -17,8 +17,7 @@
 
 /* Initializes the page heap. Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. Sets *blank to true if all bytes are
- * zero, because no block has used them since the system provided the pages. */
+/* Returns the address of a span of 1 to 32 slices, or 0 if memory is refused. Sets *blank to true if no block has used the bytes, so all are 0. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* Frees a span. `hollow` bytes of the span are already purged. */
@@ -34,13 +33,8 @@ size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices in the chunk of the address. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
-/* The states of a slice that hk_page_heap_slice() returns. The page map must cover the slice. */
-enum hk_slice_use {
-    HK_SLICE_FOREIGN,
-    HK_SLICE_FREE,
-    HK_SLICE_FREE_HUGE, /* free, and on a huge page that has slices in use */
-    HK_SLICE_USED,
-};
+/* The state of a slice that the page map covers. HK_SLICE_FREE_HUGE means free, and on a huge page that has slices in use. */
+enum hk_slice_use { HK_SLICE_FOREIGN, HK_SLICE_FREE, HK_SLICE_FREE_HUGE, HK_SLICE_USED };
 enum hk_slice_use hk_page_heap_slice(uintptr_t address);
 
 struct hk_page_heap_totals {
@@ -50,17 +44,13 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
- * release purge_lock after each run of slices or each chunk, because fork waits for this lock. */
-/* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
- * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
- * waits for it if `waits`, and stops otherwise. Returns the purged bytes. */
+/* purge.c makes slices unavailable before it purges or unmaps them. It releases purge_lock after each run or chunk, because fork waits for it. */
+/* Purges free slices of the longest dirty chunks, until `enough` bytes are purged. Skips chunks that have been dirty for less than `delay_ms`. If
+ * `enough` is SIZE_MAX, also skips such slices. If another purge is in progress, waits if `waits`, and stops otherwise. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
-/* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
- * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
+/* Unmaps free chunks, or all free slices if address space is scarce. Unless `dirty_too`, skips chunks with dirty ones. Returns the dirty bytes. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span that is in use. If the chunk stands on a huge page, and not the whole chunk is purged, first splits the huge page. Returns
- * false if the system refuses. */
+/* Purges pages of a span in use. First splits a huge page of which not all is purged. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

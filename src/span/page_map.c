@@ -9,8 +9,7 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* The tables lie below the window. From low to high addresses, these are the chunks, the marks and the page map entries. The chunks and the entries
- * have room for 16 TiB of heap. The marks grow downwards, and have room for 3 TiB of heap. */
+/* Below the window lie, from low to high, chunks (for 16 TiB of heap), marks (for 3 TiB, growing downwards) and page map entries (for 16 TiB). */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
@@ -23,8 +22,7 @@ enum {
     LEAVES_AROUND = 64,    /* number of leaves in a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* if the address space is limited, the first tables take at most 1/16 of the limit */
     CHUNKS_AT_ONCE = 32,   /* smallest number of chunk structs that one system call maps */
-    SHARE_OF_CHUNKS = 8,   /* a system call maps at least 1/8 more chunk structs */
-    SHARE_OF_MARKS = 8,    /* a system call maps at least 1/8 more marks */
+    SHARE_AT_ONCE = 8,     /* a system call maps at least 1/8 more chunk structs or marks */
 };
 
 struct hk_window hk_window HK_EACH_PROCESS_DATA;
@@ -70,9 +68,8 @@ static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_ch
     __atomic_store_n(&hk_window.covered, window.leaves * HK_LEAF, __ATOMIC_RELEASE);
 }
 
-/* Chooses a window in the second quarter of the addresses below the stack. Usually no other mapping lies there, because the kernel places programs
- * and mappings far from this quarter. The place depends on the addresses of the stack and of this library, so the window is as random as these
- * addresses. Without ASLR, the window always has the same place. */
+/* Chooses a window in the second quarter of the addresses below the stack, where usually no other mapping lies, because the kernel places programs
+ * and mappings elsewhere. The place is as random as the addresses of the stack and of this library. Without ASLR, it is always the same. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -167,13 +164,12 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunk structs of the window's first `to` chunks that are not mapped yet. Leaves no gap, because look-ups may read all chunk structs below
- * hk_window.flat. Returns false if the system refuses memory. */
+/* Maps missing chunk structs of the first `to` chunks. Leaves no gap, because look-ups read all below hk_window.flat. Returns false if refused. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
         return true;
-    size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS);
+    size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_AT_ONCE);
     size_t more = hk_align_up(to - window.chunks_to + ahead - 1, hk_system_page() / sizeof(struct hk_chunk));
     if (!map_more(hk_window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
@@ -274,7 +270,7 @@ void hk_page_map_cover_marks(uintptr_t address, size_t size)
     hk_lock(&map.lock);
     size_t needed = map.hits && end <= hk_window.flat ? (end - below_heap()) >> HK_MARK_SHIFT : 0;
     if (needed > window.marks) {
-        size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
+        size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_AT_ONCE);
         size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
         bool fits = window.marks + more <= window.most_marks;
         if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
