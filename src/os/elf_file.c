@@ -124,11 +124,9 @@ bool hk_elf_open(struct hk_elf_file *file, const char *path)
         read_sections(file);
         return true;
     }
-    hk_elf_close(file);
+    hk_os_close(file->fd);
     return false;
 }
-
-void hk_elf_close(struct hk_elf_file *file) { hk_os_close(file->fd); }
 
 static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *name)
 {
@@ -202,7 +200,7 @@ void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted
             if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
                 wanted[i].address = loaded->base + symbol->st_value;
     }
-    hk_elf_close(&file);
+    hk_os_close(file.fd);
 }
 
 uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)

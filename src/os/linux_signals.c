@@ -34,7 +34,6 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-/* Installs HAKMEM's handler, and sets *former to the action that was replaced. */
 static bool install(int number, struct caught *caught, struct sigaction *former)
 {
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);

@@ -27,8 +27,6 @@ bool hk_lines_next(struct hk_lines *lines, char *line, size_t size)
     }
 }
 
-void hk_lines_close(struct hk_lines *lines) { hk_os_close(lines->fd); }
-
 static const char *read_number(const char *at, unsigned base, uintptr_t *value)
 {
     for (*value = 0;; at++) {
@@ -96,6 +94,6 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
             visited = mapping.end;
             any = true;
         }
-    hk_lines_close(&lines);
+    hk_os_close(lines.fd);
     return any;
 }
