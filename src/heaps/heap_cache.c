@@ -19,8 +19,7 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
 void *hk_no_heap_items[1];
 
-/* Initializes a cache that is shut and whose bins have no arrays. */
-static void init_cache(struct hk_heap_cache *cache)
+static void init_shut(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
@@ -36,7 +35,7 @@ static void make_no_cache(void)
     if (HK_LIKELY(hk_load_acquire(xstage) == 2))
         return;
     if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
-        init_cache(&hk_no_cache);
+        init_shut(&hk_no_cache);
         hk_store_release(xstage, 2);
     }
     while (hk_load_acquire(xstage) != 2)
@@ -121,7 +120,6 @@ static size_t most_in(unsigned class, size_t slots)
     return hk_min(slots - 1, hk_max(BIN_BYTES / hk_classes[class].size, 1));
 }
 
-/* Returns the number of slots of the bin's array, computed from the capacity of the bin. */
 static size_t slots_of(const struct hk_heap_bin *bin)
 {
     size_t slots = FIRST_SLOTS;
@@ -178,7 +176,7 @@ static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf 
     if (*place == &hk_no_cache) {
         if ((cache = hk_meta_alloc(sizeof *cache)) == NULL)
             return NULL;
-        init_cache(cache);
+        init_shut(cache);
         cache->heap = heap;
         cache->shelf = shelf;
         *place = cache;
@@ -247,10 +245,9 @@ static uint64_t served_by(const struct hk_heap_cache *cache)
 
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
 {
-    while (hk_load_acquire(shelf->xbusy) != 0) {
+    for (; hk_load_acquire(shelf->xbusy) != 0; --*waits) {
         if (*waits == 0)
             return false;
-        --*waits;
         hk_os_pause();
     }
     return true;
@@ -295,8 +292,8 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) ==
-        0) { /* the bin may have blocks, because a shut cache has no hits, and not every caller tries to hit */
+    /* The bin may have blocks, because a shut cache has no hits, and not every caller tries to hit. */
+    if (items_of(bin) == 0) {
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)
