@@ -1,12 +1,10 @@
 /* Counts a thread's slow calls, does its periodic work, refills its bins, and sends freed blocks to a bin, the outbox, a slab or the large cache. */
-#include "tcache/miss.h"
+#include "tcache/tcache.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/page_heap.h"
-#include "tcache/bins.h"
-#include "tcache/pool.h"
 
 enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */

@@ -1,5 +1,5 @@
 /* Holds freed blocks back for a random time, in random slots and then in a queue. */
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 #include "span/meta.h"
 
 uint64_t hk_quarantine_seed;
