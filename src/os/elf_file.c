@@ -26,17 +26,14 @@ static int look_at(struct dl_phdr_info *library, size_t size, void *given)
     }
     if (!found || strlen(library->dlpi_name) >= sizeof search->loaded->path)
         return false;
-    search->loaded->base = library->dlpi_addr;
-    search->loaded->segments = library->dlpi_phdr;
-    search->loaded->count = library->dlpi_phnum;
+    *search->loaded = (struct hk_elf_loaded){library->dlpi_addr, library->dlpi_phdr, library->dlpi_phnum, ""};
     strcpy(search->loaded->path, library->dlpi_name);
     return true;
 }
 
 bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded)
 {
-    struct elf_search search = {.code = code, .name = name, .loaded = loaded};
-    return dl_iterate_phdr(look_at, &search) != 0;
+    return dl_iterate_phdr(look_at, &(struct elf_search){code, name, loaded}) != 0;
 }
 
 struct hash_header {
