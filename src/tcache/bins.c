@@ -84,9 +84,7 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
     memcpy(array, bin->base, array_bytes(items));
     if (now > 0)
         hk_meta_free(bin->base, array_bytes(now));
-    bin->base = array;
-    bin->top = array + items;
-    bin->limit = array + capacity;
+    *bin = (struct hk_bin){.top = array + items, .limit = array + capacity, .served = bin->served, .base = array};
     cache->granted += (capacity - now) * hk_classes[class].size;
     note_capacity(cache, class, HK_DECISION_bin_grown, now);
     return true;

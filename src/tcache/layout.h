@@ -29,12 +29,11 @@ extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
 /* Initializes a record. Called for hk_thread_unborn at the start, before the gate opens, and for hk_thread_ended when the first thread ends. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless);
 
-/* Returns the outbox that follows a hot part in a cache or in a struct hk_cacheless. */
+/* These functions return the outbox and the shelf that follow a hot part in a cache or in a struct hk_cacheless. */
 HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
 {
     return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
 }
-/* Returns the shelf of heap caches that follows a hot part in a cache or in a struct hk_cacheless. */
 HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
 {
     return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));

@@ -39,8 +39,7 @@ bool hk_tcache_begin(void)
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
-    if (hk_slab_heap_take_own(&cache->owner, class, &block + 1, 1) != 0)
-        cache->hot.bins[class].served++;
+    cache->hot.bins[class].served += hk_slab_heap_take_own(&cache->owner, class, &block + 1, 1);
     return block;
 }
 
