@@ -18,7 +18,7 @@
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 
 /* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
 static HK_COLD void *alloc_watched(struct hk_request *request)

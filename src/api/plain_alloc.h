@@ -10,7 +10,7 @@
 #include "large/large.h"
 #include "policy/gate.h"
 #include "runtime/learning.h"
-#include "tcache/miss.h"
+#include "tcache/tcache.h"
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* from this size, it is worth asking which pages are resident (large_zero.c) */
 

@@ -205,13 +205,12 @@ struct hk_pair {
 #endif
 
 /* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. HK_AS_RESULT keeps x in the register in which a function returns its
- * result. Then returning x needs no move. */
+ * result. Then returning x needs no move. On aarch64, the hint is isb, which takes as long as an x86 pause. yield does nothing on most processors. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #elif defined(__aarch64__)
-#define HK_SPIN_HINT()                                                                                                 \
-    __asm__ volatile("isb" ::: "memory") /* yield does nothing on most processors; isb takes as long as an x86 pause */
+#define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif

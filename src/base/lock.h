@@ -37,7 +37,6 @@ void hk_lock_wake(struct hk_lock *lock);
 /* The next five functions are defined only with HK_DEBUG. */
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* Returns true if this thread holds a lock of that rank. */
 bool hk_lock_is_held(enum hk_rank rank);
 /* Returns true if this thread holds no lock of a later rank. */
 bool hk_lock_is_in_order(enum hk_rank rank);

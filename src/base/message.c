@@ -30,10 +30,8 @@ bool hk_stderr_is_there(void)
 void hk_put(int fd, const void *bytes, size_t size)
 {
     int saved = errno;
-    if (fd == HK_STDERR_ASKED_FOR)
-        hk_os.write(HK_STDERR, bytes, size);
-    else if (fd != HK_STDERR || hk_stderr_is_there())
-        hk_os.write(fd, bytes, size);
+    if (fd != HK_STDERR || hk_stderr_is_there())
+        hk_os.write(fd == HK_STDERR_ASKED_FOR ? HK_STDERR : fd, bytes, size);
     errno = saved;
 }
 

@@ -1,8 +1,6 @@
 /* Stores the decisions of the learner and of the bins in a ring. Any thread may write to the ring, and one thread at a time reads it. */
 #include "count/decisions.h"
 
-#define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))
-
 const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #define HK_DECISION(name, who, what, unit, a, b, c, why) {#who, #what, #unit, why, {a, b, c}},
 #include "count/decisions.def"
@@ -11,7 +9,7 @@ const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 /* Holds one decision. During round n of the ring, counted from 0, the place is free if xturn is 2n, and filled if xturn is 2n + 1. */
 static struct place {
     _Atomic uint64_t xturn;
-    uint64_t word[WORDS];
+    struct hk_decision decision;
 } places[HK_DECISIONS_HELD] HK_COLD_DATA;
 static _Atomic uint64_t xnext_noted, xlost;
 static uint64_t next_taken;
@@ -31,7 +29,7 @@ void hk_decision_note(const struct hk_decision *decision)
         }
     } while (!atomic_compare_exchange_weak_explicit(&xnext_noted, &number, number + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
-    __builtin_memcpy(place_of(number)->word, decision, sizeof *decision);
+    place_of(number)->decision = *decision;
     hk_store_release(place_of(number)->xturn, turn_of(number) + 1);
 }
 
@@ -40,7 +38,7 @@ bool hk_decision_take(struct hk_decision *decision)
     struct place *place = place_of(next_taken);
     if (hk_load_acquire(place->xturn) != turn_of(next_taken) + 1)
         return false;
-    __builtin_memcpy(decision, place->word, sizeof *decision);
+    *decision = place->decision;
     hk_store_release(place->xturn, turn_of(next_taken) + 2);
     next_taken++;
     return true;

@@ -6,7 +6,7 @@
 #include "base/inline_copy.h"
 #include "guard/guard.h"
 #include "slab/joined_blocks.h"
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 

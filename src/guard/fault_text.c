@@ -79,7 +79,7 @@ static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *pla
         return false;
     while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
         found = hk_mapping_parse(place->path, &mapping) && code - mapping.start < mapping.end - mapping.start;
-    hk_lines_close(&lines);
+    hk_os_close(lines.fd);
     if (!found || mapping.path[0] != '/')
         return false;
     place->address = code - mapping.start + mapping.offset;
@@ -96,7 +96,7 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place)
     if (hk_elf_open(&file, place->path)) {
         place->address = hk_elf_address(&file, place->address);
         place->offset = hk_elf_function(&file, place->address, place->function, sizeof place->function);
-        hk_elf_close(&file);
+        hk_os_close(file.fd);
     }
     return true;
 }

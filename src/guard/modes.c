@@ -5,8 +5,7 @@
 #include "slab/slab_heap.h"
 #include "span/chunks.h"
 #include "span/meta_regions.h"
-#include "tcache/bins.h"
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 
 /* The words are stored as arrays of text, because pointers to text would have to be relocated by the loader. */
 static const char words[HK_PROTECTIONS][12] = {

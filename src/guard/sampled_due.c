@@ -3,7 +3,7 @@
 
 #include "decay/background_state.h"
 #include "policy/options.h"
-#include "tcache/miss.h"
+#include "tcache/tcache.h"
 
 enum {
     LARGEST = 8192,   /* bytes; a larger block does not fit a slot of sampled_slots.h */

@@ -2,7 +2,7 @@
 #include "guard/states.h"
 
 #include "span/bootstrap.h"
-#include "tcache/miss.h"
+#include "tcache/tcache.h"
 
 struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 

@@ -19,8 +19,7 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
 void *hk_no_heap_items[1];
 
-/* Initializes a cache that is shut and whose bins have no arrays. */
-static void init_cache(struct hk_heap_cache *cache)
+static void init_shut(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
@@ -36,7 +35,7 @@ static void make_no_cache(void)
     if (HK_LIKELY(hk_load_acquire(xstage) == 2))
         return;
     if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
-        init_cache(&hk_no_cache);
+        init_shut(&hk_no_cache);
         hk_store_release(xstage, 2);
     }
     while (hk_load_acquire(xstage) != 2)
@@ -113,7 +112,6 @@ static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32
 
 static size_t items_of(const struct hk_heap_bin *bin) { return (size_t)(bin->top - bin->base); }
 static size_t capacity_of(const struct hk_heap_bin *bin) { return (size_t)(bin->limit - bin->base); }
-static bool has_items_array(const struct hk_heap_bin *bin) { return bin->base != hk_no_heap_items; }
 
 /* Returns how many blocks a bin of the class may hold if its array has `slots` slots. */
 static size_t most_in(unsigned class, size_t slots)
@@ -121,7 +119,6 @@ static size_t most_in(unsigned class, size_t slots)
     return hk_min(slots - 1, hk_max(BIN_BYTES / hk_classes[class].size, 1));
 }
 
-/* Returns the number of slots of the bin's array, computed from the capacity of the bin. */
 static size_t slots_of(const struct hk_heap_bin *bin)
 {
     size_t slots = FIRST_SLOTS;
@@ -143,7 +140,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
     void ***group = &cache->groups[class / HK_HEAP_GROUP], **array = NULL;
-    size_t slots = has_items_array(bin) ? hk_min(slots_of(bin) * ARRAY_GROWTH, MOST_SLOTS) : FIRST_SLOTS,
+    size_t slots = capacity_of(bin) > 0 ? hk_min(slots_of(bin) * ARRAY_GROWTH, MOST_SLOTS) : FIRST_SLOTS,
            n = items_of(bin);
     cache->turns[class] = 0;
     if (most_in(class, slots) <= capacity_of(bin))
@@ -163,10 +160,10 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
-    if (HK_LIKELY(has_items_array(bin)) && HK_LIKELY(++cache->turns[class] <= TURNS_TO_GROW))
+    if (HK_LIKELY(capacity_of(bin) > 0) && HK_LIKELY(++cache->turns[class] <= TURNS_TO_GROW))
         return bin;
     grow_bin(cache, class);
-    return has_items_array(bin) ? bin : NULL;
+    return capacity_of(bin) > 0 ? bin : NULL;
 }
 
 static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
@@ -178,7 +175,7 @@ static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf 
     if (*place == &hk_no_cache) {
         if ((cache = hk_meta_alloc(sizeof *cache)) == NULL)
             return NULL;
-        init_cache(cache);
+        init_shut(cache);
         cache->heap = heap;
         cache->shelf = shelf;
         *place = cache;
@@ -229,13 +226,6 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
     sum->caches++;
 }
 
-static size_t blocks_in(const struct hk_heap_cache *cache)
-{
-    struct hk_heap_cached sum = {0};
-    count_heap_cache(cache, &sum);
-    return sum.blocks;
-}
-
 /* Returns the number of blocks that the calling thread's cache has handed out. It reads nothing else, because every aging calls it. */
 static uint64_t served_by(const struct hk_heap_cache *cache)
 {
@@ -247,10 +237,9 @@ static uint64_t served_by(const struct hk_heap_cache *cache)
 
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
 {
-    while (hk_load_acquire(shelf->xbusy) != 0) {
+    for (; hk_load_acquire(shelf->xbusy) != 0; --*waits) {
         if (*waits == 0)
             return false;
-        --*waits;
         hk_os_pause();
     }
     return true;
@@ -262,11 +251,14 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
-    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        if (cache->shelf != own && blocks_in(cache) > 0) {
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
+        struct hk_heap_cached held = {0};
+        count_heap_cache(cache, &held);
+        if (cache->shelf != own && held.blocks > 0) {
             hk_store(cache->xhit, &hk_no_cache);
             any = true;
         }
+    }
     bool reaches = any && hk_os.fence_threads();
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
@@ -295,8 +287,8 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    if (items_of(bin) ==
-        0) { /* the bin may have blocks, because a shut cache has no hits, and not every caller tries to hit */
+    /* The bin may have blocks, because a shut cache has no hits, and not every caller tries to hit. */
+    if (items_of(bin) == 0) {
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
         if (got < want)

@@ -26,8 +26,6 @@ _Static_assert(sizeof(struct hk_heap_bin) == HK_CLASS_BYTES, "page map entries c
 /* Classes whose first arrays lie together form a group. */
 enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1) / HK_HEAP_GROUP };
 
-struct hk_heap_shelf;
-
 struct hk_heap_cache {
     void *no_top, *no_limit; /* the bin of mark 0, which stands for no slab; both NULL, so it is always full */
     _Atomic(struct hk_heap_cache *) xhit; /* the cache that hits use; hk_no_cache while this cache is shut */

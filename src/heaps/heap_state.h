@@ -18,9 +18,6 @@ enum {
     HK_HEAP_NAME = 64, /* bytes, including the final 0 */
 };
 
-struct hk_heap_slice;
-struct hk_heap_cache;
-
 struct hak_heap {
     /* These fields are constant while the heap is open. */
     uint32_t index;

@@ -110,13 +110,13 @@ static void read_groups(bool all)
     goal_request.cpus = hk_max(1, cpus);
 }
 
-HK_EACH_PROCESS static void read_option(void)
+HK_EACH_PROCESS bool hk_goal_begin(void)
 {
     const char *text = hk_options.goal;
     size_t length = text != NULL ? strlen(text) : 0;
     goal_request.requested = GOAL_UNSET;
     if (length == 0)
-        return;
+        return false;
     if (strcmp(text, "none") == 0)
         goal_request.requested = GOAL_NONE;
     else if (hk_option_number(text, length, &goal_request.amount) && goal_request.amount > 0)
@@ -126,6 +126,7 @@ HK_EACH_PROCESS static void read_option(void)
         goal_request.requested = GOAL_PERCENT;
     else
         hk_message(HK_TEXT_goal, text);
+    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT;
 }
 
 static uint64_t goal_bytes(void)
@@ -137,12 +138,6 @@ static uint64_t goal_bytes(void)
     case GOAL_NONE: return 0;
     default: return limit != UINT64_MAX ? limit : 0;
     }
-}
-
-HK_EACH_PROCESS bool hk_goal_begin(void)
-{
-    read_option();
-    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT;
 }
 
 bool hk_goal_find(void)

@@ -26,17 +26,14 @@ static int look_at(struct dl_phdr_info *library, size_t size, void *given)
     }
     if (!found || strlen(library->dlpi_name) >= sizeof search->loaded->path)
         return false;
-    search->loaded->base = library->dlpi_addr;
-    search->loaded->segments = library->dlpi_phdr;
-    search->loaded->count = library->dlpi_phnum;
+    *search->loaded = (struct hk_elf_loaded){library->dlpi_addr, library->dlpi_phdr, library->dlpi_phnum, ""};
     strcpy(search->loaded->path, library->dlpi_name);
     return true;
 }
 
 bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded)
 {
-    struct elf_search search = {.code = code, .name = name, .loaded = loaded};
-    return dl_iterate_phdr(look_at, &search) != 0;
+    return dl_iterate_phdr(look_at, &(struct elf_search){code, name, loaded}) != 0;
 }
 
 struct hash_header {
@@ -124,11 +121,9 @@ bool hk_elf_open(struct hk_elf_file *file, const char *path)
         read_sections(file);
         return true;
     }
-    hk_elf_close(file);
+    hk_os_close(file->fd);
     return false;
 }
-
-void hk_elf_close(struct hk_elf_file *file) { hk_os_close(file->fd); }
 
 static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *name)
 {
@@ -202,7 +197,7 @@ void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted
             if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
                 wanted[i].address = loaded->base + symbol->st_value;
     }
-    hk_elf_close(&file);
+    hk_os_close(file.fd);
 }
 
 uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)

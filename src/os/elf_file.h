@@ -24,7 +24,7 @@ struct hk_elf_loaded {
 bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded);
 
 struct hk_elf_file {
-    int fd;
+    int fd; /* the caller of hk_elf_open() closes it */
     Elf64_Ehdr header;
     /* The headers of sections. A section that the file lacks has a zero header. `all` is the full symbol table, which a stripped file lacks. */
     Elf64_Shdr hash, symbols, names, dynamic, all, all_names;
@@ -33,7 +33,6 @@ struct hk_elf_file {
 
 /* Opens a file for reading. Returns false, and leaves no descriptor open, if `path` is not a readable 64-bit ELF file. */
 bool hk_elf_open(struct hk_elf_file *file, const char *path);
-void hk_elf_close(struct hk_elf_file *file);
 /* Reads a symbol's table entry. Sets *place to the entry's address, relative to the load address. Returns false if the symbol is not defined. */
 bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place);
 /* Copies the string of the n-th dynamic entry (from 0) with this tag. Returns false if there is no such entry, or if the string is too long. */

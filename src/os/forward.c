@@ -38,14 +38,7 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 void *hk_forward_symbol(const char *name) { return dlsym != NULL ? dlsym(RTLD_DEFAULT, name) : NULL; }
 void *hk_forward_next(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* NEXT_OF looks up the definition of `name` that the loader finds after HAKMEM's, and caches it. The definition is NULL in a static program. */
-#define NEXT_OF(type, name)                                                                                            \
-    (__extension__({                                                                                                   \
-        static _Atomic(void *) found;                                                                                  \
-        __typeof__(type) *next_one;                                                                                    \
-        *(void **)&next_one = next_of(name, &found);                                                                   \
-        next_one;                                                                                                      \
-    }))
+/* Looks up the definition of `name` that the loader finds after HAKMEM's, and caches it in *found. It is NULL in a static program. */
 static void *next_of(const char *name, _Atomic(void *) *found)
 {
     void *next = atomic_load_explicit(found, memory_order_relaxed);
@@ -59,7 +52,8 @@ static void *next_of(const char *name, _Atomic(void *) *found)
 typedef int ioctl_call(int fd, unsigned long request, ...); /* the type of the request differs between C libraries */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument)
 {
-    ioctl_call *next = NEXT_OF(ioctl_call, "ioctl");
+    static _Atomic(void *) found;
+    ioctl_call *next = (ioctl_call *)next_of("ioctl", &found);
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
@@ -111,7 +105,8 @@ static int kernel_sigaction(int number, const struct sigaction *action, struct s
 
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former)
 {
-    __typeof__(sigaction) *next = NEXT_OF(sigaction, "sigaction");
+    static _Atomic(void *) found;
+    __typeof__(sigaction) *next = (__typeof__(next))next_of("sigaction", &found);
 #ifndef __GLIBC__
     if (next == NULL && __sigaction == NULL)
         return kernel_sigaction(number, action, former);
@@ -121,7 +116,8 @@ int hk_forward_sigaction(int number, const struct sigaction *action, struct siga
 
 sighandler_t hk_forward_signal(int number, sighandler_t handler)
 {
-    __typeof__(signal) *next = NEXT_OF(signal, "signal");
+    static _Atomic(void *) found;
+    __typeof__(signal) *next = (__typeof__(next))next_of("signal", &found);
     if (next != NULL)
         return next(number, handler);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, former;

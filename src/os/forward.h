@@ -32,7 +32,6 @@ int hk_forward_unshare(int flags);
 void *hk_forward_symbol(const char *name);
 void *hk_forward_next(const char *name);
 
-/* Returns true if the advice makes a lasting change. */
 bool hk_advice_lasts(int advice);
 /* Returns true if the protection is that of a new mapping: readable and writable, without a protection key. */
 bool hk_protection_is_ordinary(int protection, int key);

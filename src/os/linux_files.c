@@ -6,19 +6,16 @@
 #include <unistd.h>
 #include "os/linux.h"
 
-static __attribute__((noinline, cold)) int moved_up(int fd)
-{
-    int up = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), result = up >= 0 ? up : -errno;
-    (void)syscall(SYS_close, fd);
-    return result;
-}
-
 /* Never returns a descriptor from 0 to 2. If a program has closed its standard streams, the system gives out these numbers again, and the program's
  * output would end up in HAKMEM's file. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
-    return fd > STDERR_FILENO ? fd : fd < 0 ? -errno : moved_up(fd);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd < 0 ? -errno : fd;
+    int up = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), result = up >= 0 ? up : -errno;
+    (void)syscall(SYS_close, fd);
+    return result;
 }
 
 /* Replaces strerror(), which may allocate and depends on the locale. The texts are arrays, because pointers would need relocations. */

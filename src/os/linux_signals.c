@@ -34,7 +34,6 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-/* Installs HAKMEM's handler, and sets *former to the action that was replaced. */
 static bool install(int number, struct caught *caught, struct sigaction *former)
 {
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
@@ -96,9 +95,8 @@ static struct sigaction program_action; /* the action for SIGSEGV that HAKMEM's 
 static struct sigaction before_programs(signal_handler *handler)
 {
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
-    struct sigaction ours = {
-        .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_mask = program_action.sa_mask};
-    ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
+    int flags = SA_SIGINFO | SA_ONSTACK | (program_action.sa_flags & (SA_RESTART | SA_NODEFER));
+    struct sigaction ours = {.sa_sigaction = handler, .sa_flags = flags, .sa_mask = program_action.sa_mask};
     if (!handled)
         (void)sigfillset(&ours.sa_mask);
     return ours;
@@ -151,11 +149,7 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
 
-size_t hk_linux_page_size(void)
-{
-    size_t size = getauxval(AT_PAGESZ);
-    return size != 0 ? size : HK_PAGE;
-}
+size_t hk_linux_page_size(void) { return getauxval(AT_PAGESZ) != 0 ? getauxval(AT_PAGESZ) : HK_PAGE; }
 
 /* Returns true if the kernel rejects unknown advice. qemu-user accepts it without doing anything. Success of a new kind of advice proves nothing
  * then, so HAKMEM does not use it. Several threads may check at the same time, because they get the same result. */

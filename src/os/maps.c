@@ -27,8 +27,6 @@ bool hk_lines_next(struct hk_lines *lines, char *line, size_t size)
     }
 }
 
-void hk_lines_close(struct hk_lines *lines) { hk_os_close(lines->fd); }
-
 static const char *read_number(const char *at, unsigned base, uintptr_t *value)
 {
     for (*value = 0;; at++) {
@@ -59,12 +57,8 @@ bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
     const char *offset_at = word_behind(rights), *inode_at = word_behind(word_behind(offset_at));
     read_number(offset_at, 16, &offset);
     read_number(inode_at, 10, &inode);
-    *mapping = (struct hk_mapping){.start = start,
-                                   .end = end,
-                                   .inode = inode,
-                                   .offset = offset,
-                                   .path = word_behind(inode_at),
-                                   .is_code = strnlen(rights, 3) == 3 && rights[2] == 'x'};
+    bool is_code = strnlen(rights, 3) == 3 && rights[2] == 'x';
+    *mapping = (struct hk_mapping){start, end, 0, inode, offset, word_behind(inode_at), is_code};
     return true;
 }
 
@@ -96,6 +90,6 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
             visited = mapping.end;
             any = true;
         }
-    hk_lines_close(&lines);
+    hk_os_close(lines.fd);
     return any;
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct hk_lines {
-    int fd;
+    int fd; /* the caller of hk_lines_open() closes it */
     size_t at, got;
     char bytes[512];
 };
@@ -17,7 +17,6 @@ struct hk_lines {
 bool hk_lines_open(struct hk_lines *lines, const char *path);
 /* Reads the next line, and cuts it off after size - 1 bytes. Returns false if no complete line follows. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);
-void hk_lines_close(struct hk_lines *lines);
 
 struct hk_mapping {
     uintptr_t start, end;

@@ -7,6 +7,8 @@ const struct hk_class hk_classes[HK_CLASSES] = {
 #include "policy/classes.def"
 };
 
+const char *const hk_tier_names[HK_TIERS] = {"tiny", "small", "medium", "large"};
+
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
     _Static_assert((size) % 16 == 0 && (size) <= (slab_kib)*1024, "class " #idx ": size");                             \
     _Static_assert((slab_kib) % 64 == 0 && (slab_kib) <= 1024, "class " #idx ": slab_kib");                            \
@@ -47,10 +49,4 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
     while (class < HK_CLASSES && (hk_classes[class].size & (align - 1)) != 0)
         class ++;
     return class;
-}
-
-const char *hk_tier_name(unsigned tier)
-{
-    static const char *const names[] = {"tiny", "small", "medium", "large"};
-    return names[tier];
 }

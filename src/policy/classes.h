@@ -8,6 +8,7 @@
 
 /* HK_TIER_LARGE is the tier of large blocks, which have no size class. */
 enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
+extern const char *const hk_tier_names[HK_TIERS];
 
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
@@ -64,7 +65,5 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 /* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES if there is none. `align` is a power of
  * two up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
-
-const char *hk_tier_name(unsigned tier);
 
 #endif

@@ -3,14 +3,9 @@
 #include "base/message.h"
 #include "os/os.h"
 
-static const uint64_t *const options_of_knobs[HK_KNOBS] = {
-#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(&hk_options.name)
-#include "policy/options.def"
-};
-
 const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
-    HK_KNOB_IF_##scope({#name, #unit, fallback, min, max})
+    HK_KNOB_IF_##scope({#name, #unit, &hk_options.name, fallback, min, max})
 #include "policy/options.def"
 };
 
@@ -37,7 +32,7 @@ void hk_policy_begin(void)
         hk_options.huge_blocks_from = hk_options.thp == HK_THP_ON ? 2 * HK_MIB : 0;
     }
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
-        hk_store(first_page.xvalue[knob], *options_of_knobs[knob]);
+        hk_store(first_page.xvalue[knob], *hk_knob_rows[knob].option);
     hk_store_release(hk_policy_now, &first_page);
 }
 

@@ -28,6 +28,7 @@ struct hk_knobs {
 
 extern const struct hk_knob_row {
     const char *name, *unit;
+    const uint64_t *option;
     uint64_t fallback, min, max;
 } hk_knob_rows[HK_KNOBS];
 

@@ -114,13 +114,13 @@ static void json_class_stats(struct json *json, const struct hk_class_stats *cla
 
 static void json_tier(struct json *json, unsigned tier)
 {
-    ADD("\"tier\": \"%s\"", hk_tier_name(tier));
+    ADD("\"tier\": \"%s\"", hk_tier_names[tier]);
     json_class_stats(json, &json->report->heap_stats.tiers[tier]);
 }
 
 static void json_class(struct json *json, unsigned class)
 {
-    ADD("\"size\": %u, \"tier\": \"%s\"", hk_classes[class].size, hk_tier_name(hk_classes[class].tier));
+    ADD("\"size\": %u, \"tier\": \"%s\"", hk_classes[class].size, hk_tier_names[hk_classes[class].tier]);
     json_class_stats(json, &json->report->heap_stats.classes[class]);
 }
 
@@ -173,7 +173,7 @@ static void json_sampled(struct json *json)
                 json_row(json);
                 json_string(json, line);
             }
-        hk_lines_close(&lines);
+        hk_os_close(lines.fd);
     }
     ADD("]}");
 }

@@ -83,12 +83,12 @@ static void add_class_stat(struct sheet *sheet, unsigned row)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         begin_sample(sheet);
         hk_text_add(&sheet->text, ",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
-                    hk_tier_name(hk_classes[class].tier), hk_class_stat(&heap_stats->classes[class], row));
+                    hk_tier_names[hk_classes[class].tier], hk_class_stat(&heap_stats->classes[class], row));
     }
     begin_family(sheet, "tier_", stat->name, stat->kind, stat->unit, stat->meaning);
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
         begin_sample(sheet);
-        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_tier_name(tier),
+        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_tier_names[tier],
                     hk_class_stat(&heap_stats->tiers[tier], row));
     }
 }

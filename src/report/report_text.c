@@ -57,13 +57,13 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
         "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n";
     hk_text_add(text, heading, "tier            ");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        hk_text_add(text, "%-16s", hk_tier_name(tier));
+        hk_text_add(text, "%-16s", hk_tier_names[tier]);
         text_row(text, &heap_stats->tiers[tier]);
     }
     hk_text_add(text, heading, "class   tier    ");
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         if (hk_class_shows(heap_stats, class)) {
-            hk_text_add(text, "%7u %-8s", hk_classes[class].size, hk_tier_name(hk_classes[class].tier));
+            hk_text_add(text, "%7u %-8s", hk_classes[class].size, hk_tier_names[hk_classes[class].tier]);
             text_row(text, &heap_stats->classes[class]);
         }
 }

@@ -51,7 +51,7 @@ static bool lead_libc_here(void)
     for (size_t i = 0; leads && i < sizeof entries / sizeof entries[0]; i++)
         lead_here(&file, libc.base, entries[i]);
     leads = leads && hk_os.seal((void *)begin, end - begin);
-    hk_elf_close(&file);
+    hk_os_close(file.fd);
     return leads;
 }
 
@@ -94,7 +94,7 @@ static bool has_own_operators(const char *path)
     if (!hk_elf_open(&file, path))
         return false;
     bool own = defines_operator(&file) && !defines(&file, "malloc");
-    hk_elf_close(&file);
+    hk_os_close(file.fd);
     return own;
 }
 
@@ -140,7 +140,7 @@ static bool brings_its_own(const char *path)
     bool own = defines_operator(&file) || defines(&file, "malloc") || defines(&file, "free");
     for (unsigned n = 0; !own && hk_elf_string(&file, DT_NEEDED, n, name, sizeof name); n++)
         own = needed_brings(&file, path, name);
-    hk_elf_close(&file);
+    hk_os_close(file.fd);
     return own;
 }
 

@@ -1,5 +1,4 @@
 /* Grows, fills and empties the bins of a thread. The thread's byte budget limits how far they grow. */
-#include "tcache/bins.h"
 #include "count/decisions.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
@@ -85,9 +84,7 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
     memcpy(array, bin->base, array_bytes(items));
     if (now > 0)
         hk_meta_free(bin->base, array_bytes(now));
-    bin->base = array;
-    bin->top = array + items;
-    bin->limit = array + capacity;
+    *bin = (struct hk_bin){.top = array + items, .limit = array + capacity, .served = bin->served, .base = array};
     cache->granted += (capacity - now) * hk_classes[class].size;
     note_capacity(cache, class, HK_DECISION_bin_grown, now);
     return true;
@@ -104,13 +101,6 @@ static void drop_bin_array(struct hk_tcache *cache, unsigned class)
     cache->granted -= capacity * hk_classes[class].size;
     hk_bin_reset(bin);
     note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
-}
-
-static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
-{
-    unsigned got = hk_abandoned_take(class, HK_COMMONS, end, want);
-    cache->new_for -= (int)got;
-    return got;
 }
 
 /* Returns true if the next fill needs a new slab, too few slices are dirty for the slab, and the depot has many blocks. Flushing blocks of another
@@ -146,7 +136,10 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
         void **end = bin->base + 1 + want;
         if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
             hk_depot_reclaim(cache, class, RECLAIM_SLABS * hk_classes[class].slab_bytes);
-        got = from_commons(cache, class) ? take_common(cache, class, end, want) : 0;
+        if (from_commons(cache, class)) {
+            got = hk_abandoned_take(class, HK_COMMONS, end, want);
+            cache->new_for -= (int)got;
+        }
         if (HK_LIKELY(got == 0))
             got = hk_slab_heap_alloc(&cache->owner, class, end, want);
         if (got < want)
@@ -174,13 +167,6 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class)
     if (hk_bin_items(bin) > 0)
         hk_flush(cache, bin->base + 1, (unsigned)hk_bin_items(bin));
     bin->top = bin->base;
-}
-
-void hk_bins_reset(struct hk_tcache *cache)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_bin_reset(&cache->hot.bins[class]);
-    cache->granted = 0;
 }
 
 size_t hk_bins_budget(void)

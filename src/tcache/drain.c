@@ -2,7 +2,6 @@
 #include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
-#include "tcache/bins.h"
 
 enum {
     ASLEEP_MS = 10,           /* an owner is asleep if it has not read the clock for so long */

@@ -1,9 +1,6 @@
 /* Ends the cache of a thread that ends, that was killed, or that a fork child does not have. */
 #include "slab/slab_heap.h"
-#include "tcache/bins.h"
-#include "tcache/layout.h"
 #include "tcache/pool.h"
-#include "tcache/quarantine.h"
 
 /* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
 static void end(struct hk_tcache *cache)

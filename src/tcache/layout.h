@@ -29,12 +29,11 @@ extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
 /* Initializes a record. Called for hk_thread_unborn at the start, before the gate opens, and for hk_thread_ended when the first thread ends. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless);
 
-/* Returns the outbox that follows a hot part in a cache or in a struct hk_cacheless. */
+/* These functions return the outbox and the shelf that follow a hot part in a cache or in a struct hk_cacheless. */
 HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
 {
     return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
 }
-/* Returns the shelf of heap caches that follows a hot part in a cache or in a struct hk_cacheless. */
 HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
 {
     return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
@@ -62,6 +61,19 @@ struct hk_depot {
 /* The number of misses of a class, and the bytes that the missing calls requested. The misses are a sample of all requests of the class. */
 struct hk_misses {
     uint64_t calls, requested;
+};
+
+/* The quarantine (quarantine.c) holds freed blocks back, so that an address is not reused soon. The slots are random, so that an attacker cannot tell
+ * how many frees will pass before an address is reused. Its blocks are neither live nor in a bin.
+ *
+ *   A freed block takes a random one of 16 slots. The block that was in the slot joins a queue of 16 blocks. A block that leaves the queue is freed. */
+enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16, HK_QUARANTINE_HELD = 32 };
+
+struct hk_quarantine {
+    uint64_t random;
+    unsigned at; /* index in the queue of the block that has waited longest */
+    /* The first HK_QUARANTINE_MIXED elements are the random slots. The elements after them are the queue, which is a ring. */
+    void *blocks[HK_QUARANTINE_HELD];
 };
 
 /* Says when the thread's allocations are sampled by guard/sampled_due.h. */
@@ -115,9 +127,31 @@ HK_INLINE struct hk_tcache *hk_tcache_self(void)
 }
 HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
 
+/* These functions (bins.c) enlarge, fill and empty bins, and own their arrays. The capacity of a bin is the number of blocks for which its array has
+ * room. */
+extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; set at the start; 0: no shuffling */
+
+/* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
+bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
+/* Called when a bin runs empty or full. Enlarges the bin if it has served at most four times its capacity since the last call. */
+bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
+/* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
+ * number of blocks, or 0 if memory is refused. */
+size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
+/* Moves the n oldest blocks of a bin to the depot if the bin has its largest capacity and the depot accepts the blocks. Otherwise returns these
+ * blocks to their slabs. */
+void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
+/* Returns all blocks of a bin to their slabs. */
+void hk_bin_empty(struct hk_tcache *cache, unsigned class);
+/* Returns the byte budget of a thread, which limits the blocks that its bins can hold. The budget grows with the resident heap per thread. */
+size_t hk_bins_budget(void);
+/* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
+void hk_bins_empty(struct hk_tcache *cache);
+/* Called at each epoch. Empties the bins that have served no block since the last epoch. If such a bin is already empty, frees its array. */
+void hk_bins_flush_idle(struct hk_tcache *cache);
+
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and
- * allocated again:   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin
- * At each epoch, the depot flushes magazines of the classes from which no bin was filled since the last epoch. */
+ * allocated again:   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin */
 /* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. Returns false if the depot is full, if the blocks are scattered, or if memory is refused. */
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
 /* Moves the blocks of the newest magazine to `blocks`. Returns their number, or 0 if no magazine exists or the newest has more than `room` blocks. */
@@ -126,12 +160,20 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
 void hk_depot_age(struct hk_tcache *cache);
 /* Flushes about `bytes` bytes of blocks of the fullest class other than `class`, so that new slabs of `class` can reuse their memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
-/* Flushes all magazines. */
 void hk_depot_empty(struct hk_tcache *cache);
 /* Forgets the magazines of a thread that a fork child does not have. Returns the number of their blocks. */
 size_t hk_depot_forget(struct hk_depot *depot);
 /* Moves free blocks to their slabs. Blocks of other owners go through the outbox. */
 void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
+
+extern uint64_t hk_quarantine_seed; /* part of the seed of each thread's random numbers; set at the start */
+
+/* Puts a block into the quarantine. Returns the block that leaves the quarantine, which the caller must free, or NULL if no block leaves. */
+void *hk_quarantine_swap(struct hk_tcache *cache, void *block);
+/* Moves all blocks of the quarantine to their slabs, and frees its memory. */
+void hk_quarantine_empty(struct hk_tcache *cache);
+/* Leaks the quarantine of a thread that does not exist in the fork child. Returns the number of leaked blocks. */
+size_t hk_quarantine_forget(struct hk_tcache *cache);
 
 /* These functions (drain.c) collect remote frees from the thread's inboxes. On a miss, they also collect from the inboxes of sleeping owners. An
  * owner is asleep if its thread has made no slow call for 10 ms. The work of each call is limited, so that no call of the program takes long. */

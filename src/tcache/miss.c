@@ -1,12 +1,10 @@
 /* Counts a thread's slow calls, does its periodic work, refills its bins, and sends freed blocks to a bin, the outbox, a slab or the large cache. */
-#include "tcache/miss.h"
+#include "tcache/tcache.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/page_heap.h"
-#include "tcache/bins.h"
-#include "tcache/pool.h"
 
 enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */
@@ -67,15 +65,6 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
     hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }
 
-/* Returns a single block from the slabs, without a bin. Called if memory for the bin's array is refused. */
-static void *take_one(struct hk_tcache *cache, unsigned class)
-{
-    void *block = NULL;
-    if (hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1) != 0)
-        cache->hot.bins[class].served++;
-    return block;
-}
-
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
@@ -89,8 +78,11 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
     if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
         hk_drain_for_miss(cache, class);
-    if (hk_bin_capacity(bin) == 0)
-        return take_one(cache, class);
+    if (HK_UNLIKELY(hk_bin_capacity(bin) == 0)) { /* memory for the bin's array was refused */
+        void *block = NULL;
+        bin->served += hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1);
+        return block;
+    }
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
     return hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);

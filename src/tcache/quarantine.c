@@ -1,18 +1,8 @@
 /* Holds freed blocks back for a random time, in random slots and then in a queue. */
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 #include "span/meta.h"
 
 uint64_t hk_quarantine_seed;
-
-static struct hk_quarantine *quarantine_of(struct hk_tcache *cache)
-{
-    if (HK_UNLIKELY(cache->quarantine == NULL)) {
-        cache->quarantine = hk_meta_alloc(sizeof *cache->quarantine);
-        if (cache->quarantine != NULL)
-            cache->quarantine->random = (uintptr_t)cache * 0x9e3779b97f4a7c15u ^ cache->ticker.now ^ hk_quarantine_seed;
-    }
-    return cache->quarantine;
-}
 
 static void *swap(void **slot, void *block)
 {
@@ -23,9 +13,13 @@ static void *swap(void **slot, void *block)
 
 void *hk_quarantine_swap(struct hk_tcache *cache, void *block)
 {
-    struct hk_quarantine *quarantine = quarantine_of(cache);
-    if (HK_UNLIKELY(quarantine == NULL))
-        return block;
+    struct hk_quarantine *quarantine = cache->quarantine;
+    if (HK_UNLIKELY(quarantine == NULL)) {
+        cache->quarantine = quarantine = hk_meta_alloc(sizeof *quarantine);
+        if (quarantine == NULL)
+            return block;
+        quarantine->random = (uintptr_t)cache * 0x9e3779b97f4a7c15u ^ cache->ticker.now ^ hk_quarantine_seed;
+    }
     quarantine->random = hk_random_next(quarantine->random);
     block = swap(&quarantine->blocks[quarantine->random >> 60], block);
     unsigned at = quarantine->at;

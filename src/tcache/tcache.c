@@ -1,8 +1,6 @@
 /* Begins a thread's cache, resizes blocks of the thread's slabs in place, and flushes and trims the cache. */
 #include "tcache/tcache.h"
 #include "slab/slab_heap.h"
-#include "tcache/bins.h"
-#include "tcache/quarantine.h"
 
 enum {
     NEW_THREAD_BLOCKS = 160, /* blocks that a new thread takes from the commons */
@@ -17,7 +15,9 @@ bool hk_tcache_begin(void)
     if (cache == NULL)
         return false;
     hk_owner_open(&cache->owner);
-    hk_bins_reset(cache);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_bin_reset(&cache->hot.bins[class]);
+    cache->granted = 0;
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->sampling = false;
@@ -38,8 +38,7 @@ bool hk_tcache_begin(void)
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
-    if (hk_slab_heap_take_own(&cache->owner, class, &block + 1, 1) != 0)
-        cache->hot.bins[class].served++;
+    cache->hot.bins[class].served += hk_slab_heap_take_own(&cache->owner, class, &block + 1, 1);
     return block;
 }
 

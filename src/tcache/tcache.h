@@ -1,9 +1,15 @@
 /* This header is for files outside the folder tcache. It declares how a thread's cache (tcache) begins, serves after a miss, is flushed, and ends.
- * Threads    Only the cache's own thread uses a cache. Any thread may call hk_tcache_begin(), hk_tcache_end() and the sums over all caches. */
+ *
+ * About every 16th slow call, which is a call after a miss, is a tick. A tick also drains the inboxes, reads the clock, purges free memory, and sweeps
+ * the thread's slabs. A freed block goes to one of these places, depending on its page map entry:
+ *
+ *   own slab -> own bin     other owner's slab -> outbox or own bin     abandoned slab -> own bin or outbox     large block -> large cache
+ *
+ * Threads    Only the cache's own thread uses a cache. Any thread may call hk_tcache_begin(), hk_tcache_end(), the sums over all caches, and the
+ *            functions whose `cache` may be NULL. */
 #ifndef HK_TCACHE_H
 #define HK_TCACHE_H
 
-#include "tcache/miss.h"
 #include "tcache/pool.h"
 
 /* Gives the calling thread a cache. Returns false if memory is refused. */
@@ -19,5 +25,29 @@ size_t hk_tcache_trim(struct hk_tcache *cache);
 /* Trims the cache, and purges the caches of ended threads and all idle memory except `keep` bytes. `cache` may be NULL. Returns the purged bytes,
  * except those of ended threads' caches. */
 size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep);
+
+/* The weights of slow calls. A tick follows when the weights since the last tick add up to HK_TICK_NOW. */
+enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
+/* Returns the weight of a miss in a class. Classes with larger slabs weigh more, because a miss may grow the heap by a whole slab. */
+int hk_tick_weight(unsigned class);
+void hk_tick(struct hk_tcache *cache, int weight);
+/* Tells the cache that a large block of the calling thread was given `bytes` of new memory, so that a tick comes soon. */
+void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
+/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. Returns NULL if memory is refused. */
+void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
+/* Returns a block of a class for a request of `size` bytes after a miss, or NULL if memory is refused. Precondition: the bin is empty. */
+void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
+/* Puts a freed block into this thread's bin of the class. If the bin is full, enlarges the bin, or flushes its older half. */
+void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
+/* Frees a block after a miss. `entry` is the block's page map entry, and must not be 0. `cache` may be NULL. */
+void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
+/* Frees a large block. `cache` may be NULL. */
+void hk_tcache_free_large(struct hk_tcache *cache, void *block);
+/* Frees a pointer without a page map entry. Ignores an address in the break heap, which another allocator may use. Otherwise ends the program. */
+void hk_tcache_free_foreign(enum hk_call call, void *block);
+/* Returns the number of bytes from an address to the end of the break heap. Ends the program if the address is not in the break heap. */
+size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);
+/* Returns the message about an invalid pointer without a page map entry. It may lie inside a large block, or outside HAKMEM's memory. */
+const char *hk_tcache_foreign_fault(const void *p);
 
 #endif

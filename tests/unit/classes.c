@@ -50,9 +50,9 @@ UNIT_TEST(rows)
             assert_true((row->size - hk_classes[class - 1].size - 1) * 5 < row->size);
         assert_int_equal(row->tier == HK_TIER_MEDIUM, row->size > HK_FINE_MAX);
     }
-    assert_string_equal(hk_tier_name(HK_TIER_TINY), "tiny");
-    assert_string_equal(hk_tier_name(HK_TIER_SMALL), "small");
-    assert_string_equal(hk_tier_name(HK_TIER_MEDIUM), "medium");
+    assert_string_equal(hk_tier_names[HK_TIER_TINY], "tiny");
+    assert_string_equal(hk_tier_names[HK_TIER_SMALL], "small");
+    assert_string_equal(hk_tier_names[HK_TIER_MEDIUM], "medium");
 }
 
 int main(void)

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "hakmem.h"
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 
 enum { BLOCKS = 100 };

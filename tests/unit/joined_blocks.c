@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "tcache/bins.h"
-#include "tcache/layout.h"
 #include "tcache/tcache.h"
 #include "prof/hooks.h"
 #include "hakmem.h"

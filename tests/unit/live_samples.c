@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "policy/options.h"

@@ -11,8 +11,7 @@
 #include "slab/slab_heap.h"
 #include "span/chunks.h"
 #include "span/meta_regions.h"
-#include "tcache/bins.h"
-#include "tcache/quarantine.h"
+#include "tcache/layout.h"
 
 #define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
 enum { ALL = (1 << HK_PROTECTIONS) - 1 };

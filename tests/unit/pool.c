@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tcache/bins.h"
 #include "tcache/pool.h"
 #include "runtime/lifecycle.h"
 #include "hakmem.h"

@@ -10,7 +10,6 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "span/meta.h"
-#include "tcache/quarantine.h"
 #include "tcache/tcache.h"
 
 enum {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "report/rss_stats.h"

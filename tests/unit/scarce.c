@@ -17,7 +17,6 @@
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
-#include "tcache/bins.h"
 #include "tcache/pool.h"
 
 static void exhaust(void)

@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "support/knobs.h"
 #include "span/meta.h"
-#include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "span/page_heap.h"
 

@@ -5,8 +5,6 @@
 #include "policy/policy.h"
 #include "runtime/lifecycle.h"
 #include "support/knobs.h"
-#include "tcache/bins.h"
-#include "tcache/layout.h"
 #include "tcache/tcache.h"
 #include "unit/fake_os.h"
 #include "unit/invariants.h"
