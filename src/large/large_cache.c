@@ -1,4 +1,5 @@
-/* Keeps freed large blocks, finds the best fit, unmaps the oldest blocks, cuts off slack, and marks blocks whose mapping the program changes. */
+/* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts off the slack of blocks in use. Marks
+ * blocks whose mapping the program changes by a system call. */
 #include "large/large_cache.h"
 #include "large/large_state.h"
 #include "count/stats.h"
@@ -174,8 +175,9 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Takes the block to unmap next out of its list, and returns it. If more than `keep` bytes are cached, this is the oldest cached block that has been
- * idle since `before`, or else such a kept block. Otherwise this is the oldest block of pending_unmap, or NULL if there is none. */
+/* Takes the block to unmap next out of its list, and returns it. If more than `keep` bytes are cached, this is the oldest cached block or, if that is
+ * too young, the oldest kept block. A block is too young if it became idle after the time `before`. If there is none, this is the oldest block of
+ * pending_unmap. Returns NULL if pending_unmap is empty, too. */
 static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -192,7 +194,8 @@ static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
     return large;
 }
 
-/* Unmaps due blocks (see take_due_locked()) until `enough` bytes are unmapped, or the system refuses. Returns the unmapped bytes. */
+/* Unmaps the oldest blocks that are due (see take_due_locked()), until `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped
+ * bytes. */
 static size_t unmap_while(uint64_t before, size_t keep, size_t enough)
 {
     size_t bytes = 0;
@@ -250,7 +253,8 @@ void hk_large_hold_to_budget(void)
         continue;
 }
 
-/* Sets idle_since of a list's newest blocks, which have none yet. `place` is the offset in struct hk_large_block of the links that form the list. */
+/* Sets idle_since of the blocks of a list for which it is not set yet. These are the newest blocks, so they come first in the list. `place` is the
+ * offset in struct hk_large_block of the links that form the list. */
 static void date_unseen_locked(const struct hk_list *list, size_t place, uint64_t now_ms)
 {
     for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {

@@ -63,8 +63,9 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* Returns the block that is nearest in size, or `otherwise` if no block fits. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-/* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only what a purge first saw at least
- * delay_ms ago. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, as a growing buffer may soon use it. Returns the unmapped bytes. */
+/* Unmaps cached blocks, and then cuts off slack, the oldest first, until `enough` bytes are unmapped. Takes only blocks and slack that a purge first
+ * saw at least delay_ms ago. If delay_ms is 0, takes all. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may
+ * soon use its slack. Returns the number of unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* Marks the large blocks in a range as modified. Called before a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
@@ -87,7 +88,8 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block until the purge delay has passed since then. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
-/* Sets how many bytes of the mapping the program has. The next purge sets idle_since of the slack behind them, and a later purge cuts it off. */
+/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
+ * of the slack, and only a later purge cuts the slack off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);

@@ -3,7 +3,8 @@
  * Resident pages that were used are overwritten, because overwriting 64 KiB costs less than a page fault. All other pages are returned to the system,
  * so that the program pays only for pages that it touches. This includes pages that are not resident, because they may be swapped out.
  *
- * Slack that a purge may cut off is never written, because another mapping may lie there by now. Only the block's thread calls hk_large_zero(). */
+ * Slack that a purge may cut off is never written, because another mapping may lie there by now. Only the thread that has just been given the block
+ * calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
 #include "base/bits.h"
@@ -60,7 +61,8 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Overwrites the used pages up to `to`, which lie in one chunk. Adds the others to the gap. Judges resident runs by their first and middle page. */
+/* Overwrites the used pages from the end of the gap to `to`, and adds the other pages to the gap. These pages must lie in one chunk. Judges a run of
+ * resident pages, which has at most a slice, by its first and its middle page. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];

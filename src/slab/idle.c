@@ -111,7 +111,8 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     hk_remote_put_back(slab, bits);
 }
 
-/* Returns true if the slab has unpurged remote blocks whose number has not changed for the purge delay. A reclaiming sweep ignores the delay. */
+/* Returns true if the slab has remote blocks that are not purged, and if their number has not changed for the purge delay. A sweep that reclaims
+ * memory does not wait for the delay. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);
@@ -161,7 +162,8 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
     }
 }
 
-/* Visits the inboxes from owner `id` on. Returns where the next call continues: if the budget ends, at the last owner, whose backlog has the rest. */
+/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. This is the owner of the last visited inbox if
+ * the budget ends there, because the slabs that were not visited are in the backlog of this owner. */
 static uint32_t visit_owners(uint32_t id, struct hk_sweep *sweep)
 {
     while ((id = hk_owner_next(id)) < hk_owner_end() && sweep->work-- > 0) {

@@ -28,7 +28,8 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 
 /* Returns the size of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);
-/* Returns the index of the first joined block from `at` on, or the slab's number of blocks if none follows. Sets *cells to its number of cells. */
+/* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns the slab's number of blocks if no
+ * joined block follows. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 /* Frees the memory of the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);
@@ -37,7 +38,8 @@ void hk_joined_recount(struct hk_slab *slab);
 /* Splits the joined blocks among the blocks `bits` of a bitmap word. Frees all cells of each joined block except the first cell, which the caller
  * frees. Returns the number of freed cells. Ends the program if one of the blocks `bits` is a cell of a joined block, but not its first cell. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
-/* Allocates up to n joined blocks of `cells` cells, the lowest first, before `end`. Returns their number, or 0 if memory for the bits is refused. */
+/* Allocates up to n joined blocks of `cells` cells, the lowest first, and stores their addresses in front of `end`. Returns the number of joined
+ * blocks, which is 0 if memory for the joined bits is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
 
 #endif

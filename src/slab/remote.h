@@ -17,14 +17,16 @@
 
 enum { HK_REMOTE_QUEUED = 1, HK_REMOTE_BLOCK = 2, HK_SLAB_MOST_WORDS = 64 };
 
-/* Marks blocks of one bitmap word as remote. The slab is not released before they are counted. Ends the program if a block is already free. */
+/* Marks blocks of one bitmap word as remote. The slab is not released before these blocks are counted. Ends the program if a block is already
+ * free. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Counts blocks that the caller has marked. Returns true if the caller must then queue the slab. The slab is not released before it is queued. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks);
 /* Claims the remote blocks and frees them in the slab. The caller holds the slab, and has taken it out of a queue. Returns the number of blocks. */
 unsigned hk_remote_collect(struct hk_slab *slab);
-/* Claims the remote blocks, adds their bits to `bits`, and returns their number. The caller does not hold the slab, but has taken it out of a queue.
- * The slab is not released while blocks are claimed. Later, the caller queues the slab again, or calls hk_remote_let_go(). */
+/* Claims the remote blocks, and adds their bits to `bits`. The caller does not hold the slab, but has taken it out of a queue. Returns the number
+ * of added blocks. The slab is not released while the caller has claimed blocks. Later, the caller queues the slab again, or calls
+ * hk_remote_let_go(). */
 unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
 /* Clears QUEUED, and claims the blocks that were freed since hk_remote_claim(). */
 unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
@@ -42,9 +44,11 @@ HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
     return ((int32_t)hk_load(slab->xstate) & ~HK_REMOTE_QUEUED) / HK_REMOTE_BLOCK;
 }
 
-/* In a fork child, whose inboxes are empty, computes the slab's state from its remote bits. Returns true if the caller must then queue the slab. */
+/* In a fork child, where all inboxes were emptied, computes the slab's state from its remote bits. Returns true if the slab has remote blocks. The
+ * caller must then queue the slab. */
 bool hk_remote_restart(struct hk_slab *slab);
-/* In a fork child that lacks the slab's holder, frees the remote blocks, and resets the slab's state. Returns true if there were remote blocks. */
+/* In a fork child that lacks the slab's holder, frees the remote blocks in the slab, and computes the slab's state. Returns true if the slab had
+ * remote blocks. */
 bool hk_remote_merge(struct hk_slab *slab);
 /* Returns the purged bytes of the remote blocks of all slabs. */
 size_t hk_remote_clean(void);

@@ -21,7 +21,8 @@ enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 /* Functions of the track that need call stacks and threads. guard/track_report.c sets these pointers when HAKMEM starts. */
 struct hk_remote_track {
     bool on;
-    /* Returns the upper bits of a word, which tell the thread and the call stack of a free: only `caller` unless `whole`, and none if it is NULL. */
+    /* Returns the upper bits of a word, which tell this thread and the call stack of a free. If `whole` is false, the stack consists only of
+     * `caller`. If `caller` is NULL, the bits tell only the thread. */
     uint64_t (*place)(const void *caller, bool whole);
     /* Writes the message about an invalid pointer, and ends the program. `word` is the word of the block. */
     void (*tell)(enum hk_call call, const char *fault, const void *block, uint64_t word) __attribute__((noreturn));
@@ -45,7 +46,8 @@ enum hk_track_step { HK_TRACK_PUT, HK_TRACK_SEND, HK_TRACK_COLLECT, HK_TRACK_CLA
 void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits);
 /* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
-/* Checks that a block is home and not free yet. Called when the slab's holder frees the block. */
+/* Checks that a block is home and not free yet. The block is home if no remote free of it is in progress. Called when the slab's holder frees the
+ * block. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);
 /* Computes the stages from the remote bits in a fork child. Called before the remote bits are changed. */
 void hk_track_restart(struct hk_slab *slab);

@@ -114,8 +114,9 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 /* Ends the program. The message says either that the block is already free, or that `block` is not the start of a block. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab's plain extent. Ends the program if *at is not the start of
- * a block, or if the block is already free. Reads the slab's fields again for each block, because successive blocks seldom lie in one slab. */
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
+ * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because
+ * two successive blocks of a batch seldom lie in the same slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -163,8 +164,9 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
  * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, it has
  * no medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
  * before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks are
- * on. The checks then read the slab's bitmaps instead, which do not show that a block in a bin is free. Only the thread that has the block calls
- * hk_mark_begin() and hk_mark_end(). If two threads free a block at once, both may find the mark. The flush of a bin then detects the second free. */
+ * on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread that has
+ * the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
+ * then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
 /* Returns the mark of a page in a shared slice. It tells the class of the slab to which the page belongs. */

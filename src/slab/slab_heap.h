@@ -54,15 +54,17 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
  * The owner's lock is held for one system call, or for a look at a few slabs. Afterwards, a waiting owner gets the lock. A page of remote frees is
- * purged, without a lock, only while the purging thread has claimed all blocks on it. A slab with claimed blocks is not released, but its holder may
- * use other blocks. Sweeps run in the owner or the background thread. Trims run in the owner, or in any thread if there is a background thread. */
+ * purged only while the purging thread has claimed all blocks on it. The purge needs no lock, because a slab with claimed blocks is not released.
+ * The slab's holder may allocate and free other blocks of the slab at the same time. Sweeps run in the owner or in the background thread. Trims
+ * run in the owner, or in any thread if there is a background thread. */
 
 /* Releases slabs of free blocks that were kept for the next miss, and purges the free pages of the other slabs. Returns the purged bytes. */
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep if none is in progress. It visits each slab with free blocks once, and purges pages that have been free for the purge delay. If
- * `for_growth`, begins a sweep that reclaims memory. A sweep in progress then becomes such a sweep, and visits all lists once more. */
+/* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once, and purges pages that have been free for the purge delay. If
+ * `for_growth`, begins a sweep that reclaims memory because the heap grows. If a sweep is in progress, it then becomes a sweep of this kind, and
+ * visits all lists once more. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);

@@ -26,8 +26,9 @@ enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD
 
 /* Limits the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the rest, which the caller adds again after the unlock. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. If the budget ends, the next call continues
- * in the slab, unless the slab was touched. A purged slab goes to the end of the list, so that the holder first allocates from resident ones. */
+/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. If the budget ends, the next call
+ * continues within the slab, unless the slab was touched in between. A purged slab goes to the end of the list, so that the holder first allocates
+ * from resident slabs. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {

@@ -15,7 +15,8 @@ static struct bootstrap_arena {
     size_t size, used;
 } arenas[ARENAS];
 
-/* Allocates a block, and writes its size into the word before it. Returns NULL if the arena has no room, or if the system refuses memory. */
+/* Allocates a block from an arena, and writes the block's size into the word before the block. If the arena has no memory yet, first maps enough for
+ * the block. Returns NULL if the arena has no room, or if the system refuses memory. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     if (arena->bytes == NULL) {
@@ -53,7 +54,8 @@ size_t hk_bootstrap_size(const void *p)
     return SIZE_MAX;
 }
 
-/* Field 47 of /proc/self/stat is the start of the break heap. Fields are counted from the last ')', because field 2 may contain spaces and ')'. */
+/* The address at which the break heap starts is field 47 of /proc/self/stat. Field 2 is the program's name in parentheses, which may itself contain
+ * spaces and parentheses. Therefore the fields are counted from the last parenthesis on. */
 enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
 
 static uintptr_t break_start(void)

@@ -45,7 +45,8 @@ HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->f
 /* unlist takes the chunk off its list by_run. relist computes the longest free run, and puts the chunk on the list for this length. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
-/* hk_chunk_withdraw() makes free slices unavailable. hk_chunk_use() withdraws slices and marks them as dirty. hk_chunk_release() frees slices. */
+/* hk_chunk_withdraw() makes free slices unavailable for allocation, for example during a purge. hk_chunk_use() withdraws slices for a span, and marks
+ * them as dirty. hk_chunk_release() makes slices free again. */
 HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 {
     hk_page_heap.free_slices -= hk_popcount64(slices);
@@ -61,9 +62,10 @@ void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages
 void hk_page_heap_count_dirty(int slices);
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* heap_growth.c maps new memory. It asks for huge pages if the policy wants them for a heap of this size, and if they have the size of a chunk. In
- * the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping of whole chunks is aligned
- * to a chunk for huge pages. The heap continues behind other mappings in the way. If HAKMEM may not choose addresses, the system does. */
+/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
+ * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
+ * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
+ * the system does not let HAKMEM choose addresses, the system chooses them. */
 /* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even `slices`. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);

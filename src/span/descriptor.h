@@ -59,7 +59,8 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* Returns true if the entry is not mixed, and its owner is at least `owner`. One comparison suffices, because HK_ENTRY_MIXED is the sign bit. */
+/* Returns true if the entry's owner number is at least `owner`, and the entry is not mixed (the slab has no joined blocks). One comparison suffices,
+ * because HK_ENTRY_MIXED is the sign bit, which makes a mixed entry negative. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
@@ -68,7 +69,8 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* Entries of heaps that the program creates, even if destroyed, are at least HK_ENTRY_HEAPS. They are mixed, so the hit path never frees there. */
+/* The page map entries of heaps that the program creates are at least HK_ENTRY_HEAPS, also those of destroyed heaps. These entries have the flag
+ * HK_ENTRY_MIXED, so that the hit path never frees a block of such a heap. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
 /* HK_ENTRY_ENDED_LARGE is the entry of the first slice of a large block whose heap was destroyed. */
@@ -88,7 +90,8 @@ HK_INLINE uint64_t hk_age_since(uint16_t stamp, uint64_t now_ms)
     return (uint64_t)(uint16_t)(hk_age_stamp(now_ms) - stamp) << HK_AGE_SHIFT;
 }
 
-/* Names the call that received an invalid pointer. HK_CALL_FLUSH: a flush of a freed block found the fault, so the freeing function is unknown. */
+/* Names the call that received an invalid pointer. HK_CALL_FLUSH means that the fault was found only when a flush moved the freed block back to its
+ * slab. By then, it is no longer known which function freed the block. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,

@@ -64,7 +64,8 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->longest = (uint16_t)(used ? hk_min(area->longest, area->free) : area->free); /* an upper bound */
 }
 
-/* Rounds a set of pages to pages of the system, which may be larger: down to those that lie wholly in `pages` if `all`, and otherwise up. */
+/* Rounds a set of pages to pages of the system, which may be larger. If `all`, rounds down and keeps only pages of the system that lie wholly in
+ * `pages`. Otherwise rounds up and adds all pages that share a page of the system with one of `pages`. */
 static unsigned together(unsigned pages, bool all)
 {
     unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
@@ -216,7 +217,8 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if this is impossible. */
+/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if there is another region,
+ * or if the region has too few blank areas at its end. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -56,7 +56,8 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
     return (struct hk_meta_area *)((uintptr_t)block & ~(HK_META_AREA_BYTES - 1));
 }
 
-/* Returns the idle pages: dirty, and in a page of the system without blocks. Bit 0 (header) is set only if `whole` and the area has no blocks. */
+/* Returns the idle pages of an area. A page is idle if it is dirty, has no block, and lies in a page of the system without blocks. Bit 0 stands for
+ * the header's page. It is set only if `whole` is true, and if the area has no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
 /* withdraw makes idle pages unavailable for allocation. return makes them available again. `cleaned` is true if the pages are zero now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
@@ -111,7 +112,8 @@ HK_ROOM bool hk_meta_more_pages(size_t size);
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);
-/* Takes a run of `least` to `most` free lines, or returns an empty range. Searches areas with shorter runs first, so that few areas are in use. */
+/* Takes a run of `least` to `most` free lines. Searches areas with shorter free runs first, so that few areas are in use. Returns an empty range if
+ * no run is found. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
 #endif

@@ -17,7 +17,8 @@
 
 /* Initializes the page heap. Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-/* Returns the address of a span of 1 to 32 slices, or 0 if memory is refused. Sets *blank to true if no block has used the bytes, so all are 0. */
+/* Returns the address of a span of 1 to 32 slices, or 0 if the system or the option `limit` refuses memory. Sets *blank to true if all bytes are
+ * zero, because no block has used them since the system provided the pages. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* Frees a span. `hollow` bytes of the span are already purged. */
@@ -44,13 +45,17 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
-/* purge.c makes slices unavailable before it purges or unmaps them. It releases purge_lock after each run or chunk, because fork waits for it. */
-/* Purges free slices of the longest dirty chunks, until `enough` bytes are purged. Skips chunks that have been dirty for less than `delay_ms`. If
- * `enough` is SIZE_MAX, also skips such slices. If another purge is in progress, waits if `waits`, and stops otherwise. Returns the purged bytes. */
+/* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
+ * release purge_lock after each run of slices or each chunk, because fork waits for this lock. */
+/* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
+ * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
+ * waits for it if `waits`, and stops otherwise. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
-/* Unmaps free chunks, or all free slices if address space is scarce. Unless `dirty_too`, skips chunks with dirty ones. Returns the dirty bytes. */
+/* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
+ * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span in use. First splits a huge page of which not all is purged. Returns false if the system refuses. */
+/* Purges pages of a span that is in use. If the chunk stands on a huge page, and not the whole chunk is purged, first splits the huge page. Returns
+ * false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

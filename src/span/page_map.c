@@ -9,7 +9,8 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* Below the window lie, from low to high, chunks (for 16 TiB of heap), marks (for 3 TiB, growing downwards) and page map entries (for 16 TiB). */
+/* The tables lie below the window. From low to high addresses, these are the chunks, the marks and the page map entries. The chunks and the entries
+ * have room for 16 TiB of heap. The marks grow downwards, and have room for 3 TiB of heap. */
 #define ROOM_FOR_CHUNKS (4 * HK_GIB)
 #define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
@@ -68,8 +69,9 @@ static void place_window(uintptr_t base, _Atomic uint32_t *entries, struct hk_ch
     __atomic_store_n(&hk_window.covered, window.leaves * HK_LEAF, __ATOMIC_RELEASE);
 }
 
-/* Chooses a window in the second quarter of the addresses below the stack, where usually no other mapping lies, because the kernel places programs
- * and mappings elsewhere. The place is as random as the addresses of the stack and of this library. Without ASLR, it is always the same. */
+/* Chooses a window in the second quarter of the addresses below the stack. Usually no other mapping lies there, because the kernel places programs
+ * and mappings far from this quarter. The place depends on the addresses of the stack and of this library, so the window is as random as these
+ * addresses. Without ASLR, the window always has the same place. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -164,7 +166,8 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps missing chunk structs of the first `to` chunks. Leaves no gap, because look-ups read all below hk_window.flat. Returns false if refused. */
+/* Maps the chunk structs of the window's first `to` chunks that are not mapped yet. Leaves no gap, because look-ups may read all chunk structs below
+ * hk_window.flat. Returns false if the system refuses memory. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)

@@ -11,7 +11,8 @@
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
  * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. An address is covered if tables are mapped for it. A covered address
  *            stays covered. Once the window covers an address, the base of the window never changes.
- * Threads    Any thread may read. The holder of a slice writes its words. Any thread may call hk_page_map_cover(), which takes a lock. */
+ * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call hk_page_map_cover(), which takes a
+ *            lock. */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
@@ -149,7 +150,8 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
     return HK_LIKELY(entry != NULL) ? hk_load_acquire(*entry) : 0;
 }
 
-/* Maps tables for [address, address + size). Returns false if the range goes beyond the addresses of user space, or if the system refuses memory. */
+/* Covers [address, address + size), which means that it maps tables for this range. Returns false if the range goes beyond the addresses of user
+ * space, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
 /* Covers the first `size` bytes of a new mapping p. If this fails, unmaps the whole mapping. Returns p, or NULL if p is NULL or was unmapped. */
 void *hk_page_map_covered(void *p, size_t mapped, size_t size);
@@ -161,7 +163,8 @@ bool hk_page_map_is_flat(uintptr_t address, size_t size);
 /* Writes the descriptor of each slice, and then the page map entries. Therefore a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-/* Maps the marks of an address range of the heap. After a refusal, maps no more marks. Bitmaps of slabs then serve the checks (slab/slab.h). */
+/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped. hk_page_map_has_mark() returns false for
+ * blocks without a mark. Such blocks are checked by the bitmap of their slab (slab/slab.h). */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
 size_t hk_page_map_tables(void);
 /* Returns the first range of tables in [from, to), or an empty range at `to` if there is none. */
