@@ -26,14 +26,18 @@ size_t hk_slabs_clean(void)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-void hk_slab_note_taken(struct hk_slab *slab)
+static HK_COLD void note_refaults(struct hk_slab *slab)
 {
-    slab->pages = HK_PAGES_TAKEN;
-    if (HK_LIKELY(slab->clean == 0))
-        return;
     size_t bytes = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
     hk_reuse_back(hk_age_since(slab->idle_from, hk_reuse_now()), bytes);
     hk_slab_note_clean(slab, 0);
+}
+
+void hk_slab_note_taken(struct hk_slab *slab)
+{
+    slab->pages = HK_PAGES_TAKEN;
+    if (HK_UNLIKELY(slab->clean != 0))
+        note_refaults(slab);
 }
 
 /* Takes blocks from a bitmap word whose free bits are contiguous, like the words of a new slab. */

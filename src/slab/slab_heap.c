@@ -193,8 +193,9 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 {
     uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
     struct hk_slab *slab = NULL;
-    for (unsigned left = now != UINT64_MAX ? OWNERS_PER_SLAB : 0; left > 0 && slab == NULL; left--) {
-        uint32_t id = hk_owner_next(owner->next_victim), end = hk_owner_end();
+    uint32_t end = hk_owner_end(), all = end - HK_FIRST_OWNER + 1; /* one look is for the return to the first owner */
+    for (size_t left = now != UINT64_MAX ? hk_min(OWNERS_PER_SLAB, all) : 0; left > 0 && slab == NULL; left--) {
+        uint32_t id = hk_owner_next(owner->next_victim);
         struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
         bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
         if (from != owner && unused && hk_slab_heap_has_partial(from, class)) {
@@ -215,9 +216,9 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
         return take_blocks(owner, class, end, want);
     if (!hk_slab_heap_has_partial(owner, class) && !hk_abandoned_has(class))
         take_over(owner, class);
-    hk_slab_lists_lock(owner);
+    hk_lock(&owner->slab_lists_lock);
     unsigned got = take_blocks(owner, class, end, want);
-    hk_slab_lists_unlock(owner);
+    hk_unlock(&owner->slab_lists_lock);
     return got;
 }
 

@@ -75,7 +75,7 @@ bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
  * slices before it calls again. It closes if a purge finds slices that no span has taken. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
-/* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Two threads may call it at once. */
+/* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Several threads may call it. */
 void hk_thp_look(void);
 /* Returns true if the system's settings permit huge pages of a chunk's size. If their size cannot be read, it is
  * assumed to be that of a chunk if a system page has 4 KiB, and another size otherwise. */

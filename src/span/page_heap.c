@@ -25,22 +25,29 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns a chunk with a free run of `dirty` dirty slices, or NULL if it finds none. Looks only at the first chunk of each list, where dirty chunks
- * are. Returns the tightest fit. If the chunks are on huge pages, returns the fullest of them, so that the emptiest huge pages become free as a
- * whole. */
-HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
+/* Returns the fullest huge page with a free run of `dirty` dirty slices, so that the emptiest huge pages become free as a whole. */
+static HK_NOINLINE struct hk_chunk *fullest_huge(const struct hk_arena *arena, uint64_t lists, size_t dirty)
 {
     struct hk_chunk *best = NULL;
-    for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
-        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        bool fuller = best == NULL || (hk_load(chunk->xhuge) && hk_popcount64(chunk->free) < hk_popcount64(best->free));
-        if (!fuller || hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) == 0)
-            continue;
-        best = chunk;
-        if (!hk_load(chunk->xhuge))
-            break;
+    for (; lists != 0; lists &= lists - 1) {
+        struct hk_chunk *chunk = first_of(arena, hk_ctz64(lists));
+        if (hk_load(chunk->xhuge) && hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0 &&
+            (best == NULL || hk_popcount64(chunk->free) < hk_popcount64(best->free)))
+            best = chunk;
     }
     return best;
+}
+
+/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL. Looks only at the first chunk of each list, where dirty chunks are. If
+ * the tightest fit is on a huge page, returns the fullest huge page instead. */
+HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
+{
+    for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
+        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
+        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0)
+            return HK_UNLIKELY(hk_load(chunk->xhuge)) ? fullest_huge(arena, left, dirty) : chunk;
+    }
+    return NULL;
 }
 
 /* Returns the chunk whose longest free run fits most tightly. Prefers chunks with free dirty slices. Returns NULL if no chunk fits. */
@@ -88,7 +95,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 }
 
 /* Takes free slices of a chunk. Prefers dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
-static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
+static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank, bool *clean)
 {
     uint32_t starts = hk_runs32(hk_chunk_idle(chunk), slices);
     if (starts == 0)
@@ -104,6 +111,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
         hk_chunk_leave_huge_page(chunk);
     if (!hk_footprint_allows(hk_popcount64(taken & ~chunk->dirty) * HK_SLICE))
         return 0;
+    *clean = (taken & chunk->dirty) == 0;
     *blank = (taken & chunk->dirty & ~chunk->fresh) == 0;
     hk_chunk_use(chunk, taken);
     return hk_chunk_address(chunk, first);
@@ -159,21 +167,20 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
 {
     hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
     uintptr_t address = 0;
+    bool clean = false;
     hk_lock(&hk_page_heap.lock);
-    size_t dirty = hk_load(hk_footprint.xslices);
     struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
     bool fits = chunk != NULL;
     if (fits)
-        address = take_from(chunk, (unsigned)slices, blank);
+        address = take_from(chunk, (unsigned)slices, blank, &clean);
     if (fits && address == 0 && (chunk = dirty_fit(slices)) != NULL)
-        address = take_from(chunk, (unsigned)slices, blank);
+        address = take_from(chunk, (unsigned)slices, blank, &clean);
     if (fits && address == 0)
         hk_footprint_refused(true);
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
-    bool clean = hk_load(hk_footprint.xslices) - dirty == slices * HK_SLICE;
     hk_unlock(&hk_page_heap.lock);
-    if (use == HK_USE_GROWING && clean && !hk_load(chunk->xhuge))
+    if (HK_UNLIKELY(use == HK_USE_GROWING) && address != 0 && clean && !hk_load(chunk->xhuge))
         hk_chunk_prefault(chunk, address, slices);
     if (HK_UNLIKELY(hk_page_heap_guarded) && address != 0 && !hk_os.unbar((void *)address, slices * HK_SLICE)) {
         hk_span_free(address, slices);

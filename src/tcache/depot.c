@@ -148,15 +148,20 @@ size_t hk_depot_forget(struct hk_depot *depot)
     return blocks;
 }
 
+/* Frees a block that is not in a slab of this thread, but in another owner's slab or in an abandoned slab. */
+static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (hk_entry_owner(entry) >= HK_FIRST_OWNER)
+        hk_outbox_put(&cache->outbox, block);
+    else
+        hk_remote_free(block, entry);
+}
+
 void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n)
 {
     for (unsigned done = hk_slab_heap_free(&cache->owner, blocks, n); done < n;) {
-        /* This block is not in a slab of this thread, but in another owner's slab or in an abandoned slab. */
-        uint32_t entry = hk_page_map_lookup((uintptr_t)blocks[done]);
-        if (hk_entry_owner(entry) >= HK_FIRST_OWNER)
-            hk_outbox_put(&cache->outbox, blocks[done++]);
-        else
-            hk_remote_free(blocks[done++], entry);
+        flush_remote(cache, blocks[done++]);
         done += hk_slab_heap_free(&cache->owner, blocks + done, n - done);
     }
 }

@@ -66,7 +66,7 @@ struct hk_misses {
 /* The quarantine (quarantine.c) holds freed blocks back, so that an address is not reused soon. The slots are random, so that an attacker cannot tell
  * how many frees will pass before an address is reused. Its blocks are neither live nor in a bin.
  *
- *   A freed block takes a random one of 16 slots. The block that was in the slot joins a queue of 16 blocks. A block that leaves the queue is freed. */
+ *   A freed block takes a random one of 16 slots. The block that was there joins a queue of 16 blocks. Blocks that leave the queue are freed. */
 enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16, HK_QUARANTINE_HELD = 32 };
 
 struct hk_quarantine {

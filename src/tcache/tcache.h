@@ -1,7 +1,7 @@
 /* This header is for files outside the folder tcache. It declares how a thread's cache (tcache) begins, serves after a miss, is flushed, and ends.
  *
- * About every 16th slow call, which is a call after a miss, is a tick. A tick also drains the inboxes, reads the clock, purges free memory, and sweeps
- * the thread's slabs. A freed block goes to one of these places, depending on its page map entry:
+ * About every 16th slow call, which is a call after a miss, is a tick. A tick also drains the inboxes, reads the clock, purges free memory, and
+ * sweeps the thread's slabs. A freed block goes to one of these places, depending on its page map entry:
  *
  *   own slab -> own bin     other owner's slab -> outbox or own bin     abandoned slab -> own bin or outbox     large block -> large cache
  *
