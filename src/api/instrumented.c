@@ -96,8 +96,8 @@ void *hk_instrumented_resize(void *block, size_t size, size_t now, void *caller)
     return resized;
 }
 
-/* Frees a block without a check. While protections guard contents, unmaps a large block instead of caching it, because its last page faults and its
- * other pages are not zero. */
+/* Frees a block that is not in the guard's care. While protections guard contents, unmaps a large block instead of caching it, because its last page
+ * faults and its other pages are not zero. */
 static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -224,7 +224,6 @@ static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* A block of a user heap has no state byte. Its slab tells whether it is live, because heaps have no caches while the guard is on. */
 static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     if (block == NULL)
@@ -239,7 +238,8 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     }
     if (HK_UNLIKELY(hk_heaps_has(block))) {
         uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-        const char *fault = hk_heaps_fault(block, entry);
+        const char *fault =
+            hk_heaps_fault(block, entry); /* heaps have no caches now, so its slab tells if the block is live */
         if (fault != NULL)
             hk_guard_fault(call, fault, block);
         else

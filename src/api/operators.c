@@ -57,7 +57,7 @@ static uintptr_t remembered_base;
 
 /* Finds a C++ library that is linked into the caller's module, by the module's symbol table. The weak symbols above do not find it, because they do
  * not make the linker add the library's objects, and because zig hides its symbols. Remembers the result for the first module. */
-static void find_parts(const void *caller, parts found)
+static HK_NOINLINE void find_parts(const void *caller, parts found)
 {
     struct hk_elf_loaded loaded;
     unsigned state = hk_load_acquire(xremembered);

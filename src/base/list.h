@@ -12,7 +12,11 @@ struct hk_list {
     struct hk_link head;
 };
 
-HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
+HK_INLINE void hk_list_init(struct hk_list *list)
+{
+    list->head.prev = &list->head;
+    __atomic_store_n(&list->head.next, &list->head, __ATOMIC_RELAXED);
+}
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
 /* Returns true if the list is empty. Reads the list without its lock, so the result may be outdated. */
 HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)

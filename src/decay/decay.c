@@ -259,7 +259,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&hk_sweep_lock);
 }
 
-/* Sweeps some slabs of an owner. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last slab
+/* Sweeps some slabs of an owner, unless idle memory stays resident. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last slab
  * of the owner. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
@@ -270,7 +270,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
         struct hk_owner *owner = hk_owner_by_id(id);
         if (begin)
             hk_slab_heap_sweep_begin(owner, false);
-        over = hk_slab_heap_sweep(owner, &sweep);
+        over = keeps_all() || hk_slab_heap_sweep(owner, &sweep);
         round->threads |= hk_load(owner->xopen);
     }
     hk_unlock_in_turn(&hk_sweep_lock);
@@ -282,13 +282,13 @@ struct hk_round hk_decay_in_background(void)
 {
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
-    if (keeps_all())
-        return round;
     epoch_if_due(now);
     for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end() && !hk_background_is_leaving(); id++)
         for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round) && !hk_background_is_leaving(); holds++)
             if (holds % HOLDS_PER_PAUSE == 0)
                 hk_os_pause();
+    if (keeps_all())
+        return round;
     struct hk_sweep sweep = {.now = now, .touched = now, .work = INT64_MAX};
     hk_idle_inboxes_sweep(&sweep);
     round.waits |= sweep.waits || hk_decay_idle() > 0;

@@ -54,6 +54,7 @@ enum hk_slot_find { HK_SLOT_BLOCK, HK_SLOT_FREE_ALREADY, HK_SLOT_INSIDE };
 
 /* Frees a live block, and returns HK_SLOT_BLOCK. For any other pointer, only returns what the pointer is. Precondition: hk_slots_hold(block). */
 enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by);
+/* Returns what a pointer into the slots is, and changes no slot. */
 enum hk_slot_find hk_slot_find(const void *block);
 
 /* Returns the slot whose block is nearest to an address in the range. */

@@ -26,7 +26,9 @@ static int look_at(struct dl_phdr_info *library, size_t size, void *given)
     }
     if (!found || strlen(library->dlpi_name) >= sizeof search->loaded->path)
         return false;
-    *search->loaded = (struct hk_elf_loaded){library->dlpi_addr, library->dlpi_phdr, library->dlpi_phnum, ""};
+    search->loaded->base = library->dlpi_addr;
+    search->loaded->segments = library->dlpi_phdr;
+    search->loaded->count = library->dlpi_phnum;
     strcpy(search->loaded->path, library->dlpi_name);
     return true;
 }

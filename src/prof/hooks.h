@@ -31,6 +31,7 @@ void hk_hooks_open(void);
 /* Begins to sample a running process, with a mean of `mean` bytes between two samples. A later call changes the mean. Returns false if memory is
  * refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
+/* Samples a block that a countdown has picked. */
 void hk_hooks_picked(const void *block, size_t size, void *caller);
 
 /* In a fork child, unlocks the countdown of the threads without a tcache. The thread that was using this countdown may not exist in the child. */

@@ -146,7 +146,9 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
         if (site == NULL) {
             if ((mine = hk_meta_alloc(bytes)) == NULL)
                 return SITES;
-            *mine = (struct hk_site){.hash = hash, .size_bits = size_bits, .depth = stack->depth};
+            mine->hash = hash;
+            mine->size_bits = size_bits;
+            mine->depth = stack->depth;
             memcpy(mine->stack, stack->frames, frames);
             if (atomic_compare_exchange_strong_explicit(&samples->xsites[number], &site, mine, memory_order_acq_rel,
                                                         memory_order_acquire))

@@ -238,10 +238,10 @@ void hk_owners_fork_child(const struct hk_owner *self)
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
         restart_inboxes(owner, owner == self ? EMPTY : CLOSED);
-        if (!hk_slab_lists_shared)
-            continue;
-        hk_store(owner->slab_lists_lock.xstate, 0);
-        hk_store(owner->xopen, owner == self);
+        if (hk_slab_lists_shared)
+            hk_store(owner->slab_lists_lock.xstate, 0);
+        if (hk_load(owner->xopen) != (owner == self)) /* no store without need, because it would copy a page */
+            hk_store(owner->xopen, owner == self);
     }
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_store(hk_queued_slabs[class], 0);

@@ -151,6 +151,7 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
 
 /* Stores that the holder has allocated blocks in the slab. The slab's purged parts then count as resident again. */
 void hk_slab_note_taken(struct hk_slab *slab);
+/* Stores which sixteenths of the slab are purged, as a set of bits. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
 /* Returns the purged bytes of all slabs, which are not resident. */
 size_t hk_slabs_clean(void);
@@ -206,6 +207,7 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 
 /* Ends the program if `block` is not the start of a live block. The message names the call. `block` must lie in a slab of medium blocks. */
 void hk_mark_check(enum hk_call call, const void *block);
+/* Clears the mark of a block that is freed. Calls hk_mark_check() if the mark is not set. */
 void hk_mark_end(enum hk_call call, const void *block);
 /* In a fork child, marks every block that is not free in the slab as live. This includes the blocks in other threads' bins, which are lost. */
 void hk_marks_assume(const struct hk_slab *slab);

@@ -198,7 +198,7 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
         uint32_t id = hk_owner_next(owner->next_victim);
         struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
         bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
-        if (from != owner && unused && hk_slab_heap_has_partial(from, class)) {
+        if (from != owner && hk_load(from->xopen) && unused && hk_slab_heap_has_partial(from, class)) {
             hk_lock(&hk_sweep_lock);
             slab = hk_owner_rests(id) ? NULL : give_away(from, class, asleep_since, owner);
             hk_unlock(&hk_sweep_lock);

@@ -60,6 +60,7 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores how many pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
+/* Notes that the chunk is not on a huge page, and asks the kernel not to use one for it. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
 /* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages

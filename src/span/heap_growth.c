@@ -167,7 +167,8 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
     hk_unlock(&hk_page_heap.lock);
     if (alone)
         hk_unlock_in_turn(&hk_page_heap.purge_lock);
-    hk_store(hk_page_heap.xprefault_refused, !done);
+    if (!done)
+        hk_store(hk_page_heap.xprefault_refused, true);
     HK_COUNT(prefaults, 1);
     HK_COUNT(prefaulted_bytes, done ? bytes : 0);
 }

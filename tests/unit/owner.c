@@ -145,6 +145,7 @@ UNIT_TEST(restart)
     assert_true(hk_inbox_push(&other, slab_of(few_slabs, 4)));
     assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* Two slabs stay in the backlog. */
     hk_owners_fork_child(&owner);
+    assert_true(hk_load(owner.xopen) && !hk_load(other.xopen)); /* no thread may take slabs over from `other` */
     assert_null(hk_inbox_take(&owner, CLASS, 10));
     assert_null(hk_inbox_take(&other, CLASS, 10));
     assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 0);
