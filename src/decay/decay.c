@@ -259,8 +259,8 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&hk_sweep_lock);
 }
 
-/* Sweeps some slabs of an owner, unless idle memory stays resident. Makes at most one system call under the locks, because the owner may wait for them. Returns true after the last slab
- * of the owner. */
+/* Sweeps some slabs of an owner, unless idle memory stays resident. Makes at most one system call under the locks, because the owner may wait for
+ * them. Returns true after the last slab of the owner. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
