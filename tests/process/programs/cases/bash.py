@@ -51,5 +51,5 @@ class Bash(Case):
         work = side.folder("tmp")
         env = {"THIS_SH": self.shell, "BASH_TSTOUT": work / "tstout", "BUILD_DIR": side.dir,
                "PATH": f".:{side.tests}:/usr/bin:/bin"}
-        done = side.run([self.shell, group], cwd=side.tests, env=env, timeout=90)
+        done = side.run([self.shell, group], cwd=side.tests, env=env, timeout=400)
         return {"end": done.outcome, "difference to what bash's authors expect": digest(side.clean(done.out + done.err))}
