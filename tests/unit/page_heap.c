@@ -580,6 +580,7 @@ UNIT_TEST(prefault_closes)
     purge_after(600);
     assert_int_equal(purge_after(600), 2 * HK_SLICE);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_prefault_unused]), 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap.window, 0);
     hk_span_alloc(1, HK_USE_GROWING, &(bool){false});
     assert_int_equal(populated[3], 1);
 }
