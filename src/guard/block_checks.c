@@ -10,7 +10,8 @@
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
-/* A block's canary is a secret after the requested bytes. It fills the bytes that rounding adds, at least 8. Only the block's thread uses the canary.
+/* A block's canary is a secret value after the requested bytes, which shows if the program wrote there. It fills the bytes that rounding adds, at
+ * least 8. Only the thread that has the block uses its canary.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *

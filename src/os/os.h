@@ -71,7 +71,7 @@ struct hk_os {
      * failure, and then leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
-    bool (*forbids_huge)(void);                             /* returns true if this process gets no huge pages */
+    bool (*forbids_huge)(void); /* returns true if PR_SET_THP_DISABLE is set for this process */
     /* Makes pages resident that were not used since they were mapped or purged. */
     bool (*populate)(void *p, size_t size);
     uint64_t (*clock_ms)(void); /* returns a monotonic time, which is cheap but coarse */

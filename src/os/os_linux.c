@@ -217,8 +217,8 @@ HK_EACH_PROCESS static char **linux_environment(void)
     return getauxval(AT_SECURE) != 0 || variables == NULL ? nothing : variables;
 }
 
-/* Since Linux 6.13, the kernel allows MADV_DONTNEED for the calling process. Older kernels do not know PIDFD_SELF. A filter of system calls may end
- * the process at a new call. */
+/* process_madvise() accepts MADV_DONTNEED since Linux 6.13, for the calling process only. PIDFD_SELF stands for this process, and older kernels
+ * refuse it. A process that may have a seccomp filter does not try, because a filter may end the process at a system call that is new to it. */
 static bool linux_purge_all(const struct hk_os_range *ranges, size_t count)
 {
     enum { PROCESS_MADVISE = 440, PIDFD_SELF = -10000 };

@@ -24,7 +24,7 @@ static struct sealing {
     bool stays_open; /* true if the system refused to unseal earlier pages; these pages are then never sealed */
 } sealing;
 
-/* HAKMEM_THP decides about huge pages without the thresholds, which then have values that mean never or always. */
+/* HAKMEM_THP=off and HAKMEM_THP=on replace the two thresholds of huge pages by values that mean never and always. */
 void hk_policy_begin(void)
 {
     if (hk_options.thp != HK_THP_AUTO) {

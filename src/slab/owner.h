@@ -41,7 +41,7 @@ struct hk_owner {
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
     _Atomic bool xopen;       /* true while the owner has a thread; any thread may read it without the lock */
-    _Atomic uint64_t xawake;  /* ms; when the owner last read the clock */
+    _Atomic uint64_t xawake;  /* time in ms at which the owner last read the clock; UINT64_MAX before the first time */
     _Atomic uint64_t xunused; /* bit c is set if a sweep found that the owner does not use class c */
     bool sweep_reclaims;      /* true if the sweep reclaims memory because the heap grows */
     unsigned sweep_class;     /* class of the list at which the sweep is */

@@ -68,6 +68,7 @@ static void *own(void *number)
     CHECK(read(gate[0], &end, 1) == 0, "the gate stays open");
     for (size_t i = 1; i < each / 2 * 2; i += 2)
         free(mine[i]);
+    check_thread_done();
     return NULL;
 }
 
@@ -85,6 +86,7 @@ static void *need(void *unused)
         free((void *)chain);
     }
     (void)unused;
+    check_thread_done();
     return (void *)kib;
 }
 
@@ -118,5 +120,5 @@ int main(int argc, char **argv)
     size_t held = before > idle ? before : idle;
     printf("RSS %zu KiB after the frees, %zu after a second, %zu after the allocations\n", before, idle, (size_t)after);
     CHECK((size_t)after <= held * PERCENT / 100, "%zu KiB, more than %d %% of %zu KiB", (size_t)after, PERCENT, held);
-    return 0;
+    return check_report("idle owner");
 }
