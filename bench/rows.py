@@ -35,19 +35,20 @@ LARGE = "65536 1048576 1000 1 12345"
 
 
 def larson(tail: str) -> Workload:
-    """The heap of the larger ones is warmed as a whole, were it on huge pages."""
+    """The heap of the larger ones is warmed as a whole, were it on huge pages. Runs take 2 s with the smallest blocks, and 3 s with others."""
     warm = 1024 if tail.startswith(MID) else 2560 if tail.startswith(LARGE) else 16
-    return Workload(f"larson 1 {tail}", warm_mib=warm, single_thread=False, trace_rss=warm > 16)
+    seconds = 2 if tail.startswith((SMALL, BIRTH)) else 3
+    return Workload(f"larson {seconds} {tail}", warm_mib=warm, single_thread=False, trace_rss=warm > 16)
 
 
 def quick(point: Point) -> Point:
     return replace(point, quick=True)
 
 
-def tiny(size: int) -> Point:
+def tiny(size: int, row: str = "P3") -> Point:
     work = Workload(f"bench_tiny_hot {size} {{n}} 100", 100_000, 10_000)
     floor, goal = Goal(ratio=1.0, limit=0.95), Goal(ratio=1.0, limit=0.97)
-    return Point("P3", f"{size} B, batch 100 LIFO", work, *MOPS, floor, goal, with_limit=True)
+    return Point(row, f"{size} B, batch 100 LIFO", work, *MOPS, floor, goal, with_limit=True)
 
 
 def mixed(row: str, label: str, work: Workload, ratio: float, with_limit: bool = False) -> Point:
@@ -243,8 +244,9 @@ POINTS: tuple[Point, ...] = (
     quick(burst("100k x 64 B random", "100000 64 {n} random", 30, 0.9)),
     burst("1M x 64 B random", "1000000 64 {n} random", 3, 0.8),
     burst("100k x 200 B random", "100000 200 {n} random", 20, 1.0),
-    mixed("B1", "random_mixed ws 400", Workload(MIXED_400, 2_000_000), 1.0),
+    mixed("B1", "random_mixed ws 400", Workload(MIXED_400, 10_000_000, 2_000_000), 1.0),
     mixed("B1", "ws 400, 8-128 B", Workload(f"{MIXED_400} 8 128", 2_000_000), 1.0),
+    *(tiny(size, "B2") for size in (8, 32)),
     scenario("B5", "string-builder", 1_000_000, 1.0),
     quick(scenario("B5", "mixed", 300_000, 1.0)),
     *(pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}") for size in SMALL_SIZES for order in ORDERS),

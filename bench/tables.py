@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 import verdicts
 from confidence import Interval, Verdict
 from point import Goal
@@ -33,6 +35,7 @@ HOW_TO_READ_EXACT = (
 
 COSTS = (
     ("processor time, s", lambda run: run["user_s"] + run["system_s"]),
+    ("of it in the program, s", lambda run: run["user_s"]),
     ("of it in the system, s", lambda run: run["system_s"]),
     ("wall time, s", lambda run: run["wall_s"]),
     ("peak RSS, MiB", lambda run: run["max_rss_mib"]),
@@ -129,6 +132,15 @@ def medians(lines: list[Line], names: list[str]) -> Rows:
     for line in lines:
         head = [line.point.row, line.point.label, line.point.unit]
         rows.append(head + [cell(line, name) for name in names])
+    return rows
+
+
+def tails(lines: list[Line], names: list[str]) -> Rows:
+    """The 95th percentile over the rounds of costs, and the 5th of throughput."""
+    rows = [["row", "work", "unit", *names]]
+    for line in lines:
+        seen = {name: np.percentile(values, 5 if line.point.higher else 95) for name, values in line.samples.items()}
+        rows.append([line.point.row, line.point.label, line.point.unit, *(number(seen.get(name)) for name in names)])
     return rows
 
 
@@ -281,6 +293,7 @@ def sections(result: Result) -> list[tuple[str, str, Rows]]:
         found[0] = (found[0][0], f"{HOW_TO_READ_EXACT} {paging_text(result)}.", found[0][2])
     found.append(("Goals", HOW_TO_READ, judged(lines)))
     found.append(("All allocators", "Medians, half the spread between the rounds; * best peer.", medians(lines, result.names())))
+    found.append(("All allocators: 19 of 20 rounds", "The 95th percentile of costs, and the 5th of throughput.", tails(lines, result.names())))
     ratios = fragmentation(result)
     if ratios:
         found.append(("Traces: peak RSS to peak live bytes (M7)", "", ratios))

@@ -140,6 +140,14 @@ class Texts(unittest.TestCase):
         self.assertEqual(costs["system calls"][1], ["X1 speed", "77", "77", "-", "77"])
         self.assertEqual(costs["processor time, s"][1][1], "0.50")
 
+    def test_tails_lie_on_the_worse_side(self) -> None:
+        fast = speed(rounds=0)
+        fast.works[FAST].samples["hakmem"] = [{"mops_per_s": float(value)} for value in range(1, 22)]
+        rows = tables.tails(fast.lines(), fast.names())
+        self.assertEqual(dict(zip(*rows))["hakmem"], "2.00")
+        fast.points[0] = replace(fast.points[0], higher=False)
+        self.assertEqual(dict(zip(*tables.tails(fast.lines(), fast.names())))["hakmem"], "20.0")
+
     def test_a_busy_machine_is_noticed(self) -> None:
         """The made-up runs computed for 0.5 s, in 0.25 s: more than one thread could."""
         result = speed()

@@ -99,7 +99,7 @@ install_python_packages() {
     build) return 0 ;;
     run|programs|package) wanted="rich typer" ;;
     wheel) wanted="rich typer $(cat "$home/tools/packages/wheel.txt")" ;;
-    bench) wanted="rich typer matplotlib jinja2" ;;
+    bench) wanted="rich typer numpy matplotlib jinja2" ;;
     *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client mypy" ;;
   esac
   importable $wanted && return 0
