@@ -92,18 +92,19 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_misses misses = hk_tcaches_misses(class);
         struct hk_class_stats *row = &heap_stats->classes[class];
         size_t size = hk_classes[class].size;
         row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
         row->live -= hk_min(row->live, row->in_bins + row->remote);
         row->live_blocks = row->live / size;
         row->served = hk_tcaches_served(class);
-        row->misses = misses.calls;
-        if (misses.calls != 0) {
-            uint64_t added = misses.calls * size - hk_min(misses.requested, misses.calls * size);
+        uint64_t *refills = (uint64_t *)row + offsetof(struct hk_class_stats, refills_depot) / sizeof(uint64_t);
+        for (enum hk_source i = 0; i < HK_SOURCES; i++)
+            row->misses += refills[i] = hk_tcaches_refilled(class, i);
+        if (row->misses != 0) {
+            uint64_t added = row->misses * size - hk_min(hk_tcaches_requested(class), row->misses * size);
             row->rounding =
-                row->live_blocks * (added / misses.calls) + row->live_blocks * (added % misses.calls) / misses.calls;
+                row->live_blocks * (added / row->misses) + row->live_blocks * (added % row->misses) / row->misses;
         }
         row->live -= row->rounding;
         for (unsigned i = 0; i < HK_CLASS_STATS; i++) {
@@ -121,7 +122,7 @@ static void count_large_and_slices(struct hk_heap_stats *heap_stats)
     hk_large_total(&large);
     hk_page_heap_total(&slices);
     row->served = heap_stats->counts[HK_STAT_large_calls];
-    row->misses = hk_min(row->served, heap_stats->counts[HK_STAT_large_mapped]);
+    row->misses = row->refills_new = hk_min(row->served, heap_stats->counts[HK_STAT_large_mapped]);
     row->live_blocks = large.blocks;
     row->live = heap_stats->parts[HK_PART_large_live] = large.live;
     heap_stats->parts[HK_PART_large_cached] = large.cached;

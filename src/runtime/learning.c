@@ -27,7 +27,7 @@ static struct {
 static void take_signals(struct hk_signals *saw, uint64_t now)
 {
 #define GLOBAL(name) [HK_SIGNAL_##name] = hk_load(hk_global_counts[HK_GLOBAL_##name])
-    struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_missed(),
+    struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_counted(HK_THREAD_misses),
                                  [HK_SIGNAL_overflows] = hk_tcaches_counted(HK_THREAD_overflows),
                                  [HK_SIGNAL_remote] = hk_tcaches_counted(HK_THREAD_remote_frees),
                                  [HK_SIGNAL_idled] = hk_load(hk_reuse.xidled),

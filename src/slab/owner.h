@@ -33,6 +33,9 @@ struct hk_slab_list {
     uint32_t free;  /* number of free blocks on `partial` at the last sweep, minus the blocks joined since */
 };
 
+/* Where the blocks of a refill came from. `drained` are remote frees, also stolen ones. `adopted` are blocks of ended and idle threads. */
+enum hk_source { HK_SOURCE_DEPOT, HK_SOURCE_OWN, HK_SOURCE_DRAINED, HK_SOURCE_ADOPTED, HK_SOURCE_NEW, HK_SOURCES };
+
 struct hk_owner {
     /* The number does not change after the owner was registered. */
     uint32_t id;
@@ -49,9 +52,10 @@ struct hk_owner {
     struct hk_walk sweep;
     uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
     struct hk_slab_list slab_lists[HK_CLASSES];
-    uint32_t next_victim; /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
-    const void *blank;    /* a block that is zero because it was never allocated before */
-    uint32_t slabs;       /* number of slabs on all lists */
+    uint32_t next_victim;  /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
+    enum hk_source source; /* of the last refill */
+    const void *blank;     /* a block that is zero because it was never allocated before */
+    uint32_t slabs;        /* number of slabs on all lists */
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */
     struct hk_lock drain_lock;

@@ -158,6 +158,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
             slab = hk_abandoned_adopt(class, owner);
             if (slab == NULL && hk_page_heap_dirty() >= JOIN_FROM && (got = join_blocks(owner, class, end, want)) > 0)
                 break;
+            owner->source = slab != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
             if (slab != NULL || (slab = new_slab(owner, class)) != NULL)
                 enter_slab(owner, slab);
         }
@@ -210,8 +211,10 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
         }
         owner->next_victim = slab != NULL ? id : id < end ? id + 1 : HK_FIRST_OWNER;
     }
-    if (slab != NULL)
-        hk_slab_heap_enter(owner, slab);
+    if (slab == NULL)
+        return;
+    owner->source = HK_SOURCE_ADOPTED;
+    hk_slab_heap_enter(owner, slab);
 }
 
 /* Tests once whether the lists are shared, and not separately for the lock and the unlock, because most processes need no lock. */

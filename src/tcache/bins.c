@@ -129,7 +129,9 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
-    if (got == 0) {
+    if (got > 0)
+        cache->owner.source = HK_SOURCE_DEPOT;
+    else {
         /* Fills only half of the bin, so that the next frees find room. Takes at least one block, and at most BATCH_BYTES of blocks. */
         size_t half = (hk_bin_capacity(bin) + 1) / 2;
         unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
@@ -140,7 +142,9 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
             got = hk_abandoned_take(class, HK_COMMONS, end, want);
             cache->new_for -= (int)got;
         }
-        if (HK_LIKELY(got == 0))
+        if (HK_UNLIKELY(got > 0))
+            cache->owner.source = HK_SOURCE_ADOPTED;
+        else
             got = hk_slab_heap_alloc(&cache->owner, class, end, want);
         if (got < want)
             memmove(bin->base + 1, end - got, got * sizeof(void *));

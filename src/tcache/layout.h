@@ -58,11 +58,6 @@ struct hk_depot {
     unsigned spares;
 };
 
-/* The number of misses of a class, and the bytes that the missing calls requested. The misses are a sample of all requests of the class. */
-struct hk_misses {
-    uint64_t calls, requested;
-};
-
 /* The quarantine (quarantine.c) holds freed blocks back, so that an address is not reused soon. The slots are random, so that an attacker cannot tell
  * how many frees will pass before an address is reused. Its blocks are neither live nor in a bin.
  *
@@ -110,9 +105,9 @@ struct hk_tcache {
     bool alive;
     struct hk_liveness liveness; /* tells whether the cache's thread still exists */
     struct hk_miss_counts {      /* written by the cache's thread; a purge moves the counts to the pool's sums */
-        _Atomic uint64_t xcalls, xrequested;
+        _Atomic uint64_t xcalls[HK_SOURCES];
+        _Atomic uint64_t xrequested; /* bytes that the missing calls requested, which are a sample of all calls */
     } miss_counts[HK_CLASSES];
-    _Atomic uint64_t xmisses; /* the sum of all xcalls */
 };
 #define HK_BESIDE(part) (offsetof(struct hk_tcache, part) - offsetof(struct hk_tcache, hot))
 _Static_assert(HK_BESIDE(outbox) == offsetof(struct hk_cacheless, outbox), "hk_outbox_beside() finds that of both");

@@ -69,23 +69,23 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     struct hk_miss_counts *counts = &cache->miss_counts[class];
+    void *block = NULL;
     hk_tick(cache, hk_tick_weight(class));
     hk_store(counts->xrequested, hk_load(counts->xrequested) + size);
-    hk_store(counts->xcalls, hk_load(counts->xcalls) + 1);
-    hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
+    HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     hk_bin_grow_if_small(cache, class);
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
+    cache->owner.source = needs_slab_soon ? HK_SOURCE_DRAINED : HK_SOURCE_OWN;
     if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
         hk_drain_for_miss(cache, class);
-    if (HK_UNLIKELY(hk_bin_capacity(bin) == 0)) { /* memory for the bin's array was refused */
-        void *block = NULL;
+    if (HK_UNLIKELY(hk_bin_capacity(bin) == 0)) /* memory for the bin's array was refused */
         bin->served += hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1);
-        return block;
-    }
-    if (hk_bin_items(bin) == 0)
+    else if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
-    return hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    _Atomic uint64_t *calls = &counts->xcalls[cache->owner.source];
+    hk_store(*calls, hk_load(*calls) + 1);
+    return HK_UNLIKELY(block != NULL) ? block : hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
 }
 
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)

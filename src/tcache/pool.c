@@ -13,7 +13,6 @@ enum {
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
-    _Atomic uint64_t xmisses;
     struct hk_thread_counts counts;
 } kept HK_COLD_DATA;
 
@@ -168,10 +167,10 @@ static void keep_counts_locked(struct hk_tcache *cache)
         struct hk_bin *bin = &cache->hot.bins[class];
         hk_add(kept.xserved[class], bin->served);
         bin->served = 0;
-        move_count(&kept.missed[class].xcalls, &cache->miss_counts[class].xcalls);
+        for (enum hk_source i = 0; i < HK_SOURCES; i++)
+            move_count(&kept.missed[class].xcalls[i], &cache->miss_counts[class].xcalls[i]);
         move_count(&kept.missed[class].xrequested, &cache->miss_counts[class].xrequested);
     }
-    move_count(&kept.xmisses, &cache->xmisses);
     for (unsigned i = 0; i < HK_THREAD_STATS; i++)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
@@ -288,13 +287,14 @@ static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
     return sum;
 }
 
-struct hk_misses hk_tcaches_misses(unsigned class)
+uint64_t hk_tcaches_refilled(unsigned class, enum hk_source source)
 {
-    return (struct hk_misses){
-        sum_of(&kept.missed[class].xcalls, offsetof(struct hk_tcache, miss_counts[class].xcalls)),
-        sum_of(&kept.missed[class].xrequested, offsetof(struct hk_tcache, miss_counts[class].xrequested))};
+    return sum_of(&kept.missed[class].xcalls[source], offsetof(struct hk_tcache, miss_counts[class].xcalls[source]));
 }
-
+uint64_t hk_tcaches_requested(unsigned class)
+{
+    return sum_of(&kept.missed[class].xrequested, offsetof(struct hk_tcache, miss_counts[class].xrequested));
+}
 uint64_t hk_tcaches_served(unsigned class)
 {
     return sum_of(&kept.xserved[class], offsetof(struct hk_tcache, hot.bins[class].served));
@@ -303,7 +303,6 @@ uint64_t hk_tcaches_counted(enum hk_stat stat)
 {
     return sum_of(&kept.counts.xvalue[stat], offsetof(struct hk_tcache, owner.counts.xvalue[stat]));
 }
-uint64_t hk_tcaches_missed(void) { return sum_of(&kept.xmisses, offsetof(struct hk_tcache, xmisses)); }
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 

@@ -42,12 +42,11 @@ struct hk_tcache *hk_tcache_by_id(uint32_t id);
 /* Allocates the events of a trace ring. The ring stays shut if the option trace_ring is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-/* Returns the misses of a class, summed over all threads. Each value may be slightly old. */
-struct hk_misses hk_tcaches_misses(unsigned class);
-/* Each of these functions returns a sum over all threads, including ended threads. The sums are the blocks that bins of the class have served, the
- * misses of all classes, and the values of one statistic. */
+/* Each of these functions returns a sum over all threads, including ended threads. The sums are the misses of a class that a source served, the bytes
+ * that the class's misses requested, the blocks that bins of the class have served, and the values of one statistic. */
+uint64_t hk_tcaches_refilled(unsigned class, enum hk_source source);
+uint64_t hk_tcaches_requested(unsigned class);
 uint64_t hk_tcaches_served(unsigned class);
-uint64_t hk_tcaches_missed(void);
 uint64_t hk_tcaches_counted(enum hk_stat stat);
 
 #endif

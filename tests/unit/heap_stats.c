@@ -136,17 +136,82 @@ UNIT_TEST(misses)
     void *first = hak_malloc(size);
     hak_free(first);
     hak_free(hak_malloc(size));
-    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 1);
+    assert_int_equal(hk_tcaches_refilled(CLASS_OF_112, HK_SOURCE_NEW), 1);
     unit_in_thread(miss_once, &size);
     assert_null(heap_is_wrong(&heap_stats));
-    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 2);
-    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).requested, 2 * size);
-    assert_int_equal(hk_load(hk_tcache_self()->miss_counts[CLASS_OF_112].xcalls), 1);
+    assert_int_equal(hk_tcaches_requested(CLASS_OF_112), 2 * size);
+    assert_int_equal(hk_load(hk_tcache_self()->miss_counts[CLASS_OF_112].xcalls[HK_SOURCE_NEW]), 1);
     assert_int_equal(heap_stats.classes[CLASS_OF_112].misses, 2);
     assert_int_equal(heap_stats.classes[CLASS_OF_112].served, 3);
     assert_int_equal(heap_stats.tiers[HK_TIER_TINY].misses, 2);
     assert_int_equal(hk_hit_rate(&heap_stats.tiers[HK_TIER_TINY]), 3333);
     assert_int_equal(hk_hit_rate(&heap_stats.tiers[HK_TIER_MEDIUM]), HK_HIT_RATE_ONE);
+}
+
+enum { MANY = 20000 };
+static void *many[MANY];
+
+static void allocate_many(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < MANY; i++)
+        assert_non_null(many[i] = hak_malloc(100));
+}
+
+static void free_many(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < MANY; i++)
+        hak_free(many[i]);
+}
+
+static void leave_half_of_many(void *unused)
+{
+    allocate_many(unused);
+    for (unsigned i = 0; i < MANY; i += 2)
+        hak_free(many[i]);
+}
+
+/* Returns the number of misses that a source has served since the last call. All misses must have a source. */
+static uint64_t refills_since(enum hk_source source)
+{
+    static uint64_t before[HK_SOURCES];
+    const struct hk_class_stats *class_stats = &heap_stats.classes[CLASS_OF_112];
+    assert_null(heap_is_wrong(&heap_stats));
+    uint64_t now[HK_SOURCES] = {class_stats->refills_depot, class_stats->refills_own, class_stats->refills_drained,
+                                class_stats->refills_adopted, class_stats->refills_new};
+    uint64_t sum = 0, since = now[source] - before[source];
+    for (unsigned i = 0; i < HK_SOURCES; i++)
+        sum += before[i] = now[i];
+    assert_int_equal(sum, class_stats->misses);
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_misses), sum);
+    return since;
+}
+
+UNIT_TEST(refills)
+{
+    unit_start();
+    allocate_many(NULL);
+    uint64_t slabs = heap_is_wrong(&heap_stats) == NULL ? heap_stats.classes[CLASS_OF_112].slabs : 0;
+    assert_int_equal(refills_since(HK_SOURCE_NEW), slabs);
+    free_many(NULL);
+    allocate_many(NULL);
+    assert_in_range(refills_since(HK_SOURCE_DEPOT), 10, 400);
+    unit_in_thread(free_many, NULL);
+    allocate_many(NULL);
+    assert_in_range(refills_since(HK_SOURCE_DRAINED), 1, 100);
+    free_many(NULL);
+    hak_malloc_trim(0);
+    assert_int_equal(refills_since(HK_SOURCE_ADOPTED), 0);
+    unit_in_thread(leave_half_of_many, NULL);
+    for (unsigned i = 0; i < MANY / 4; i++)
+        assert_non_null(hak_malloc(100));
+    assert_in_range(refills_since(HK_SOURCE_ADOPTED), 10, 2000);
+    assert_non_null(hak_malloc(100));
+    hak_malloc_trim(0);
+    assert_int_equal(refills_since(HK_SOURCE_OWN), 0);
+    assert_non_null(hak_malloc(100));
+    assert_int_equal(refills_since(HK_SOURCE_OWN), 1);
 }
 
 UNIT_TEST(large_tier)
@@ -459,6 +524,7 @@ int main(void)
         cmocka_unit_test(rounding),
         cmocka_unit_test(rounding_of_unlike_blocks),
         cmocka_unit_test(misses),
+        cmocka_unit_test(refills),
         cmocka_unit_test(large_tier),
         cmocka_unit_test(json_of_any_bytes),
         cmocka_unit_test(json_at_exit),

@@ -51,12 +51,12 @@ UNIT_TEST(hits)
 {
     struct hk_tcache *cache = start();
     hak_free(hak_malloc(64));
-    uint64_t misses = hk_load(cache->miss_counts[CLASS_OF_64].xcalls), served = cache->hot.bins[CLASS_OF_64].served;
+    uint64_t misses = counted(cache, HK_THREAD_misses), served = cache->hot.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
     assert_ptr_equal(hak_malloc(50), first); /* A request of any size of the class gets the newest block. */
     hak_free(first);
-    assert_int_equal(hk_load(cache->miss_counts[CLASS_OF_64].xcalls), misses);
+    assert_int_equal(counted(cache, HK_THREAD_misses), misses);
     assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
 }
 
