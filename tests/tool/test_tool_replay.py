@@ -95,14 +95,14 @@ class Judging(unittest.TestCase):
 
     def shown(self, width: int = 120) -> str:
         members = [allocators.Allocator(name, None) for name in ("glibc", "fast", "lean", "gone")]
-        contest = replay.Contest(refused={"gone": "it ended with code 1"})
+        contest = replay.Contest(members, replay.FIGURES, refused={"gone": "it ended with code 1"})
         for number in range(7):
             contest.runs.setdefault("glibc", []).append(made_run(200_000 + number))
             contest.runs.setdefault("fast", []).append(made_run(100_000 + number, heap=1500))
             contest.runs.setdefault("lean", []).append(made_run(190_000 + number, heap=800))
             contest.runs.setdefault(replay.ALONE.name, []).append(made_run(20_000))
         console = Console(file=io.StringIO(), width=width)
-        replay.show(contest, members, SAID, 7, console)
+        replay.show(contest, SAID, 7, console)
         return console.file.getvalue()
 
     def test_the_best_are_named(self) -> None:

@@ -22,6 +22,7 @@ for file in bin/hakmem-run share/man/man1/hakmem.1 share/man/man1/hakmem-run.1 s
             "$libdir/pkgconfig/hakmem.pc" "$libdir/cmake/hakmem/hakmem-config.cmake"; do
   [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
+[ ! -x "$build/bench/larson" ] || [ -x "$prefix/$libdir/hakmem/larson" ] || fail "the benchmarks of hakmem bench were not installed"
 if grep -rIl -e "$build" -e "$work" "$prefix" >"$work/leaks"; then
   cat "$work/leaks"; fail "an installed text names the build folder"
 fi

@@ -222,6 +222,24 @@ def replay(
 
 
 @app.command(context_settings=PROGRAM)
+def bench(
+    command: Optional[List[str]] = typer.Argument(None, metavar="[[--] PROGRAM [ARGS]...]"),
+    only: List[str] = typer.Option([], "--only", metavar="NAME", help="Run only this benchmark; repeatable. Default: all, if no program is given."),
+    allocator: List[str] = typer.Option(
+        [], "--allocator", "-a", metavar="NAME|PATH", help="Compare this one; repeatable. Default: glibc, hakmem and all that are installed."
+    ),
+    rounds: int = typer.Option(11, min=LEAST_ROUNDS, help="Rounds, each of all allocators in another order."),
+    exit_code: int = typer.Option(0, "--exit-code", help="The program's exit code when it succeeds."),
+    html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page with plots."),
+    output: Optional[Path] = typer.Option(None, "--json", metavar="FILE", help="Also write all figures."),
+) -> None:
+    """Runs benchmarks, or a program, on each allocator of this machine, and compares them."""
+    from hakmem import bench as benches
+
+    benches.bench(benches.Plan(command or [], only, allocator, rounds, exit_code, html, output), console())
+
+
+@app.command(context_settings=PROGRAM)
 def doctor(
     command: Optional[List[str]] = typer.Argument(None, metavar="[[--] PROGRAM [ARGS]...]"),
     try_it: bool = typer.Option(False, "--try", help="Also run the program and check that HAKMEM serves it."),

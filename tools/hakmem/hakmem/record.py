@@ -27,9 +27,10 @@ class Request:
 
 
 def beside(library: Path, name: str) -> Path:
-    """Returns the file with this name that belongs to the library. It is in the library's folder (a build or a wheel), in the package's subfolder, or
-    in bin/ of the same prefix."""
-    folders = [library.parent, library.parent / FOLDER, library.parent.parent / "bin", library.parent.parent.parent / "bin"]
+    """Returns the file with this name that belongs to the library. It is in the library's folder (a build or a wheel), in bench/ of a build, in the
+    package's subfolder, or in bin/ of the same prefix."""
+    folder = library.parent
+    folders = [folder, folder / FOLDER, folder / "bench", folder.parent / "bin", folder.parent.parent / "bin"]
     found = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if found is None:
         raise Trouble(f"no {name} beside {library}: build it (make), or install it (make install)", NO_INPUT)

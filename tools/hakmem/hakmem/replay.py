@@ -9,32 +9,27 @@ import json
 import random
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from rich.console import Console
 from rich.text import Text
 
 from hakmem import allocators
 from hakmem.allocators import Allocator
+from hakmem.contest import WIDE, Contest, Figure, Played, contest_table, show_refused, verdicts
 from hakmem.figures import bytes_text, count_text, short_text
-from hakmem.interval import Ratio, ratio
 from hakmem.library import find_library
 from hakmem.measuring import TIMEOUT_S, Launcher
 from hakmem.record import PLAYER, SUFFIX, beside
-from hakmem.tables import plain_table
 from hakmem.trouble import FAILED, NO_INPUT, Trouble
 from hakmem.tune import progress
 
 ALONE = Allocator("(player alone)", None)
 RECORDED = "(as recorded)"
 MARGIN = 32 << 20
-WIDE = 90  # columns of a wide terminal
 SHORT_US = 100_000  # a CPU time below this is mostly noise
 SEED = 7
-Played = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -46,32 +41,11 @@ class Plan:
     output: Path | None = None
 
 
-@dataclass(frozen=True)
-class Figure:
-    key: str
-    title: str
-    shown: Callable[[float], str]
-
-
 FIGURES = (
-    Figure("cpu_us", "CPU", lambda value: f"{value / 1e6:.3f} s"),
-    Figure("heap_kib", "heap", lambda value: bytes_text(value * 1024)),
+    Figure("cpu_us", "CPU", lambda value: f"{value / 1e6:.3f} s", "Least CPU time"),
+    Figure("heap_kib", "heap", lambda value: bytes_text(value * 1024), "Least memory"),
     Figure("faults", "faults", count_text),
 )
-
-
-@dataclass
-class Contest:
-    """The figures of each allocator in each round. An allocator that fails once is excluded."""
-
-    runs: dict[str, list[Played]] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-
-    def values(self, name: str, key: str) -> list[float]:
-        return [run[key] for run in self.runs.get(name, [])]
-
-    def ratio(self, name: str, base: str, key: str) -> Ratio | None:
-        return ratio(self.values(name, key), self.values(base, key))
 
 
 def replay(plan: Plan, console: Console) -> None:
@@ -83,7 +57,7 @@ def replay(plan: Plan, console: Console) -> None:
         recording, said = choose(plan, player, prepared)
         show_recording(recording, said, console)
         contest = compete(library, player, prepared, members, said, plan.rounds, console)
-    show(contest, members, said, plan.rounds, console)
+    show(contest, said, plan.rounds, console)
     if plan.output:
         write_json(plan, recording, said, contest)
     if not contest.runs:
@@ -136,7 +110,7 @@ def show_recording(path: Path, said: dict, console: Console) -> None:
 
 
 def compete(library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console) -> Contest:
-    contest, chance = Contest(), random.Random(SEED)
+    contest, chance = Contest(members, FIGURES), random.Random(SEED)
     everyone = [*members, ALONE]
     with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, len(everyone) * (rounds + 1)) as tell:
         launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
@@ -152,12 +126,7 @@ def play(launch: Launcher, allocator: Allocator, said: dict, contest: Contest, c
     if allocator.name in contest.refused:
         return
     played, why = run(launch, allocator)
-    why = why or fault_of(allocator, played, said)
-    if why:
-        contest.refused[allocator.name] = why
-        contest.runs.pop(allocator.name, None)
-    elif counted:
-        contest.runs.setdefault(allocator.name, []).append(played)
+    contest.add(allocator.name, played, why or fault_of(allocator, played, said), counted)
 
 
 def run(launch: Launcher, allocator: Allocator) -> tuple[Played, str]:
@@ -191,64 +160,20 @@ def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
 # The output
 
 
-def able_of(members: list[Allocator], contest: Contest) -> list[str]:
-    return [member.name for member in members if member.name in contest.runs]
-
-
-def base_of(members: list[Allocator], contest: Contest) -> str | None:
-    """What others are compared with: glibc, or the first that played."""
-    able = able_of(members, contest)
-    return allocators.GLIBC if allocators.GLIBC in able else able[0] if able else None
-
-
-def ratio_text(found: Ratio | None) -> str:
-    return "" if found is None else f"{found.median:.2f} ({found.low:.2f}–{found.high:.2f})"
-
-
-def show(contest: Contest, members: list[Allocator], said: dict, rounds: int, console: Console) -> None:
-    base = base_of(members, contest)
-    for name, why in contest.refused.items():
-        console.print(Text(f"left out: {name}: {why}", style="yellow"), soft_wrap=True)
-    if base is None:
+def show(contest: Contest, said: dict, rounds: int, console: Console) -> None:
+    show_refused(contest, console)
+    if contest.base is None:
         return
-    console.print(Text(f"Medians of {rounds} rounds; ratios to {base} with 95 % intervals", style="bold"))
-    columns = [text for figure in FIGURES for text in (figure.title, "ratio")]
-    table = plain_table("", "", *columns, dense=True)
-    for name in sorted(able_of(members, contest), key=lambda name: median(contest.values(name, "cpu_us"))):
-        table.add_row(*cells_of(contest, name, base, console.width >= WIDE))
-    alone = contest.values(ALONE.name, "cpu_us")
-    if alone:
-        table.add_row(ALONE.name, FIGURES[0].shown(median(alone)), style="dim")
+    console.print(Text(f"Medians of {rounds} rounds; ratios to {contest.base} with 95 % intervals", style="bold"))
+    table = contest_table(contest, console.width >= WIDE)
+    if ALONE.name in contest.runs:
+        table.add_row(ALONE.name, FIGURES[0].shown(contest.middle(ALONE.name, FIGURES[0])), style="dim")
     table.add_row(RECORDED, "", "", FIGURES[1].shown(recorded_heap_kib(said)), style="dim")
     console.print(table)
-    if median(contest.values(base, "cpu_us")) < SHORT_US:
+    if contest.middle(contest.base, FIGURES[0]) < SHORT_US:
         console.print(Text("The recording is short: its times are of little weight, memory and faults hold.", style="yellow"))
-    for sentence in verdicts(contest, members, base):
+    for sentence in verdicts(contest):
         console.print(Text(sentence, style="bold"))
-
-
-def cells_of(contest: Contest, name: str, base: str, wide: bool) -> list[str]:
-    """Returns the cells of a row. On a narrow screen, the ratio of faults has no interval, because faults hardly vary."""
-    cells = [name]
-    for figure in FIGURES:
-        found = None if name == base else contest.ratio(name, base, figure.key)
-        cells.append(figure.shown(median(contest.values(name, figure.key))))
-        cells.append(f"{found.median:.2f}" if found and figure is FIGURES[-1] and not wide else ratio_text(found))
-    return cells
-
-
-def verdicts(contest: Contest, members: list[Allocator], base: str) -> list[str]:
-    """Returns sentences that name the best allocator in CPU time and in memory, and those that are not significantly worse."""
-    found = []
-    for figure, what in ((FIGURES[0], "Least CPU time"), (FIGURES[1], "Least memory")):
-        able = able_of(members, contest)
-        best = min(able, key=lambda name: median(contest.values(name, figure.key)))
-        ratios = {name: contest.ratio(name, best, figure.key) for name in able if name != best}
-        level = [name for name, found_ratio in ratios.items() if not (found_ratio and found_ratio.worse)]
-        also = f"; not to be told from it: {', '.join(level)}" if level else ""
-        against = "" if best == base else f", {ratio_text(contest.ratio(best, base, figure.key)) or '?'} of {base}'s"
-        found.append(f"{what}: {best}{against}{also}.")
-    return found
 
 
 def write_json(plan: Plan, recording: Path, said: dict, contest: Contest) -> None:
