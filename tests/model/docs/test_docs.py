@@ -9,6 +9,7 @@ from pathlib import Path
 import check_decisions
 import check_glossary
 import check_house
+import check_systems
 from check_names import check, check_scripts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -210,6 +211,31 @@ class Glossary(unittest.TestCase):
     def test_the_map_does_not_link_to_it(self) -> None:
         self.assertEqual(self.said(HEAD + TERMS, USED, "[words](../CONTRIBUTING.md)"),
                          ["docs/MAP.md has no link to ../CONTRIBUTING.md#glossary"])
+
+
+class Systems(unittest.TestCase):
+    def test_numbers_may_differ_by_half(self) -> None:
+        for printed, page, same in (
+            ("served 1,000 blocks", "served  1400 blocks", True),
+            ("served 1,000 blocks", "served 1,600 blocks", False),
+            ("served 1,000 blocks", "served 0 blocks", False),
+            ("0 faults", "0 faults", True),
+            ("99.99 %", "97.0 %", True),
+            ("1 2", "1", False),
+            ("free(): already free", "free(): inside", False),
+            ("glibc-2.36", "glibc-2.37", False),
+            ("0x1f", "0x2f", False),
+        ):
+            self.assertEqual(check_systems.alike(printed, page), same, (printed, page))
+
+    def test_steps_of_a_block(self) -> None:
+        text = "$ cat > a <<'END'\n> one\n> END\n$ cat a\none\n> quoted\n"
+        self.assertEqual(check_systems.steps(text), [["cat > a <<'END'\none\nEND", ""], ["cat a", "one\n> quoted\n"]])
+        self.assertEqual(check_systems.run("echo 3; false", "/"), "3\n")
+
+    def test_each_system_has_a_section(self) -> None:
+        numbers = [match[1] for match in check_systems.BLOCK.finditer(check_systems.PAGE.read_text()) if match[1]]
+        self.assertEqual(numbers, [f"S{number}" for number in range(1, 37)])
 
 
 class Generated(unittest.TestCase):
