@@ -5,21 +5,51 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Each row bounds a knob while memory is short. `most` is its upper bound. A knob of huge pages has a lower bound instead, which is its default.
- * `tight` and `eased` are the decisions that are logged when the bound begins and ends. */
-#define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
-static const struct tight {
-    enum hk_knob knob;
-    uint64_t most;
-    enum hk_decision_kind tight, eased;
-} tights[] = {
-    {HK_KNOB_huge_pages_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_pages_tight, HK_DECISION_huge_pages_eased},
-    {HK_KNOB_huge_blocks_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_blocks_tight, HK_DECISION_huge_blocks_eased},
-    {HK_KNOB_large_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
-    {HK_KNOB_thread_cache, 1 * HK_MIB, HK_DECISION_caches_tight, HK_DECISION_caches_eased},
-    {HK_KNOB_purge_delay, 128, HK_DECISION_delay_tight, HK_DECISION_delay_eased},
-    {HK_KNOB_depot, 0, HK_DECISION_depot_tight, HK_DECISION_depot_eased},
+/* The decision that begins a phase, and the signals that a decision about the phase shows. */
+static const struct phase_row {
+    enum hk_decision_kind kind;
+    enum hk_signal a, b, c;
+} phase_rows[HK_PHASES] = {
+    [HK_PHASE_STEADY] = {HK_DECISION_state_steady, HK_SIGNAL_misses, HK_SIGNAL_remote, HK_SIGNAL_used},
+    [HK_PHASE_BURST] = {HK_DECISION_state_burst, HK_SIGNAL_slabs_made, HK_SIGNAL_footprint, HK_SIGNAL_misses},
+    [HK_PHASE_REMOTE] = {HK_DECISION_state_remote, HK_SIGNAL_remote, HK_SIGNAL_misses, HK_SIGNAL_threads},
+    [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
 };
+
+/* Each row bounds a knob during a phase, from below or from above. `begun` and `ended` are the decisions that are logged when a bound takes effect and
+ * when it ends. A knob of huge pages is not bounded if it is 0, which means never. */
+#define BY_DEFAULT UINT64_MAX /* the bound is the default of the knob */
+enum side { LEAST, MOST };
+static const struct bound {
+    enum hk_phase phase;
+    enum hk_knob knob;
+    enum side side;
+    uint64_t value;
+    enum hk_decision_kind begun, ended;
+} phase_bounds[] = {
+#define BOUND(phase, knob, side, value, begun, ended)                                                                  \
+    {                                                                                                                  \
+        HK_PHASE_##phase, HK_KNOB_##knob, side, value, HK_DECISION_##begun, HK_DECISION_##ended                        \
+    }
+    BOUND(BURST, refill, LEAST, 100, refill_burst, refill_calm),
+    BOUND(BURST, hot_turnover, LEAST, 8, hot_burst, hot_calm),
+    BOUND(REMOTE, drain_slabs, LEAST, 64, drain_remote, drain_calm),
+    BOUND(TIGHT, refill, MOST, 25, refill_tight, refill_eased),
+    BOUND(TIGHT, hot_turnover, MOST, 1, hot_tight, hot_eased),
+    BOUND(TIGHT, huge_pages_from, LEAST, BY_DEFAULT, huge_pages_tight, huge_pages_eased),
+    BOUND(TIGHT, huge_blocks_from, LEAST, BY_DEFAULT, huge_blocks_tight, huge_blocks_eased),
+    BOUND(TIGHT, large_fit, MOST, 125, fit_tight, fit_eased),
+    BOUND(TIGHT, thread_cache, MOST, 1 * HK_MIB, caches_tight, caches_eased),
+    BOUND(TIGHT, purge_delay, MOST, 128, delay_tight, delay_eased),
+    BOUND(TIGHT, depot, MOST, 0, depot_tight, depot_eased),
+};
+
+static void note_in_phase(struct hk_step *step, enum hk_decision_kind kind, uint64_t before, uint64_t after,
+                          enum hk_phase phase, const struct hk_signals *saw)
+{
+    const struct phase_row *row = &phase_rows[phase];
+    hk_rule_note(step, kind, before, after, saw->value[row->a], saw->value[row->b], saw->value[row->c]);
+}
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules)
@@ -52,21 +82,32 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
-/* Bounds the knobs while memory is short. Logs a change only when this phase begins or ends, because the rules log their own changes. */
-static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
+static bool bounds_in(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
 {
-    bool tight = learner->state == HK_PHASE_TIGHT;
+    static const uint64_t rules[HK_PHASES] = {[HK_PHASE_BURST] = HK_RULE_BURST, [HK_PHASE_REMOTE] = HK_RULE_REMOTE};
+    bool learns = learner->mode != HK_LEARN_FROZEN && (learner->rules & rules[phase]) != 0;
+    return phase == now && (phase == HK_PHASE_TIGHT || learns);
+}
+
+/* Bounds the knobs by the phase. Logs a change only when a phase begins or ends, because the rules log their own changes. */
+static void apply_phase(struct hk_learner *learner, enum hk_phase last, const struct hk_signals *saw,
+                        struct hk_step *step)
+{
     struct hk_knobs before = learner->now;
     learner->now = learner->target;
-    for (const struct tight *row = tights; row < tights + sizeof tights / sizeof tights[0]; row++) {
-        uint64_t *now = &learner->now.value[row->knob];
-        if (tight && row->most != NO_LESS_THAN_BY_DEFAULT)
-            *now = hk_min(*now, row->most);
-        else if (tight && *now != 0)
-            *now = hk_max(*now, hk_knob_rows[row->knob].fallback);
-        if (tight != was_tight && *now != before.value[row->knob])
-            hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used),
-                         HK_SAW(saw, goal), HK_SAW(saw, idle));
+    for (const struct bound *row = phase_bounds; row < phase_bounds + sizeof phase_bounds / sizeof phase_bounds[0];
+         row++) {
+        bool is = bounds_in(learner, row->phase, learner->state), was = bounds_in(learner, row->phase, last);
+        uint64_t *now = &learner->now.value[row->knob], *old = &before.value[row->knob];
+        uint64_t bound = row->value != BY_DEFAULT ? row->value : hk_knob_rows[row->knob].fallback;
+        if (is && row->side == MOST)
+            *now = hk_min(*now, bound);
+        else if (is && *now != 0)
+            *now = hk_max(*now, bound);
+        if (is == was || *now == *old)
+            continue;
+        note_in_phase(step, is ? row->begun : row->ended, *old, *now, row->phase, saw);
+        *old = *now;
     }
 }
 
@@ -101,22 +142,11 @@ static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signa
 /* Finds the phase of the program. A phase begins at the first tick with its sign. The steady phase begins after CALM_TICKS ticks without any sign. */
 static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    static const struct {
-        enum hk_decision_kind kind;
-        enum hk_signal a, b, c;
-    } entries[HK_PHASES] = {
-        [HK_PHASE_STEADY] = {HK_DECISION_state_steady, HK_SIGNAL_misses, HK_SIGNAL_remote, HK_SIGNAL_used},
-        [HK_PHASE_BURST] = {HK_DECISION_state_burst, HK_SIGNAL_slabs_made, HK_SIGNAL_footprint, HK_SIGNAL_misses},
-        [HK_PHASE_REMOTE] = {HK_DECISION_state_remote, HK_SIGNAL_remote, HK_SIGNAL_misses, HK_SIGNAL_threads},
-        [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
-    };
     enum hk_phase seen = phase_now(learner, saw);
-    const uint64_t *values = saw->value;
     if (seen == learner->state)
         learner->calm = 0;
     else if (seen != HK_PHASE_STEADY || ++learner->calm >= CALM_TICKS) {
-        hk_rule_note(step, entries[seen].kind, learner->state, seen, values[entries[seen].a], values[entries[seen].b],
-                     values[entries[seen].c]);
+        note_in_phase(step, phase_rows[seen].kind, learner->state, seen, seen, saw);
         learner->state = seen;
         learner->calm = 0;
     }
@@ -320,13 +350,14 @@ static bool canary_permits(struct hk_learner *learner, const struct hk_signals *
 
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    bool was_tight = learner->state == HK_PHASE_TIGHT, canary = learner->mode == HK_LEARN_CANARY;
+    enum hk_phase last = learner->state;
+    bool canary = learner->mode == HK_LEARN_CANARY;
     step->count = 0;
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
     bool may_move = learner->mode == HK_LEARN_ON || (canary && canary_permits(learner, saw, step));
-    /* The rules do not run while memory is short, because apply_goal() then bounds most of their knobs. */
-    uint64_t rules = may_move && !was_tight && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
+    /* The rules do not run while memory is short, because apply_phase() then bounds most of their knobs. */
+    uint64_t rules = may_move && last != HK_PHASE_TIGHT && learner->state != HK_PHASE_TIGHT ? learner->rules : 0;
     if (rules & HK_RULE_DELAY)
         delay_step(learner, step);
     if (rules & HK_RULE_CROWD)
@@ -338,7 +369,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     if (may_move && canary && on_trial(learner))
         learner->canary.trial = TRIAL_TICKS;
     set_ceiling(learner, saw, step);
-    apply_goal(learner, was_tight, saw, step);
+    apply_phase(learner, last, saw, step);
     learner->tick++;
 }
 

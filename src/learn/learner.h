@@ -30,7 +30,15 @@ enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
 /* The rules that change knobs while memory is not short. The option of a rule begins with learn_. A rule without a measured gain is off by
  * default. */
-enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
+enum hk_rule {
+    HK_RULE_DELAY = 1,
+    HK_RULE_LARGE_CACHE = 2,
+    HK_RULE_CROWD = 4,
+    HK_RULE_HUGE = 8,
+    HK_RULE_BURST = 16,
+    HK_RULE_REMOTE = 32,
+    HK_RULES_ALL = 63
+};
 
 struct hk_learner {
     struct hk_knobs option; /* the values of the options */

@@ -88,7 +88,8 @@ static void begin_learner(void)
     struct hk_knobs options;
     uint64_t rules = (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
                      (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
-                     (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
+                     (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0) |
+                     (hk_options.learn_burst ? HK_RULE_BURST : 0) | (hk_options.learn_remote ? HK_RULE_REMOTE : 0);
     if (learning.begun)
         return;
     learning.begun = true;

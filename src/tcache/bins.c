@@ -8,7 +8,6 @@
 
 enum {
     BLOCKS_PER_EPOCH = 1024, /* most blocks that an epoch flushes from idle bins, which takes about 50 us */
-    TOO_SMALL_TURNOVER = 4,  /* a bin grows if it runs empty or full after it served at most 4 times its capacity */
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024, /* most bytes of blocks that a fill takes from slabs */
     RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
@@ -132,9 +131,9 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     if (got > 0)
         cache->owner.source = HK_SOURCE_DEPOT;
     else {
-        /* Fills only half of the bin, so that the next frees find room. Takes at least one block, and at most BATCH_BYTES of blocks. */
-        size_t half = (hk_bin_capacity(bin) + 1) / 2;
-        unsigned want = (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
+        /* Usually fills only half of the bin, so that the next frees find room. */
+        size_t part = (hk_bin_capacity(bin) * HK_POLICY(refill) + 99) / 100;
+        unsigned want = (unsigned)hk_max(1, hk_min(part, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;
         if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
             hk_depot_reclaim(cache, class, RECLAIM_SLABS * hk_classes[class].slab_bytes);
@@ -210,7 +209,7 @@ bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
     size_t since = (uint32_t)bin->served - cache->served_at_turn[class], capacity = hk_bin_capacity(bin);
-    bool grown = (capacity == 0 || since <= TOO_SMALL_TURNOVER * capacity) && hk_bin_grow(cache, class);
+    bool grown = (capacity == 0 || since <= HK_POLICY(hot_turnover) * capacity) && hk_bin_grow(cache, class);
     cache->served_at_turn[class] = (uint32_t)bin->served;
     return grown;
 }

@@ -9,7 +9,6 @@ enum {
     SLABS_WORTH_STEALING = 4, /* a miss steals only if so many slabs of the class wait in inboxes */
     SLABS_PER_MISS = 4,       /* most slabs that a miss takes from an inbox of its class */
     SLABS_PER_SLAB = 64,      /* most slabs drained before a new slab is made, which takes about 50 us */
-    SLABS_PER_TICK = 16,      /* most slabs of each class that a tick drains */
 };
 
 /* Turns the remote frees of a chain of slabs into free blocks. Returns the number of these blocks. */
@@ -30,7 +29,7 @@ static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
 void hk_drain_some(struct hk_tcache *cache)
 {
     for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1)
-        take_back(cache, hk_inbox_take(&cache->owner, hk_ctz64(left), SLABS_PER_TICK));
+        take_back(cache, hk_inbox_take(&cache->owner, hk_ctz64(left), (unsigned)HK_POLICY(drain_slabs)));
 }
 
 static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)

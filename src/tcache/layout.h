@@ -128,7 +128,7 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Called when a bin runs empty or full. Enlarges the bin if it has served at most four times its capacity since the last call. */
+/* Called when a bin runs empty or full. Enlarges the bin if it has served at most hot_turnover times its capacity since the last call. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
  * number of blocks, or 0 if memory is refused. */

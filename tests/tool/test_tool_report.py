@@ -90,7 +90,7 @@ class OfARun(ToolTest):
                 "classes": rows,
                 "time_ms": 1000 * (count - at),
                 "resident": self.report["resident"] + (at << 20),
-                "policy": {"state": "BURST", "refill": 64},
+                "policy": {"state": "BURST", "novelty": 64},
                 "resident_parts": {"live": 1 << 20, "idle": at << 20, "rest_of_process": 2 << 20},
             }
             (folder / f"{at}.json").write_text(json.dumps(self.report | newer))
@@ -113,7 +113,7 @@ class OfARun(ToolTest):
         self.assertRegex(said, r"1\.8 s +reuse +purge_delay +500 ms → 1000 ms +what was given back came back")
         self.assertIn("128m → 64m", said)
         self.assertIn("Where the resident memory was at 4.0 s", said)
-        self.assertRegex(said, r"refill +64\n")
+        self.assertRegex(said, r"novelty +64\n")
         self.assertRegex(said, r"purge_delay +500 ms\n")
 
     def test_page(self) -> None:

@@ -75,7 +75,7 @@ class Living(ToolTest):
             )
             + "\n"
         )
-        program = self.begin("--explain", str(log))
+        program = self.begin("--learn", "off", "--explain", str(log))
         said = self.ok("top", "--once", str(program.pid))
         served = json.loads((self.live / f"{program.pid}.json").read_text())
         self.assertIn(f"process {program.pid}", said)
