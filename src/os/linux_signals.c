@@ -3,9 +3,6 @@
  * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass faults that they do not
  * expect to this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
  * Therefore HAKMEM shows the program the action that its handler replaced. */
-#include <errno.h>
-#include <signal.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* Fills the table hk_os with Linux system calls. */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/auxv.h>
