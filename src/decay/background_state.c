@@ -66,11 +66,9 @@ bool hk_background_before_round(void)
 void hk_background_rest(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;
-    for (; now < end && !hk_background_is_leaving(); now = hk_os.clock_ms()) {
-        uint32_t state = hk_load(hk_background_state);
-        if (state != HK_BACKGROUND_LEAVING)
-            hk_os.futex_wait_for(&hk_background_state, state, end - now);
-    }
+    uint32_t state;
+    for (; now < end && (state = hk_load(hk_background_state)) != HK_BACKGROUND_LEAVING; now = hk_os.clock_ms())
+        hk_os.futex_wait_for(&hk_background_state, state, end - now);
 }
 
 void hk_background_sleep(void)

@@ -58,6 +58,15 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
     learner->option = learner->target = learner->now = learner->canary.kept = *options;
 }
 
+static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t to, enum hk_decision_kind kind,
+                       const uint64_t seen[3], struct hk_step *step)
+{
+    if (to == learner->target.value[knob])
+        return;
+    hk_rule_note(step, kind, learner->target.value[knob], to, seen[0], seen[1], seen[2]);
+    learner->target.value[knob] = to;
+}
+
 enum {
     SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two ticks */
     UNKNOWN_PART = 24, /* divisor of the goal; the largest estimate of the memory outside the heap */
@@ -74,12 +83,11 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     uint64_t beside = used > footprint ? used - footprint : hk_min(UNKNOWN_BESIDE, within / UNKNOWN_PART);
     uint64_t room = within - within / SPARED;
     const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_ceiling];
+    const uint64_t seen[3] = {used, within, HK_SAW(saw, idle)};
     if (within != 0)
         ceiling = hk_min(hk_max(room - hk_min(room, beside), row->min), row->max);
-    if ((ceiling > now ? ceiling - now : now - ceiling) <= within / LEAST_CHANGE)
-        return;
-    hk_rule_note(step, HK_DECISION_ceiling_set, now, ceiling, used, within, HK_SAW(saw, idle));
-    learner->target.value[HK_KNOB_ceiling] = ceiling;
+    if ((ceiling > now ? ceiling - now : now - ceiling) > within / LEAST_CHANGE)
+        set_target(learner, HK_KNOB_ceiling, ceiling, HK_DECISION_ceiling_set, seen, step);
 }
 
 static bool bounds_in(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
@@ -225,15 +233,6 @@ enum {
 };
 
 static unsigned count_or_clear(bool sign, unsigned *ticks) { return *ticks = sign ? *ticks + 1 : 0; }
-
-static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t to, enum hk_decision_kind kind,
-                       const uint64_t seen[3], struct hk_step *step)
-{
-    if (to == learner->target.value[knob])
-        return;
-    hk_rule_note(step, kind, learner->target.value[knob], to, seen[0], seen[1], seen[2]);
-    learner->target.value[knob] = to;
-}
 
 /* Limits the thread caches if there are more than CROWD threads per CPU, because most of these threads wait. All threads together may then cache only
  * as much as CROWD threads per CPU. A thread's share is rounded down to a power of two, so that the knob does not change with each new thread. */

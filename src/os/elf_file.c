@@ -26,9 +26,7 @@ static int look_at(struct dl_phdr_info *library, size_t size, void *given)
     }
     if (!found || strlen(library->dlpi_name) >= sizeof search->loaded->path)
         return false;
-    search->loaded->base = library->dlpi_addr;
-    search->loaded->segments = library->dlpi_phdr;
-    search->loaded->count = library->dlpi_phnum;
+    *search->loaded = (struct hk_elf_loaded){library->dlpi_addr, library->dlpi_phdr, library->dlpi_phnum, ""};
     strcpy(search->loaded->path, library->dlpi_name);
     return true;
 }
@@ -97,14 +95,12 @@ static void read_sections(struct hk_elf_file *file)
         .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
     file->code = UINT64_MAX;
     for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;) {
-        if (section->sh_type == SHT_GNU_HASH)
-            file->hash = *section;
-        if (section->sh_type == SHT_DYNAMIC)
-            file->dynamic = *section;
-        if (section->sh_type == SHT_DYNSYM)
-            file->symbols = *section;
-        if (section->sh_type == SHT_SYMTAB)
-            file->all = *section;
+        switch (section->sh_type) {
+        case SHT_GNU_HASH: file->hash = *section; break;
+        case SHT_DYNAMIC: file->dynamic = *section; break;
+        case SHT_DYNSYM: file->symbols = *section; break;
+        case SHT_SYMTAB: file->all = *section; break;
+        }
         if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
             file->code = section->sh_addr;
     }
@@ -163,10 +159,9 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     Elf64_Dyn entry = {.d_tag = DT_NULL};
     for (unsigned i = 0; read_entry(file, &file->dynamic, i, &entry, sizeof entry) && entry.d_tag != DT_NULL; i++)
         if (entry.d_tag == tag && n-- == 0) {
-            size_t got = entry.d_un.d_val < file->names.sh_size
-                             ? hk_os_read_at(file->fd, file->names.sh_offset + entry.d_un.d_val, string, size)
-                             : 0;
-            return memchr(string, 0, got) != NULL;
+            uint64_t at = file->names.sh_offset + entry.d_un.d_val;
+            return entry.d_un.d_val < file->names.sh_size &&
+                   memchr(string, 0, hk_os_read_at(file->fd, at, string, size)) != NULL;
         }
     return false;
 }

@@ -19,11 +19,6 @@ size_t hk_linux_read_file(const char *path, char *bytes, size_t size);
 int hk_linux_open(const char *path);
 size_t hk_linux_read(int fd, char *bytes, size_t size);
 
-bool hk_linux_purge(void *p, size_t size);
-size_t hk_linux_page_size(void);
-bool hk_linux_bar(void *p, size_t size);
-bool hk_linux_unbar(void *p, size_t size);
-
 bool hk_linux_readable(uintptr_t address);
 bool hk_linux_code_at(uintptr_t address, struct hk_code *code);
 

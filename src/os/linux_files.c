@@ -1,5 +1,4 @@
 /* Opens, reads, writes and renames files with raw system calls. The C library's functions are cancellation points, and malloc must not be one. */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

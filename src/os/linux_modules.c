@@ -1,5 +1,4 @@
 /* Finds the code and the unwind table of a loaded module without taking the loader's lock. */
-#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -155,16 +154,12 @@ static bool read_lists(void)
 static _Atomic uintptr_t *slot_below(uintptr_t address)
 {
     uintptr_t best = 0, header;
-    _Atomic uintptr_t *slot = NULL;
-    for (unsigned i = 0; i < MOST_MODULES; i++) {
-        header = atomic_load_explicit(&modules.xheaders[i], memory_order_relaxed);
-        if (header == 0)
-            break;
+    _Atomic uintptr_t *slot = NULL, *at = modules.xheaders, *end = at + MOST_MODULES;
+    for (; at < end && (header = atomic_load_explicit(at, memory_order_relaxed)) != 0; at++)
         if (header <= address && header > best && (header & GONE) == 0) {
             best = header;
-            slot = &modules.xheaders[i];
+            slot = at;
         }
-    }
     return slot;
 }
 

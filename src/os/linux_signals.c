@@ -3,11 +3,6 @@
  * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass faults that they do not
  * expect to this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
  * Therefore HAKMEM shows the program the action that its handler replaced. */
-#include <errno.h>
-#include <signal.h>
-#include <stdint.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -143,51 +138,6 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
         hk_os_leave_fault(number);
     else if (!ignored)
         hk_os_default_signal(number, info);
-}
-
-/* Older headers lack these kinds of advice, which Linux has since versions 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
-enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
-static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
-
-size_t hk_linux_page_size(void) { return getauxval(AT_PAGESZ) != 0 ? getauxval(AT_PAGESZ) : HK_PAGE; }
-
-/* Returns true if the kernel rejects unknown advice. qemu-user accepts it without doing anything. Success of a new kind of advice proves nothing
- * then, so HAKMEM does not use it. Several threads may check at the same time, because they get the same result. */
-static bool advice_counts(void *p, size_t size)
-{
-    enum { UNKNOWN, COUNTS, IGNORED };
-    static _Atomic unsigned found = UNKNOWN;
-    unsigned now = atomic_load_explicit(&found, memory_order_relaxed);
-    if (now == UNKNOWN) {
-        now = hk_forward_madvise(p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
-        atomic_store_explicit(&found, now, memory_order_relaxed);
-    }
-    return now == COUNTS;
-}
-
-bool hk_linux_purge(void *p, size_t size)
-{
-    int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlock may have locked the pages */
-        r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
-    errno = saved_errno;
-    return r == 0;
-}
-
-/* Prefers MADV_GUARD_INSTALL to mprotect, because the advice neither splits the mapping nor waits for the lock of the process's mappings. The kernel
- * refuses the advice for locked memory, which therefore needs mprotect. */
-bool hk_linux_bar(void *p, size_t size)
-{
-    if (KEEPING_ERRNO(advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0))
-        return true;
-    atomic_store(&xprotects, true);
-    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_NONE, -1)) == 0 && hk_linux_purge(p, size);
-}
-
-bool hk_linux_unbar(void *p, size_t size)
-{
-    (void)KEEPING_ERRNO(hk_forward_madvise(p, size, GUARD_REMOVE));
-    return !atomic_load(&xprotects) || KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
 #if defined(__aarch64__)

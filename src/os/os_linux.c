@@ -1,5 +1,4 @@
 /* Fills the table hk_os with Linux system calls. */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/auxv.h>
@@ -135,26 +134,16 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* Sleeps by waiting for a futex that no thread wakes, because seccomp filters of programs with threads always allow futex. */
-static void sleep_for(struct timespec time)
-{
-    static _Atomic uint32_t never_woken;
-    wait_for(&never_woken, 0, &time);
-}
-void hk_os_pause(void) { sleep_for((struct timespec){0, 50000}); }
-
-static struct timespec ms_as_time(uint64_t ms)
-{
-    return (struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-}
-
-static void linux_rest(uint64_t ms) { sleep_for(ms_as_time(ms)); }
-
 static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
 {
-    struct timespec time = ms_as_time(ms);
+    struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     wait_for(word, expected, &time);
 }
+
+/* HAKMEM sleeps by waiting for this futex, because seccomp filters of programs with threads always allow futex. */
+static _Atomic uint32_t never_woken;
+static void linux_rest(uint64_t ms) { linux_futex_wait_for(&never_woken, 0, ms); }
+void hk_os_pause(void) { wait_for(&never_woken, 0, &(struct timespec){0, 50000}); }
 
 /* Returns true if thread-local storage is set up. In a static program, the thread register is 0 until the start-up code has set it up. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
@@ -204,6 +193,51 @@ static bool linux_populate(void *p, size_t size)
     enum { POPULATE_WRITE = 23 };
     return atomic_load_explicit(&xfilter, memory_order_relaxed) != OWN_FILTER &&
            KEEPING_ERRNO(hk_forward_madvise(p, size, POPULATE_WRITE)) == 0;
+}
+
+/* Older headers lack these kinds of advice, which Linux has since versions 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
+enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
+static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
+
+static size_t linux_page_size(void) { return getauxval(AT_PAGESZ) != 0 ? getauxval(AT_PAGESZ) : HK_PAGE; }
+
+/* Returns true if the kernel rejects unknown advice. qemu-user accepts it without doing anything. Success of a new kind of advice proves nothing
+ * then, so HAKMEM does not use it. Several threads may check at the same time, because they get the same result. */
+static bool advice_counts(void *p, size_t size)
+{
+    enum { NOT_TRIED, COUNTS, IGNORED };
+    static _Atomic unsigned found = NOT_TRIED;
+    unsigned now = atomic_load_explicit(&found, memory_order_relaxed);
+    if (now == NOT_TRIED) {
+        now = hk_forward_madvise(p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
+        atomic_store_explicit(&found, now, memory_order_relaxed);
+    }
+    return now == COUNTS;
+}
+
+static bool linux_purge(void *p, size_t size)
+{
+    int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
+    if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlock may have locked the pages */
+        r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
+    errno = saved_errno;
+    return r == 0;
+}
+
+/* Prefers MADV_GUARD_INSTALL to mprotect, because the advice neither splits the mapping nor waits for the lock of the process's mappings. The kernel
+ * refuses the advice for locked memory, which therefore needs mprotect. */
+static bool linux_bar(void *p, size_t size)
+{
+    if (KEEPING_ERRNO(advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0))
+        return true;
+    atomic_store(&xprotects, true);
+    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_NONE, -1)) == 0 && linux_purge(p, size);
+}
+
+static bool linux_unbar(void *p, size_t size)
+{
+    (void)KEEPING_ERRNO(hk_forward_madvise(p, size, GUARD_REMOVE));
+    return !atomic_load(&xprotects) || linux_unseal(p, size);
 }
 
 /* The environment that the loader passed to HAKMEM. The C library sets `environ` in a constructor, which may run after HAKMEM's. */
@@ -292,15 +326,15 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 
 
 struct hk_os hk_os = {
 #define HERE(name) .name = linux_##name
-#define IN_FILES(name) .name = hk_linux_##name /* defined in linux_files.c, linux_modules.c and linux_signals.c */
+#define IN_FILES(name) .name = hk_linux_##name /* defined in linux_files.c and linux_modules.c */
     HERE(map),           HERE(map_at),       HERE(unmap),          HERE(seal),          HERE(unseal),
     HERE(remap),         HERE(move),         HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
     HERE(rest),          HERE(futex_wait),   HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
     HERE(environment),   HERE(memory_total), HERE(cpus),           HERE(address_limit), HERE(random),
     HERE(process_id),    HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
-    HERE(populate),      HERE(forbids_huge), HERE(purge_all),      IN_FILES(purge),     IN_FILES(code_at),
-    IN_FILES(readable),  IN_FILES(write),    IN_FILES(read_file),  IN_FILES(open),      IN_FILES(read),
-    IN_FILES(page_size), IN_FILES(bar),      IN_FILES(unbar)};
+    HERE(populate),      HERE(forbids_huge), HERE(purge_all),      HERE(purge),         HERE(page_size),
+    HERE(bar),           HERE(unbar),        IN_FILES(code_at),    IN_FILES(readable),  IN_FILES(write),
+    IN_FILES(read_file), IN_FILES(open),     IN_FILES(read)};
 
 _Atomic size_t hk_xsystem_page;
 

@@ -309,14 +309,13 @@ static void apply_lines(char *lines, const char *path)
 static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
-    int fd = bytes == 0 ? hk_os.open(path) : 0;
+    if (bytes > 0)
+        return bytes < sizeof file_bytes - 1 ? NULL : "it has 8 KiB or more";
+    int fd = hk_os.open(path);
     if (fd < 0)
         return hk_os_error(fd);
-    if (fd > 0)
-        hk_os_close(fd);
-    return bytes == 0                      ? "it is empty or no regular file"
-           : bytes < sizeof file_bytes - 1 ? NULL
-                                           : "it has 8 KiB or more";
+    hk_os_close(fd);
+    return "it is empty or no regular file";
 }
 
 static HK_COLD void apply_file(const char *path)

@@ -72,8 +72,7 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)
 {
-    struct hk_text text;
-    hk_text_init(&text, fd);
+    struct hk_text text = {.fd = fd};
     hk_text_add(&text, "# hakmem profile\n");
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
         hk_text_add(&text, "%s = %lu # %s\n", hk_knob_rows[knob].name, knobs->value[knob], hk_knob_rows[knob].unit);

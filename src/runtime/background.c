@@ -101,10 +101,8 @@ static void work(void)
                            (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {
             uint64_t now = hk_os.clock_ms(), end = now + hk_max(waits ? soon : QUIET_PAUSE_MS, pause);
-            while (now < end && !hk_background_is_leaving()) {
+            for (; now < end && !hk_background_is_leaving(); now = hk_os.clock_ms())
                 hk_background_rest(hk_min(end - now, hk_min(hk_report_if_due(now), hk_sample_round_if_due(now))));
-                now = hk_os.clock_ms();
-            }
             if (hk_learning_is_due() && !hk_background_is_leaving())
                 hk_learning_tick();
         } else

@@ -44,9 +44,8 @@ static bool lead_libc_here(void)
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
     /* The symbol table is made writable only if its pages contain no code. After the change it is made read-only again. */
-    size_t page = hk_system_page();
-    uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -page;
-    uintptr_t end = (first + file.symbols.sh_size + page - 1) & -page;
+    uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -hk_system_page();
+    uintptr_t end = hk_in_system_pages(first + file.symbols.sh_size);
     bool leads = (file.code == UINT64_MAX || end <= libc.base + file.code) && hk_os.unseal((void *)begin, end - begin);
     for (size_t i = 0; leads && i < sizeof entries / sizeof entries[0]; i++)
         lead_here(&file, libc.base, entries[i]);

@@ -5,31 +5,29 @@
 #include "os/forward.h"
 #include "runtime/lifecycle.h"
 
-static void note(const void *p, size_t size) { hk_large_note_modified((uintptr_t)p, size); }
-
 HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice))
 {
     if (hk_advice_lasts(advice))
-        note(p, size);
+        hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_madvise(p, size, advice);
 }
 
 HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size))
 {
-    note(p, size);
+    hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_mlock(p, size, 0);
 }
 
 HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags))
 {
-    note(p, size);
+    hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_mlock(p, size, flags);
 }
 
 static int protect(void *p, size_t size, int protection, int key)
 {
     if (!hk_protection_is_ordinary(protection, key))
-        note(p, size);
+        hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_mprotect(p, size, protection, key);
 }
 
@@ -44,7 +42,7 @@ HK_STANDS_BEFORE(long, mbind,
                  (void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
                   unsigned flags))
 {
-    note(p, size);
+    hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_mbind(p, size, mode, nodes, most, flags);
 }
 
@@ -57,18 +55,15 @@ HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...))
     size_t size;
     int result = hk_forward_ioctl(fd, request, argument);
     if (result == 0 && hk_ioctl_watches_faults(request, argument, &p, &size))
-        note(p, size);
+        hk_large_note_modified((uintptr_t)p, size);
     return result;
 }
 
-HK_STANDS_BEFORE(void, _exit, (int status))
+static _Noreturn void end_process(int status)
 {
     hk_end_at_once();
     hk_forward_exit(status);
 }
 
-HK_STANDS_BEFORE(void, _Exit, (int status))
-{
-    hk_end_at_once();
-    hk_forward_exit(status);
-}
+HK_STANDS_BEFORE(void, _exit, (int status)) { end_process(status); }
+HK_STANDS_BEFORE(void, _Exit, (int status)) { end_process(status); }
