@@ -138,16 +138,6 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* Returns the first block from `at` on whose bit is set, or clear if `flip` is all ones. Returns the number of blocks if there is no such block. */
-HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
-{
-    for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
-        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
-        if (word != 0)
-            return (unsigned)hk_min(at + hk_ctz64(word), slab->d.blocks);
-    }
-    return slab->d.blocks;
-}
 
 /* Stores that the holder has allocated blocks in the slab. The slab's purged parts then count as resident again. */
 void hk_slab_note_taken(struct hk_slab *slab);
