@@ -40,7 +40,7 @@ struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remo
     slab->d.block_size = size;
     slab->d.blocks = slab->free = (uint16_t)hk_min((uint32_t)(bytes - tail) / size, hk_options.slab_blocks);
     slab->reciprocal = hk_reciprocal(size);
-    slab->extent = slab->plain_extent = (size_t)slab->d.blocks * size;
+    slab->plain_extent = (size_t)slab->d.blocks * size;
     if (make_bits(slab, remote))
         return slab;
     hk_descriptor_drop(&slab->d);
