@@ -46,6 +46,17 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
     return !was_set;
 }
 
+/* Returns the first index from `at` to `end` - 1 at which a bit is set, or clear if `flip` is all ones. Returns `end` if there is no such index. */
+HK_INLINE unsigned hk_bits_find(const uint64_t *bits, unsigned at, unsigned end, uint64_t flip)
+{
+    for (; at < end; at = (at / 64 + 1) * 64) {
+        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
+        if (word != 0)
+            return (unsigned)hk_min(at + hk_ctz64(word), end);
+    }
+    return end;
+}
+
 /* Returns a word whose n lowest bits are set. n is in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 

@@ -276,7 +276,7 @@ static void check_neighbors(enum hk_call call, const char *block, size_t size, h
         if (slab->d.class >= HK_CLASSES || slab->mixed)
             return;
         before = (uintptr_t)block - slab->d.start;
-        behind = slab->extent - before - size;
+        behind = (size_t)slab->d.blocks * slab->d.block_size - before - size;
     }
     for (size_t d = size; d <= within; d += size) {
         if (d <= before)

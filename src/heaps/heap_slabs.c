@@ -89,13 +89,6 @@ static unsigned shared_pages(unsigned class)
     return size <= 512 ? 1 : size <= 1024 ? 2 : size <= SHARED_TO ? 4 : 0;
 }
 
-/* Returns the first of n adjacent free pages of a slice, or HK_SLICE_PAGES if the slice has no n adjacent free pages. */
-static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
-{
-    uint32_t runs = hk_runs32(slice->free_pages, n);
-    return runs != 0 ? hk_ctz64(runs) : HK_SLICE_PAGES;
-}
-
 static void set_pages(struct hk_heap_slice *slice, size_t first, size_t n, struct hk_slab *slab)
 {
     for (size_t page = first; page < first + n; page++) {
@@ -115,13 +108,13 @@ static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool 
     if (slab == NULL)
         return NULL;
     struct hk_heap_slice *slice = heap->slices;
-    while (slice != NULL && find_pages(slice, pages) == HK_SLICE_PAGES)
+    while (slice != NULL && hk_runs32(slice->free_pages, pages) == 0)
         slice = slice->next;
     if (slice == NULL && (slice = make_slice(heap, by_limit)) == NULL) {
         hk_slab_drop(slab);
         return NULL;
     }
-    unsigned first = find_pages(slice, pages);
+    unsigned first = hk_ctz64(hk_runs32(slice->free_pages, pages));
     slab->d.start = slice->d.start + first * HK_PAGE;
     set_pages(slice, first, pages, slab);
     return slab;

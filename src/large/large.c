@@ -1,6 +1,5 @@
 /* Allocates, frees and resizes large blocks. A request takes a cached block that fits, or a new mapping. */
 #include "large/large.h"
-#include "large/large_state.h"
 #include "count/stats.h"
 
 static struct hk_large_block *map_new(size_t requested, size_t align)

@@ -1,7 +1,6 @@
 /* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts off the slack of blocks in use. Marks
  * blocks whose mapping the program changes by a system call. */
 #include "large/large_cache.h"
-#include "large/large_state.h"
 #include "count/stats.h"
 #include "span/footprint.h"
 

@@ -7,7 +7,6 @@
  * calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
-#include "base/bits.h"
 #include "base/inline_copy.h"
 #include "os/os.h"
 #include "span/page_heap.h"

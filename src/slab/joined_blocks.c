@@ -57,10 +57,10 @@ unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsign
     if (!slab->mixed)
         set_mixed(slab, true);
     while (got < n) {
-        unsigned first = hk_slab_find(slab, slab->freebits, at, 0);
+        unsigned first = hk_bits_find(slab->freebits, at, slab->d.blocks, 0);
         if (first == slab->d.blocks)
             break;
-        at = hk_slab_find(slab, slab->freebits, first, UINT64_MAX);
+        at = hk_bits_find(slab->freebits, first, slab->d.blocks, UINT64_MAX);
         for (; got < n && at - first >= cells; first += cells, got++) {
             take_cells(slab, first, cells);
             *--end = (void *)(slab->d.start + (size_t)first * slab->d.block_size);

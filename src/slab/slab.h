@@ -26,7 +26,6 @@ struct hk_slab {
     /* Of these fields, only xowner and xlist change while the slab exists. For a slab of one block, hk_slab_heap_resize() changes the sizes. */
     struct hk_descriptor d;
     uint64_t *freebits;
-    size_t extent;             /* total bytes of the blocks; the rest of the span (the tail) holds no block */
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
     _Atomic uint64_t *xremote; /* bit i is set if block i was freed remotely and is not claimed yet (see remote.h) */
     _Atomic uint32_t xowner;   /* the owner that the page map entries name */
@@ -46,7 +45,7 @@ struct hk_slab {
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
     uint16_t blank;       /* number of blocks at the slab's end that were never allocated and are zero; 0 if unknown */
-    size_t plain_extent;  /* equal to `extent`; 0 while each free must be checked (joined blocks, remote track) */
+    size_t plain_extent;  /* bytes of all blocks; 0 while each free must be checked (joined blocks, remote track) */
     /* All threads use these fields. They have a cache line of their own, so that a write by another thread does not slow the slab's holder down. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
     _Atomic uint32_t xstate;             /* 2 * number of counted remote blocks, + HK_REMOTE_QUEUED (see remote.h) */
@@ -87,7 +86,7 @@ HK_INLINE bool hk_slab_begins(const struct hk_slab *slab, uintptr_t address, siz
 {
     return hk_which(address - slab->d.start, slab->reciprocal, index) && *index < slab->d.blocks;
 }
-/* Returns the index of the block that contains an address. For an address in the slab's tail, the index is higher than that of the last block. */
+/* Returns the index of the block that contains an address. In the slab's tail, which holds no block, the index is higher than that of any block. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
     size_t index;
@@ -108,7 +107,7 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
 HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 {
-    slab->plain_extent = slab->mixed || slab->track != NULL ? 0 : slab->extent;
+    slab->plain_extent = slab->mixed || slab->track != NULL ? 0 : (size_t)slab->d.blocks * slab->d.block_size;
 }
 
 /* Ends the program. The message says either that the block is already free, or that `block` is not the start of a block. */
@@ -137,16 +136,6 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
 {
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
-}
-/* Returns the first block from `at` on whose bit is set, or clear if `flip` is all ones. Returns the number of blocks if there is no such block. */
-HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
-{
-    for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
-        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
-        if (word != 0)
-            return (unsigned)hk_min(at + hk_ctz64(word), slab->d.blocks);
-    }
-    return slab->d.blocks;
 }
 
 /* Stores that the holder has allocated blocks in the slab. The slab's purged parts then count as resident again. */

@@ -5,7 +5,6 @@
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
 #include "span/page_heap.h"
 
 enum {
@@ -356,7 +355,6 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->d.bytes = slices * HK_SLICE;
     slab->d.block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->d.block_size);
-    slab->extent = slab->d.block_size;
     hk_slab_note_plain(slab);
     hk_page_map_assign(slab->d.start, slices, hk_entry(owner->id, class), &slab->d);
     enter_slab(owner, slab);

@@ -17,8 +17,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
 {
     size_t page = hk_system_page();
     while (range->next <= slab->d.blocks) {
-        unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
-        unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
+        unsigned first = hk_bits_find(range->bits, range->next, slab->d.blocks, 0);
+        unsigned taken = hk_bits_find(range->bits, first, slab->d.blocks, UINT64_MAX);
         size_t to = taken == slab->d.blocks ? slab->d.bytes : (size_t)taken * slab->d.block_size;
         range->start = hk_align_up(slab->d.start + (size_t)first * slab->d.block_size, page);
         range->end = hk_align_down(slab->d.start + to, page);

@@ -81,26 +81,20 @@ void hk_descriptors_visit(hk_descriptor_visit *visit, void *context)
             visit(&group->slots[i].free.d, context);
 }
 
-static const char *number_or_dash(char *digits, size_t size, bool known, size_t value)
+static const char *number_or_dash(char *digits, size_t size, size_t value)
 {
-    if (!known)
+    if (value == 0)
         return "-";
     digits[--size] = 0;
-    do {
+    for (; value != 0; value /= 10)
         digits[--size] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
     return digits + size;
 }
 
-/* Returns the name of a call. The names are in the order of enum hk_call. */
-static const char *call_name(enum hk_call call)
-{
-    static const char *const names[] = {
-        "free()",    "free_sized()",         "operator delete()", "sized operator delete()", "operator delete[]()",
-        "realloc()", "malloc_usable_size()", "malloc()",          "free(), found at a flush"};
-    return names[call];
-}
+/* The names of the calls, in the order of enum hk_call. */
+static const char *const call_names[] = {
+    "free()",    "free_sized()",         "operator delete()", "sized operator delete()", "operator delete[]()",
+    "realloc()", "malloc_usable_size()", "malloc()",          "free(), found at a flush"};
 
 /* Returns a hint at an option with which HAKMEM would find out more about the fault, or an empty text if there is none. */
 static const char *advice(enum hk_call call, uint32_t entry)
@@ -118,9 +112,9 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
     if (hk_entry_is_left(entry)) /* the block's heap was destroyed, so class and owner are unknown */
         entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
-    const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
-    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);
-    say(HK_TEXT_pointer, call_name(call), fault, (uint64_t)(uintptr_t)p, class_text, owner_text, advice(call, entry));
+    const char *class_text = number_or_dash(class_digits, sizeof class_digits, size);
+    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner);
+    say(HK_TEXT_pointer, call_names[call], fault, (uint64_t)(uintptr_t)p, class_text, owner_text, advice(call, entry));
 }
 
 HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p)

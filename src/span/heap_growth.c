@@ -1,7 +1,6 @@
 /* Grows an arena at new addresses, or at addresses that HAKMEM has unmapped before. Makes memory resident before its use. Reads the settings of
  * transparent huge pages. */
 #include "span/chunks.h"
-#include "base/bits.h"
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"

@@ -24,25 +24,14 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* Returns the first line >= `at` whose bit is not that of `same` (all ones or all zeros), or some line >= `end` if there is none before `end`. */
-static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
-{
-    for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
-        uint64_t other = (used[at / PAGE_LINES] ^ same) >> (at % PAGE_LINES);
-        if (other != 0)
-            return at + hk_ctz64(other);
-    }
-    return at;
-}
-
 static unsigned first_fit(struct hk_meta_area *area, unsigned least, unsigned most, unsigned *behind)
 {
     const unsigned all = HK_META_AREA_LINES;
-    unsigned longest = 0, at = next_other(area->used, area->lowest, all, ~(uint64_t)0);
+    unsigned longest = 0, at = hk_bits_find(area->used, area->lowest, all, UINT64_MAX);
     area->lowest = (uint16_t)at;
-    for (unsigned end; at < all; at = next_other(area->used, end, all, ~(uint64_t)0)) {
-        end = next_other(area->used, at, (unsigned)hk_min(at + most, all), 0);
-        *behind = (unsigned)hk_min(end, at + most);
+    for (unsigned end; at < all; at = hk_bits_find(area->used, end, all, UINT64_MAX)) {
+        end = hk_bits_find(area->used, at, (unsigned)hk_min(at + most, all), 0);
+        *behind = end;
         if (end - at >= least)
             return at;
         longest = (unsigned)hk_max(longest, end - at);

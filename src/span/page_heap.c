@@ -1,6 +1,5 @@
 /* Allocates each span from the chunk whose longest free run fits most tightly. Also frees and extends spans. */
 #include "span/page_heap.h"
-#include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
 #include "span/chunks.h"

@@ -1,6 +1,5 @@
 /* Maps the tables of the page map, writes page map entries, and finds the addresses for which tables are mapped. */
 #include "span/page_map.h"
-#include "base/bits.h"
 #include "base/lock.h"
 #include "count/stats.h"
 #include "os/os.h"

@@ -1,7 +1,5 @@
 /* Purges free dirty slices, the longest dirty first, and unmaps free chunks. */
 #include "span/page_heap.h"
-#include "base/bits.h"
-#include "base/lock.h"
 #include "count/ring.h"
 #include "count/stats.h"
 #include "os/os.h"

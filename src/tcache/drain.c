@@ -38,17 +38,14 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Called before a new slab is made. Drains as many bytes as the slab has, so that undrained frees waste no more memory than the heap grew by. */
-static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
+/* Drains slabs of a class, one by one, until *wanted bytes of blocks are free or *slabs_left slabs are drained. Subtracts what it drains from both. */
+static void drain_class(struct hk_tcache *cache, unsigned class, size_t *wanted, unsigned *slabs_left)
 {
-    unsigned slabs_left = SLABS_PER_SLAB;
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1) {
-        unsigned class = hk_ctz64(left);
-        for (struct hk_slab *slab; slab_bytes > 0 && slabs_left > 0; slabs_left--) {
-            if ((slab = hk_inbox_take(&cache->owner, class, 1)) == NULL)
-                break;
-            slab_bytes -= hk_min(slab_bytes, take_back(cache, slab) * hk_classes[class].size);
-        }
+    for (; *wanted > 0 && *slabs_left > 0; --*slabs_left) {
+        struct hk_slab *slab = hk_inbox_take(&cache->owner, class, 1);
+        if (slab == NULL)
+            return;
+        *wanted -= hk_min(*wanted, take_back(cache, slab) * hk_classes[class].size);
     }
 }
 
@@ -123,25 +120,20 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* Drains slabs of the class until it has got blocks for more than half of the bin. Does not drain more, because the drain may leave a slab without
- * live blocks. The slab would then be released, and the next miss would have to make a new slab. */
-static void drain_own_class(struct hk_tcache *cache, unsigned class)
-{
-    size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;
-    for (unsigned taken = 0; taken < SLABS_PER_MISS && got <= wanted; taken++) {
-        struct hk_slab *slab = hk_inbox_take(&cache->owner, class, 1);
-        if (slab == NULL)
-            return;
-        got += take_back(cache, slab);
-    }
-}
-
 HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)
 {
-    drain_own_class(cache, class);
+    /* Drains slabs of the class until it has got blocks for more than half of the bin. Does not drain more, because the drain may leave a slab
+     * without live blocks. The slab would then be released, and the next miss would have to make a new slab. */
+    size_t wanted = (hk_bin_capacity(&cache->hot.bins[class]) / 2 + 1) * hk_classes[class].size;
+    unsigned slabs_left = SLABS_PER_MISS;
+    drain_class(cache, class, &wanted, &slabs_left);
     if (!is_out_of_blocks(cache, class))
         return;
-    drain_for_slab(cache, hk_classes[class].slab_bytes);
+    /* Drains as many bytes as a new slab has, so that undrained frees waste no more memory than the heap grew by. */
+    wanted = hk_classes[class].slab_bytes;
+    slabs_left = SLABS_PER_SLAB;
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1)
+        drain_class(cache, hk_ctz64(left), &wanted, &slabs_left);
     bool worth_stealing = hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING;
     if (worth_stealing && is_out_of_blocks(cache, class) && !hk_abandoned_has(class))
         steal(cache, class);

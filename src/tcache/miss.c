@@ -19,8 +19,7 @@ static void on_epoch(struct hk_tcache *cache)
     hk_bins_flush_idle(cache);
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop_idle(&cache->outbox);
-    if (cache->shelf.size != 0)
-        hk_heap_shelf_age(&cache->shelf);
+    hk_heap_shelf_age(&cache->shelf);
     hk_slab_heap_sweep_begin(&cache->owner, false);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }

@@ -63,13 +63,28 @@ UNIT_TEST(bits_of_words)
     }
 }
 
+UNIT_TEST(next_bit)
+{
+    struct rng rng = rng_seeded(12);
+    for (int i = 0; i < 2000; i++) {
+        uint64_t words[3], flip = i % 2 == 0 ? 0 : UINT64_MAX;
+        for (unsigned word = 0; word < 3; word++) /* few bits are set, or clear if `flip` is all ones */
+            words[word] = flip ^ ((uint64_t)1 << rng_next(&rng) % 64 & (0 - (uint64_t)(rng_next(&rng) % 2)));
+        unsigned end = (unsigned)(rng_next(&rng) % 193);
+        for (unsigned at = 0; at <= 192; at++) {
+            unsigned expected = at;
+            while (expected < end && ((words[expected / 64] ^ flip) >> expected % 64 & 1) == 0)
+                expected++;
+            assert_int_equal(hk_bits_find(words, at, end, flip), expected < end ? expected : end);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_of_ones),
-        cmocka_unit_test(low_bits),
-        cmocka_unit_test(powers_and_rounding),
-        cmocka_unit_test(bits_of_words),
+        cmocka_unit_test(runs_of_ones),  cmocka_unit_test(low_bits), cmocka_unit_test(powers_and_rounding),
+        cmocka_unit_test(bits_of_words), cmocka_unit_test(next_bit),
     };
     return cmocka_run_group_tests_name("bits", tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ UNIT_TEST(every_byte_of_a_slab)
         return; /* The inline check finds no block because the heap lies outside the window. */
     unit_start();
     struct hk_slab *slab = full_slab();
-    for (size_t offset = 0; offset < slab->extent; offset++) {
+    for (size_t offset = 0; offset < (size_t)slab->d.blocks * slab->d.block_size; offset++) {
         size_t into = offset % SIZE;
         expect(slab->d.start + offset, HK_BOUNDS_BLOCK, slab->d.start + offset - into, SIZE);
         expect_room(slab->d.start + offset, SIZE - into);
@@ -76,8 +76,8 @@ UNIT_TEST(tail)
     struct hk_slab *slab = unit_slab(CLASS_OF_48, OWNER);
     while (slab->free > 0)
         hk_slab_alloc(slab, &block + 1, 1);
-    uintptr_t end = slab->d.start + slab->extent;
-    assert_true(slab->extent < slab->d.bytes);
+    uintptr_t end = slab->d.start + (size_t)slab->d.blocks * slab->d.block_size;
+    assert_true(end < slab->d.start + slab->d.bytes);
     expect(end - 1, HK_BOUNDS_BLOCK, end - 48, 48);
     expect_room(end - 1, 1);
     expect(end, HK_BOUNDS_FREE, end, 0);

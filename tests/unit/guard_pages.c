@@ -38,10 +38,11 @@ UNIT_TEST(behind_a_slab)
         char *block = hak_malloc(size - 8);
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         const char *end = (const char *)slab->d.start + slab->d.bytes;
+        const char *blocks_end = (const char *)slab->d.start + (size_t)slab->d.blocks * slab->d.block_size;
         assert_false(accessible(end - 1) || accessible(end - HK_PAGE));
         assert_true(accessible(end - HK_PAGE - 1));
-        assert_true(slab->d.start + slab->extent <= (uintptr_t)end - HK_PAGE);
-        assert_true(accessible((const char *)slab->d.start + slab->extent - 1));
+        assert_true(blocks_end <= end - HK_PAGE);
+        assert_true(accessible(blocks_end - 1));
         hak_free(block);
     }
 }

@@ -273,8 +273,9 @@ static void check_pages(bool purged)
             FUZZ_CHECK(pattern_holds(block_at(i), 64, i) && pattern_holds((char *)block_at(i) + size - 16, 16, i),
                        "(block %u)", i);
     size_t bytes = hk_system_page();
-    for (uintptr_t page = slab->d.start; purged && page < slab->d.start + slab->extent; page += bytes) {
-        bool free = page + bytes <= slab->d.start + slab->extent;
+    uintptr_t end = slab->d.start + slab->d.blocks * size;
+    for (uintptr_t page = slab->d.start; purged && page < end; page += bytes) {
+        bool free = page + bytes <= end;
         for (unsigned i = index_of((void *)page); free && i < slab->d.blocks && (uintptr_t)block_at(i) < page + bytes;
              i++)
             free = where[i] == FREE;
