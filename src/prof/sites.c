@@ -207,7 +207,7 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)
             if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
                 line.lifetime_ms = (uint64_t)1 << span;
-        count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
+        hk_top_insert(lines, sizeof line, &count, most, &line, lives_more);
     }
     hk_unlock(&sites_lock);
     return count;

@@ -292,8 +292,7 @@ void hk_live_samples_take(struct hk_live_samples *live_samples)
         live_samples->all.blocks += line->sums.blocks;
         live_samples->all.bytes += line->sums.bytes;
         live_samples->all.pinned += line->sums.pinned;
-        live_samples->shown = hk_top_insert(live_samples->stacks, sizeof *line, live_samples->shown, HK_REPORT_STACKS,
-                                            line, ranks_before);
+        hk_top_insert(live_samples->stacks, sizeof *line, &live_samples->shown, HK_REPORT_STACKS, line, ranks_before);
     }
     hk_os.unmap(lines, bytes);
 }
