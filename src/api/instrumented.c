@@ -66,7 +66,7 @@ static void *record_alloc(struct hk_request *request)
 static bool free_by_rule(void *block, uint32_t entry)
 {
     bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);
-    enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_plain_size(block, entry) : 0);
+    enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_guard_bytes(block) : 0);
     if (HK_LIKELY(rule == HK_SITE_NO_RULE))
         return false;
     if (rule == HK_SITE_KEEP_WARM)
