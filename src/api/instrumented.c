@@ -70,7 +70,7 @@ static bool free_by_rule(void *block, uint32_t entry)
     if (HK_LIKELY(rule == HK_SITE_NO_RULE))
         return false;
     if (rule == HK_SITE_KEEP_WARM)
-        hk_large_keep(block, hk_site_keep_until());
+        hk_large_keep(block, hk_os.clock_ms() + hk_options.reuse_worth);
     else
         hk_large_drop(block);
     return true;
