@@ -102,10 +102,10 @@ static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry))) {
-        if (hk_hooks.on)
+        if (hk_mode_has(HK_MODE_HOOKS))
             (void)hk_hooks_free(block, 0);
         hk_large_drop(block);
-    } else if (HK_UNLIKELY(hk_hooks.on))
+    } else if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
         record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
     else if (!hk_hit_free_known(block, entry))
         hk_plain_free(block, entry);
@@ -210,7 +210,7 @@ HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request
         return NULL;
     if (class >= HK_FINE_CLASSES)
         hk_mark_begin(block);
-    if (HK_UNLIKELY(hk_hooks.on))
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
         hk_hooks_alloc(HK_EVENT_alloc, block, size, request->caller);
     return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
 }
