@@ -395,6 +395,6 @@ void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *cal
     enum hk_kind kind = by_free ? HK_KIND_MALLOC : call == HK_CALL_DELETE_ARRAY ? HK_KIND_NEW_ARRAY : HK_KIND_NEW;
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
         guarded_free(call, block, kind, size, caller);
-    else if (hk_started() || !hk_is_bootstrapping())
+    else if (hk_relocated())
         record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
 }
