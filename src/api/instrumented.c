@@ -66,11 +66,11 @@ static void *record_alloc(struct hk_request *request)
 static bool free_by_rule(void *block, uint32_t entry)
 {
     bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);
-    enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_plain_size(block, entry) : 0);
+    enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_guard_bytes(block) : 0);
     if (HK_LIKELY(rule == HK_SITE_NO_RULE))
         return false;
     if (rule == HK_SITE_KEEP_WARM)
-        hk_large_keep(block, hk_site_keep_until());
+        hk_large_keep(block, hk_os.clock_ms() + hk_options.reuse_worth);
     else
         hk_large_drop(block);
     return true;
@@ -102,10 +102,10 @@ static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry))) {
-        if (hk_hooks.on)
+        if (hk_mode_has(HK_MODE_HOOKS))
             (void)hk_hooks_free(block, 0);
         hk_large_drop(block);
-    } else if (HK_UNLIKELY(hk_hooks.on))
+    } else if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
         record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
     else if (!hk_hit_free_known(block, entry))
         hk_plain_free(block, entry);
@@ -210,7 +210,7 @@ HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request
         return NULL;
     if (class >= HK_FINE_CLASSES)
         hk_mark_begin(block);
-    if (HK_UNLIKELY(hk_hooks.on))
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
         hk_hooks_alloc(HK_EVENT_alloc, block, size, request->caller);
     return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
 }
@@ -395,6 +395,6 @@ void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *cal
     enum hk_kind kind = by_free ? HK_KIND_MALLOC : call == HK_CALL_DELETE_ARRAY ? HK_KIND_NEW_ARRAY : HK_KIND_NEW;
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
         guarded_free(call, block, kind, size, caller);
-    else if (hk_started() || !hk_is_bootstrapping())
+    else if (hk_relocated())
         record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
 }

@@ -6,7 +6,7 @@
 #include "guard/sampled.h"
 #include "large/large.h"
 #include "prof/attach_sampling.h"
-#include "slab/slab.h"
+#include "slab/joined_blocks.h"
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 

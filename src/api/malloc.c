@@ -22,11 +22,9 @@ static HK_COLD void note_refusal(size_t size)
         hk_first_refusal_report(size);
 }
 
-static bool has_thread_storage(void) { return hk_started() || !hk_is_bootstrapping(); }
-
 HK_COLD void *hk_refuse(size_t size)
 {
-    if (!has_thread_storage())
+    if (!hk_relocated())
         return NULL; /* does not set errno, which lies in thread-local storage */
     note_refusal(size);
     errno = ENOMEM;
@@ -188,7 +186,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     block = HK_UNTAGGED(block);
     if (block == NULL)
         return hak_malloc(size);
-    if (HK_UNLIKELY(!hk_started() && hk_is_bootstrapping()))
+    if (HK_UNLIKELY(!hk_relocated()))
         return bootstrap_realloc(block, size);
     if (size == 0) {
         hak_free(block);
@@ -254,7 +252,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
         return EINVAL;
     void *aligned = alloc_aligned(alignment, size, HK_CALLER);
     if (aligned == NULL) {
-        if (has_thread_storage())
+        if (hk_relocated())
             note_refusal(size);
         return ENOMEM; /* keeps errno, because posix_memalign() must not change it */
     }

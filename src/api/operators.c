@@ -220,19 +220,12 @@ HK_INLINE void delete_single(void *block)
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Called while the guard is on. Frees the block if `ours`, which says that the program has not replaced the operator to call. Returns `ours`. */
-HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
-{
-    enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
-    if (ours)
-        hk_instrumented_free(array ? HK_CALL_DELETE_ARRAY : single, block, size, HK_CALLER);
-    return ours;
-}
-
-#define UNLESS_GUARDED(ours, array, size, call)                                                                        \
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && deleted_guarded(ours, block, array, size))                        \
-        return;                                                                                                        \
-    call
+/* Makes the call, unless the guard is on and `ours`, which says that the program has not replaced the operator to call. Then frees the block. */
+#define UNLESS_GUARDED(ours, guarded, size, call)                                                                      \
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && (ours))                                                           \
+        hk_instrumented_free(guarded, block, size, HK_CALLER);                                                         \
+    else                                                                                                               \
+        call
 
 /* Frees a block, and checks the size that delete names. Used if the program has replaced no operator. */
 static void delete_sized(void *block, size_t size)

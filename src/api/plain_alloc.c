@@ -2,7 +2,6 @@
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
-#include "slab/joined_blocks.h"
 
 /* If a limit makes address space scarce, blocks above this size get mappings of their own, because spans come from chunks, which take more of it. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
@@ -104,11 +103,4 @@ void *hk_plain_resize(void *block, size_t size, size_t now)
     if (resized != NULL && cache != NULL && size > now)
         hk_tcache_grew(cache, size - now);
     return resized;
-}
-
-size_t hk_plain_size(const void *block, uint32_t entry)
-{
-    if (HK_LIKELY(hk_entry_is_plain(entry)))
-        return hk_classes[hk_entry_class(entry)].size;
-    return hk_entry_is_mixed(entry) ? hk_joined_bytes(block) : hk_large_at((uintptr_t)block)->requested;
 }

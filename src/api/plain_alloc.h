@@ -39,8 +39,6 @@ void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 void hk_plain_free(void *block, uint32_t entry);
 /* Resizes a block of `now` bytes without a copy. Returns the block, or NULL if this is impossible. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
-/* Returns the usable bytes of a block in a slab, or of a large block. */
-size_t hk_plain_size(const void *block, uint32_t entry);
 
 /* Zeroes a block that was used before, and returns it. */
 HK_INLINE void *hk_zero(void *block, size_t bytes)

@@ -9,20 +9,17 @@
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
-/* Returns true until the loader has resolved which functions the process uses. */
-static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
-
 HK_BY_NAME(void *, any_reallocarray, (void *block, size_t count, size_t size), reallocarray)
 {
     size_t bytes;
-    if (unknown_yet() || __builtin_mul_overflow(count, size, &bytes))
+    if (!hk_relocated() || __builtin_mul_overflow(count, size, &bytes))
         return hak_reallocarray(block, count, size);
     return HK_WHOEVER(process_realloc)(block, bytes);
 }
 
 HK_BY_NAME(void, any_free, (void *block), cfree)
 {
-    if (unknown_yet())
+    if (!hk_relocated())
         hak_free(block);
     else
         HK_WHOEVER(process_free)(block);
@@ -64,7 +61,7 @@ static bool begins_block(const void *block)
 static HK_NOINLINE size_t usable_size_slow(void *block)
 {
     block = HK_UNTAGGED(block);
-    if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
+    if (HK_UNLIKELY(block == NULL || !hk_relocated() || (!malloc_is_ours() && !begins_block(block))))
         return 0;
     return hak_malloc_usable_size(block);
 }

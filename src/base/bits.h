@@ -106,17 +106,17 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array whose best row is first. If the array already has `most` rows, drops the worst row. Returns the number of rows. */
-static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
-                                     bool (*is_better)(const void *row, const void *other))
+/* Inserts a row into an array of *count rows whose best row is first. If the array already has `most` rows, drops the worst row. */
+static inline void hk_top_insert(void *rows, size_t bytes, unsigned *count, unsigned most, const void *row,
+                                 bool (*is_better)(const void *row, const void *other))
 {
-    char *place = (char *)rows + count * bytes;
+    char *place = (char *)rows + *count * bytes;
     for (; place > (char *)rows && is_better(row, place - bytes); place -= bytes)
         if (place < (char *)rows + most * bytes)
             memcpy(place, place - bytes, bytes);
     if (place < (char *)rows + most * bytes)
         memcpy(place, row, bytes);
-    return (unsigned)hk_min(count + 1, most);
+    *count = (unsigned)hk_min(*count + 1, most);
 }
 
 #endif

@@ -18,9 +18,7 @@ static uint64_t place_of_free(const void *caller, bool whole)
     uint64_t thread = (uint64_t)number << THREAD_SHIFT;
     if (caller == NULL)
         return thread;
-    struct hk_stack stack;
-    stack.depth = 1;
-    stack.frames[0] = (void *)(uintptr_t)caller;
+    struct hk_stack stack = {1, {(void *)(uintptr_t)caller}};
     if (whole && hk_options.trace_remote == HK_TRACE_REMOTE_ON)
         hk_stack_capture(&stack, (void *)(uintptr_t)caller);
     return thread | (uint64_t)hk_stack_table_enter(&stack) << HK_STAGE_BITS;

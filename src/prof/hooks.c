@@ -32,7 +32,7 @@ HK_EACH_PROCESS size_t hk_hooks_begin(void)
 
 bool hk_hooks_watch(uint64_t mean)
 {
-    if (hk_hooks.on)
+    if (hk_mode_has(HK_MODE_HOOKS))
         return hk_hooks.watches && hk_attach_sampling_begin(mean);
     if (HK_LOAD_SETTLED(hk_window.hits) == 0)
         return false; /* the gate must stay shut, because the guard sees every call */
@@ -41,14 +41,8 @@ bool hk_hooks_watch(uint64_t mean)
     hk_hooks.watches = true;
     hk_hooks.mean = mean;
     hk_hooks.began_ms = hk_load(hk_attach_sampling.xbegan_ms);
-    hk_hooks_open();
-    return true;
-}
-
-void hk_hooks_open(void)
-{
-    __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE);
     hk_mode_set(HK_MODE_HOOKS);
+    return true;
 }
 
 HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)

@@ -13,7 +13,6 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool on;       /* set last, because a thread that reads true also reads the other fields */
     bool watches;  /* the process was attached to: calls may be hits, and attach_sampling.h picks the blocks */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
@@ -21,13 +20,12 @@ struct hk_hooks {
     uint64_t began_ms;
 };
 
-/* All fields except `on` are written before any hook can run. */
+/* All fields are written before HK_MODE_HOOKS is set, so that a thread that sees this bit also sees the fields. */
 extern struct hk_hooks hk_hooks;
 
-/* Sets up the hooks that the options require. Called at the start; hk_hooks_open() turns the hooks on later. Returns the size up to which allocations
+/* Sets up the hooks that the options require. Called at the start; HK_MODE_HOOKS turns the hooks on later. Returns the size up to which allocations
  * need no hook. */
 size_t hk_hooks_begin(void);
-void hk_hooks_open(void);
 /* Begins to sample a running process, with a mean of `mean` bytes between two samples. A later call changes the mean. Returns false if memory is
  * refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);

@@ -87,8 +87,6 @@ bool hk_sites_open(void)
     return sites.states != NULL && hk_samples_open(&hk_site_samples);
 }
 
-uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
-
 /* Counts the ghost in its site, and clears the ghost. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is
  * reused within the purge delay, the rule had no effect, because the cache keeps blocks for the purge delay even without the rule. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
@@ -139,11 +137,8 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
             matched |= matches;
         }
     }
-    struct hk_stack stack;
-    stack.depth = 1;
-    stack.frames[0] = caller;
     hk_reuse_saw(now);
-    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
+    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &(struct hk_stack){1, {caller}});
     if (number == HK_SAMPLE_SITES)
         HK_COUNT(sites_lost, 1);
     else
@@ -207,7 +202,7 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)
             if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
                 line.lifetime_ms = (uint64_t)1 << span;
-        count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
+        hk_top_insert(lines, sizeof line, &count, most, &line, lives_more);
     }
     hk_unlock(&sites_lock);
     return count;

@@ -55,9 +55,6 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
  * either. */
 enum hk_site_rule hk_sites_free(const void *block);
 
-/* Returns the time until which HK_SITE_KEEP_WARM holds a block that is freed now. */
-uint64_t hk_site_keep_until(void);
-
 struct hk_site_line {
     const void *caller;
     size_t block;         /* upper bound of the site's block sizes, a power of two */

@@ -83,9 +83,8 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
     }
     heap_stats->threads++;
     if (line.thread != 0)
-        heap_stats->thread_lines_shown =
-            hk_top_insert(heap_stats->thread_lines, sizeof line, heap_stats->thread_lines_shown, HK_REPORT_THREADS,
-                          &line, holds_more);
+        hk_top_insert(heap_stats->thread_lines, sizeof line, &heap_stats->thread_lines_shown, HK_REPORT_THREADS, &line,
+                      holds_more);
 }
 
 /* Sums up the classes. Hits do not record the requested size, so the bytes that rounding adds to live blocks are estimated from the misses. */
@@ -153,9 +152,8 @@ static void count_heaps(struct hk_heap_stats *heap_stats)
         }
         heap_stats->heaps += open;
         if (open)
-            heap_stats->heap_lines_shown =
-                hk_top_insert(heap_stats->heap_lines, sizeof line, heap_stats->heap_lines_shown, HK_REPORT_HEAPS, &line,
-                              has_more_memory);
+            hk_top_insert(heap_stats->heap_lines, sizeof line, &heap_stats->heap_lines_shown, HK_REPORT_HEAPS, &line,
+                          has_more_memory);
     }
 }
 

@@ -59,20 +59,12 @@ static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_
     return true;
 }
 
-static void page_of_slab(struct hk_resident_sums *here, const struct hk_slab *slab, uintptr_t page)
-{
-    struct slab_page cut;
-    if (!divide_page(slab, page, &cut))
-        return;
-    *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
-    here->tails[cut.class] += cut.tail;
-    here->taken[cut.class] += cut.taken;
-}
-
 /* Adds the resident pages of a stretch to their sums. Divides a page of the system into units of HK_PAGE, because it may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     unsigned char pages[PAGES_AT_ONCE];
+    struct hk_resident_sums *here = walk->here;
+    struct slab_page cut;
     size_t whole = hk_system_page();
     for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * whole) {
         size_t bytes = hk_min(stretch->end - at, sizeof pages * whole);
@@ -81,10 +73,13 @@ static void divide(struct walk *walk, const struct stretch *stretch)
         for (size_t place = 0; place < bytes; place += HK_PAGE) {
             if ((pages[place / whole] & 1) == 0)
                 continue;
-            if (stretch->slab != NULL)
-                page_of_slab(walk->here, stretch->slab, at + place);
-            else
+            if (stretch->slab == NULL)
                 *stretch->sum += HK_PAGE;
+            else if (divide_page(stretch->slab, at + place, &cut)) {
+                *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
+                here->tails[cut.class] += cut.tail;
+                here->taken[cut.class] += cut.taken;
+            }
         }
     }
 }
@@ -152,25 +147,17 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
     return false;
 }
 
-static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, uintptr_t end, size_t *sum)
-{
-    start = hk_max(start, from);
-    if (start < end && start < lowest->start)
-        *lowest = (struct stretch){.start = start, .end = end, .sum = sum};
-}
-
 /* Finds the first stretch of HAKMEM's memory in [from, to). Returns false if there is none. */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
     size_t bytes_of_slots = hk_load_acquire(hk_slot_range.xbytes);
     uintptr_t first_slot = hk_load(hk_slot_range.xstart);
     struct hk_range table = hk_page_map_next_table(from, to), area = hk_meta_next(from, to);
-    size_t *tables = &walk->here->parts[HK_PART_metadata];
     struct stretch heap;
-    *own = (struct stretch){.start = to, .end = to};
-    keep_lower(own, from, table.start, table.end, tables);
-    keep_lower(own, from, area.start, area.end, &walk->here->areas);
-    keep_lower(own, from, first_slot, first_slot + bytes_of_slots, tables);
+    hk_range_keep_lowest(&table, from, to, first_slot, first_slot + bytes_of_slots);
+    *own = (struct stretch){.start = table.start, .end = table.end, .sum = &walk->here->parts[HK_PART_metadata]};
+    if (area.start < table.start)
+        *own = (struct stretch){.start = area.start, .end = area.end, .sum = &walk->here->areas};
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);
@@ -305,8 +292,7 @@ void hk_live_samples_take(struct hk_live_samples *live_samples)
         live_samples->all.blocks += line->sums.blocks;
         live_samples->all.bytes += line->sums.bytes;
         live_samples->all.pinned += line->sums.pinned;
-        live_samples->shown = hk_top_insert(live_samples->stacks, sizeof *line, live_samples->shown, HK_REPORT_STACKS,
-                                            line, ranks_before);
+        hk_top_insert(live_samples->stacks, sizeof *line, &live_samples->shown, HK_REPORT_STACKS, line, ranks_before);
     }
     hk_os.unmap(lines, bytes);
 }

@@ -68,7 +68,7 @@ static HK_NOINLINE void step_lists(void)
     hk_gate_open(hk_guard.on ? 0 : hits_to);
     if (hits_to != HK_ALL_HIT) {
         hk_guard_take_hooks();
-        hk_hooks_open();
+        hk_mode_set(HK_MODE_HOOKS);
     }
     hk_store_release(hk_start_done, true);
 }

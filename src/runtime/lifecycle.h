@@ -16,6 +16,8 @@ bool hk_is_bootstrapping(void);
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
+/* Starts HAKMEM if possible. Returns true if the loader has relocated this library, so that thread-local storage and process_malloc are usable. */
+HK_INLINE bool hk_relocated(void) { return hk_started() || !hk_is_bootstrapping(); }
 
 /* A thread holds this lock while it runs steps of the start, and while it forks. */
 extern struct hk_lock hk_start_lock;

@@ -231,7 +231,7 @@ UNIT_TEST(no_memory)
     hk_gate_shut(HK_SHUT_FINE | HK_SHUT_COARSE);
     hk_attach_look();
     assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_REFUSED);
-    assert_false(is_open() || hk_hooks.on);
+    assert_false(is_open() || hk_mode_has(HK_MODE_HOOKS));
     refuses = false;
     hk_store(hk_attach_state.xwanted, 4096);
     hk_attach_look();

@@ -30,7 +30,7 @@ static void start_watching(void)
 {
     hk_options.heap_sample = 1;
     unit_start();
-    assert_true(hk_hooks.on);
+    assert_true(hk_mode_has(HK_MODE_HOOKS));
 }
 
 static char *fresh(struct rng *rng, size_t size)
@@ -169,7 +169,7 @@ UNIT_TEST(no_memory)
     if (hk_hooks.mean != 0)
         fail_msg("the tables were not refused: \"%s\"", fake_os.captured);
     assert_string_equal(fake_os.captured, "hakmem: no memory for the heap profile: sampling is off\n");
-    assert_false(hk_hooks.on);
+    assert_false(hk_mode_has(HK_MODE_HOOKS));
     assert_null(hk_options.heap_profile);
     assert_int_equal(hak_heap_profile("-"), -1);
     void *block = hak_malloc(100);
@@ -180,7 +180,7 @@ UNIT_TEST(no_memory)
 UNIT_TEST(off)
 {
     unit_start();
-    assert_false(hk_hooks.on);
+    assert_false(hk_mode_has(HK_MODE_HOOKS));
     void *block = hak_malloc(100);
     hak_free(block);
     assert_ptr_equal(hk_hit_malloc(100), block);

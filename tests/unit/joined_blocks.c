@@ -264,7 +264,7 @@ UNIT_TEST(watched)
     hk_options.heap_sample = 1;
     hk_options.trace_ring = 16;
     unsigned char *joined_block = held_here();
-    assert_true(hk_hooks.on);
+    assert_true(hk_mode_has(HK_MODE_HOOKS));
     hak_free(joined_block);
     assert_ptr_equal(hak_malloc(180), joined_block);
     assert_int_equal(sampled(), 180);

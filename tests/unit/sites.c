@@ -289,7 +289,7 @@ UNIT_TEST(off)
     unit_start();
     hak_free(block_of_site(3 * MB));
     struct hk_site_line lines[1];
-    assert_false(hk_hooks.on);
+    assert_false(hk_mode_has(HK_MODE_HOOKS));
     assert_int_equal(hk_sites_top(lines, 1), 0);
 }
 
