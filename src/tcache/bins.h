@@ -26,7 +26,7 @@ size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);
 /* Flushes all bins and the depot, and frees the arrays of the bins. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Flushes the bins that have served no block since the last epoch. If such a bin was empty already, frees its array. */
+/* Flushes the bins that have served no block since the last epoch, except held bins. If such a bin was empty already, frees its array. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 #endif
