@@ -16,7 +16,7 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
+#include "slab/slab_purge.h"
 #include "span/bootstrap.h"
 #include "tcache/layout.h"
 
@@ -62,18 +62,34 @@ static void *record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Tells the hooks about a free. Returns true if a site rule has freed the block. Only large blocks have site rules. */
+/* Applies the rule of a site to a medium block, which is then freed as usual. Keep-warm holds the bin that gets the block. The bin is held until only
+ * the purge delay is left, because a flushed block stays resident for this delay. The guard's checks need the contents of free blocks. */
+static void rule_medium(enum hk_site_rule rule, const void *block, uint32_t entry, uint64_t until)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    if (rule == HK_SITE_PURGE_AT_ONCE && !hk_guard.contents)
+        hk_slab_purge_block(block);
+    if (rule != HK_SITE_KEEP_WARM || cache == NULL)
+        return;
+    cache->held_until[hk_entry_class(entry) - HK_FINE_CLASSES] = until - hk_min(until, HK_POLICY(purge_delay));
+    HK_COUNT(large_kept, 1);
+}
+
+/* Tells the hooks about a free. Returns true if a site rule has freed the block. */
 static bool free_by_rule(void *block, uint32_t entry)
 {
-    bool in_slab = hk_hooks.traces && entry != 0 && !hk_entry_is_large(entry);
+    bool large = hk_entry_is_large(entry), in_slab = hk_hooks.traces && entry != 0 && !large;
     enum hk_site_rule rule = hk_hooks_free(block, in_slab ? hk_guard_bytes(block) : 0);
     if (HK_LIKELY(rule == HK_SITE_NO_RULE))
         return false;
-    if (rule == HK_SITE_KEEP_WARM)
-        hk_large_keep(block, hk_os.clock_ms() + hk_options.reuse_worth);
-    else
+    uint64_t until = hk_os.clock_ms() + hk_options.reuse_worth;
+    if (hk_entry_is_medium(entry))
+        rule_medium(rule, block, entry, until);
+    else if (large && rule == HK_SITE_KEEP_WARM)
+        hk_large_keep(block, until);
+    else if (large)
         hk_large_drop(block);
-    return true;
+    return large;
 }
 
 static void record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)

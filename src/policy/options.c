@@ -103,13 +103,14 @@ bool hk_option_number(const char *text, size_t length, uint64_t *value)
     return true;
 }
 
-/* Sets *value to the index of the text among words such as "off|on". Returns false if the text is not one of them. */
+/* Sets *value to the index of the text among words such as "off|on", where "0" also means off, and "1" on. Returns false if it is none of them. */
 static bool parse_word(const char *words, const char *text, uint64_t *value)
 {
-    size_t length = strlen(text);
+    const char *same = strcmp(text, "0") == 0 ? "off" : strcmp(text, "1") == 0 ? "on" : text;
     for (*value = 0; *words != 0; ++*value) {
         size_t word = (size_t)(strchrnul(words, '|') - words);
-        if (word == length && strncmp(words, text, length) == 0)
+        if ((strncmp(words, text, word) == 0 && text[word] == 0) ||
+            (strncmp(words, same, word) == 0 && same[word] == 0))
             return true;
         words += word + (words[word] == '|');
     }

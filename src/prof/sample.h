@@ -1,5 +1,5 @@
 /* Sample: keeps the live blocks that sampling has picked, and the call sites that allocated these blocks. The heap profile has one set of tables,
- * whose sites are stacks. The site rules (sites.h) have another set, whose sites are single callers.
+ * and the site rules (sites.h) have another set.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
  *   freed:   filter[address] is 0 --> not a sample (usual case); otherwise look up its place; the site's live counts go down; count its lifetime

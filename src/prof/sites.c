@@ -1,10 +1,13 @@
-/* Observes how soon the memory of each call site's large blocks is reused, and applies the site rules. */
+/* Observes how soon the memory of each call site's blocks is reused, and chooses the rule of each site. */
 #include "prof/sites.h"
+
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/decisions.h"
 #include "count/stats.h"
+#include "policy/classes.h"
 #include "policy/policy.h"
 #include "span/meta.h"
 
@@ -22,11 +25,9 @@ static uint32_t fates_seen(const struct hk_site_fates *fates) { return fates->so
 
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms)
 {
-    bool late = idle_ms > costs->delay_ms && idle_ms <= costs->worth_ms;
-    fates->soon += idle_ms <= costs->delay_ms;
-    fates->late += late;
+    bool soon = idle_ms <= costs->delay_ms, late = !soon && idle_ms <= costs->worth_ms;
+    ++*(soon ? &fates->soon : late ? &fates->late : &fates->gone);
     fates->late_ms += late ? idle_ms : 0;
-    fates->gone += idle_ms > costs->delay_ms && !late;
     if (fates_seen(fates) >= FADE_FROM)
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
@@ -36,12 +37,9 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
-    switch (rule) {
-    case HK_SITE_KEEP_WARM:
-        return fates->late * (worth + delay) - (int64_t)fates->late_ms - fates->gone * (worth - delay);
-    case HK_SITE_PURGE_AT_ONCE: return delay * (fates->late + fates->gone) - worth * fates->soon * WAITED_FOR;
-    default: return 0;
-    }
+    int64_t keep = fates->late * (worth + delay) - (int64_t)fates->late_ms - fates->gone * (worth - delay);
+    int64_t purge = delay * (fates->late + fates->gone) - worth * fates->soon * WAITED_FOR;
+    return rule == HK_SITE_KEEP_WARM ? keep : rule == HK_SITE_PURGE_AT_ONCE ? purge : 0;
 }
 
 enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
@@ -55,7 +53,7 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
     return best;
 }
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks above HK_SITES_LARGE do not count */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks from HK_SITES_RULED on do not count */
 enum { SITE_GHOSTS = 32 };
 
 /* Holds the state of a site. The index of the state is the number of the site in hk_site_samples. */
@@ -77,8 +75,7 @@ struct site_ghost {
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct {
     struct site_state *states;
-    struct site_ghost ghosts[SITE_GHOSTS];
-    unsigned next_ghost;
+    struct site_ghost ghosts[SITE_GHOSTS]; /* the newest first; if all are used, a site replaces its own oldest ghost */
 } sites HK_COLD_DATA;
 
 bool hk_sites_open(void)
@@ -94,54 +91,57 @@ static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint
     struct site_state *site = &sites.states[ghost->site];
     struct hk_site_costs costs = {.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
     enum hk_site_rule before = site->rule;
-    if (ghost->rule == HK_SITE_PURGE_AT_ONCE)
-        *(idle_ms > costs.delay_ms ? &site->saved : &site->wasted) += ghost->bytes;
-    else if (ghost->rule == HK_SITE_KEEP_WARM && idle_ms > costs.delay_ms)
-        *(idle_ms <= costs.worth_ms ? &site->saved : &site->wasted) += ghost->bytes;
+    bool late = idle_ms > costs.delay_ms, purged = ghost->rule == HK_SITE_PURGE_AT_ONCE;
+    if (purged || (ghost->rule == HK_SITE_KEEP_WARM && late))
+        *(late && (purged || idle_ms <= costs.worth_ms) ? &site->saved : &site->wasted) += ghost->bytes;
     ghost->bytes = 0;
     hk_site_note(&site->fates, &costs, idle_ms);
     site->rule = hk_site_rule_for(&site->fates, &costs, before);
     if (site->rule != before && hk_options.explain != NULL) {
-        static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
-                                                                   HK_DECISION_site_purge_at_once};
         const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[ghost->site]);
         int64_t gain = hk_site_rule_gain(&site->fates, &costs, site->rule != HK_SITE_NO_RULE ? site->rule : before);
         hk_decision_note(&(struct hk_decision){
             .ms = now,
-            .kind = kinds[site->rule],
+            .kind = HK_DECISION_site_no_rule + site->rule,
             .before = before,
             .after = site->rule,
             .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
     }
 }
 
+/* Returns the bytes that a free block of the requested size has. A bin serves only requests of its class. */
+static size_t bytes_of_block(size_t size)
+{
+    return size > HK_MEDIUM_MAX ? hk_align_up(size, HK_PAGE) : hk_classes[hk_class_of(size)].size;
+}
+
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh)
 {
-    bool is_large = size > HK_SITES_LARGE;
-    if (!is_large &&
+    struct hk_stack stack;
+    bool is_ruled = size >= HK_SITES_RULED;
+    if (!is_ruled &&
         (countdown == NULL || !hk_countdown_runs_out(countdown, size) || !hk_countdown_picks(countdown, MEAN)))
         return;
+    hk_stack_capture(&stack, caller);
     uint64_t now = hk_os.clock_ms();
+    hk_reuse_saw(now);
     hk_lock(&sites_lock);
-    if (is_large && fresh) { /* matches the newest ghost that fits, as the cache takes blocks, and retires old ghosts */
-        size_t bytes = hk_align_up(size, HK_PAGE);
-        bool matched = false;
-        for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
-            struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
+    if (is_ruled && fresh) { /* matches the newest ghost that fits, as the caches take blocks, and retires old ghosts */
+        size_t bytes = bytes_of_block(size), most = size > HK_MEDIUM_MAX ? bytes * HK_POLICY(large_fit) / 100 : bytes;
+        uint64_t bin_ms = hk_min(HK_TICK_MS, HK_POLICY(purge_delay));
+        for (struct site_ghost *ghost = sites.ghosts; ghost < sites.ghosts + SITE_GHOSTS; ghost++) {
             uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
-            if (ghost->bytes == 0)
-                continue;
-            bool matches = !matched && ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
-            if (matches || idle_ms > hk_options.reuse_worth)
+            /* After an epoch, the block has left its bin, and its memory serves medium requests of all classes. */
+            bool left_bin = size <= HK_MEDIUM_MAX && most != 0 && idle_ms > bin_ms;
+            bool matches = ghost->bytes >= bytes && ghost->bytes <= (left_bin ? HK_MEDIUM_MAX : most);
+            if (matches || (ghost->bytes != 0 && idle_ms > hk_options.reuse_worth))
                 retire_ghost_locked(ghost, idle_ms, now);
-            matched |= matches;
+            most = matches ? 0 : most;
         }
     }
-    hk_reuse_saw(now);
-    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &(struct hk_stack){1, {caller}});
-    if (number == HK_SAMPLE_SITES)
-        HK_COUNT(sites_lost, 1);
-    else
+    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
+    HK_COUNT(sites_lost, number == HK_SAMPLE_SITES);
+    if (number != HK_SAMPLE_SITES)
         sites.states[number].seen_ms = now;
     hk_unlock(&sites_lock);
 }
@@ -151,13 +151,16 @@ enum hk_site_rule hk_sites_free(const void *block)
     uint64_t now = hk_os.clock_ms();
     hk_reuse_saw(now);
     uint64_t record = hk_sample_free(&hk_site_samples, block);
-    if (hk_sample_size(record) <= HK_SITES_LARGE)
+    if (hk_sample_size(record) < HK_SITES_RULED)
         return HK_SITE_NO_RULE;
-    unsigned number = hk_sample_site(record);
+    unsigned number = hk_sample_site(record), place = 0, same = SITE_GHOSTS - 1;
     hk_lock(&sites_lock);
     enum hk_site_rule rule = sites.states[number].rule;
-    sites.ghosts[sites.next_ghost++ % SITE_GHOSTS] =
-        (struct site_ghost){hk_align_up(hk_sample_size(record), HK_PAGE), now, rule, number};
+    for (; place < SITE_GHOSTS && sites.ghosts[place].bytes != 0; place++)
+        same = sites.ghosts[place].site == number ? place : same;
+    place = place < SITE_GHOSTS ? place : same;
+    memmove(sites.ghosts + 1, sites.ghosts, place * sizeof *sites.ghosts);
+    sites.ghosts[0] = (struct site_ghost){bytes_of_block(hk_sample_size(record)), now, rule, number};
     hk_unlock(&sites_lock);
     return hk_options.site_rules == HK_SITE_RULES_ON ? rule : HK_SITE_NO_RULE;
 }
@@ -165,9 +168,7 @@ enum hk_site_rule hk_sites_free(const void *block)
 /* Returns the bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
-    if (blocks == 0 || bytes / blocks > HK_SITES_LARGE)
-        return bytes;
-    return blocks * hk_countdown_weight(bytes / blocks, MEAN);
+    return blocks == 0 || bytes / blocks >= HK_SITES_RULED ? bytes : blocks * hk_countdown_weight(bytes / blocks, MEAN);
 }
 
 static bool lives_more(const void *line, const void *other)
@@ -180,23 +181,16 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
     unsigned count = 0;
     uint64_t now = hk_os.clock_ms();
-    if (hk_site_samples.xsites == NULL)
-        return 0;
     hk_lock(&sites_lock);
-    for (unsigned i = 0; i < HK_RULE_SITES; i++) {
+    for (unsigned i = 0; i < HK_RULE_SITES && hk_site_samples.xsites != NULL; i++) {
         const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
         const struct site_state *state = &sites.states[i];
         if (site == NULL || now - state->seen_ms > HK_SITE_LIFE_MS)
             continue;
         uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks)), all = 0, below = 0;
-        uint64_t live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes)));
-        struct hk_site_line line = {.caller = site->stack[0],
-                                    .block = (size_t)1 << site->size_bits,
-                                    .live = live,
-                                    .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
-                                    .rule = state->rule,
-                                    .saved = state->saved,
-                                    .wasted = state->wasted};
+        uint64_t live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
+                 bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes));
+        struct hk_site_line line = {site, live, bytes, 0, state->rule, state->saved, state->wasted};
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
             all += hk_load(site->xlifetimes[span]);
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)

@@ -1,8 +1,8 @@
-/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of the sites' large blocks is reused.
+/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of the sites' blocks of 64 KiB and more is reused.
  *
- *   alloc: picked? -> a sample (sample.h), whose site is a caller and a power of two of sizes
- *   free:  the site's lifetimes            large: a ghost of the block waits for a request that fits
- *   alloc: large -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
+ *   alloc: picked, or from 64 KiB -> a sample (sample.h), whose site is a call stack and a power of two of sizes
+ *   free:  the site's lifetimes   from 64 KiB: a ghost of the block waits for a request that fits
+ *   alloc: from 64 KiB -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
  * Owns       This file owns the table hk_site_samples, the rules and the ghosts. The tables are mapped once. This file never reads a block.
  * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same reuse when a rule is applied as in watch
@@ -41,9 +41,9 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
-/* Blocks of up to HK_SITES_FROM are ignored. Blocks of up to HK_SITES_LARGE are sampled. Larger blocks are all recorded. */
+/* Blocks of up to HK_SITES_FROM are ignored. Blocks of less than HK_SITES_RULED are sampled. All other blocks are recorded, and can have a rule. */
 #define HK_SITES_FROM (1 * HK_KIB)
-#define HK_SITES_LARGE (1 * HK_MIB)
+#define HK_SITES_RULED (64 * HK_KIB)
 
 /* Maps the tables. Returns false if memory is refused. */
 bool hk_sites_open(void);
@@ -51,14 +51,12 @@ bool hk_sites_open(void);
 /* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's countdown, or NULL. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
-/* Notes a block that is about to be freed. Returns its rule. Blocks of up to HK_SITES_LARGE have none, and in watch mode the others have none
- * either. */
+/* Notes a block that is about to be freed. Returns its rule. In watch mode, no block has a rule. */
 enum hk_site_rule hk_sites_free(const void *block);
 
 struct hk_site_line {
-    const void *caller;
-    size_t block;         /* upper bound of the site's block sizes, a power of two */
-    uint64_t live, bytes; /* live bytes, and bytes ever allocated; estimates for blocks up to HK_SITES_LARGE */
+    const struct hk_site *site;
+    uint64_t live, bytes; /* live bytes, and bytes ever allocated; estimates for blocks of less than HK_SITES_RULED */
     uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: no block was freed */
     enum hk_site_rule rule;
     uint64_t saved, wasted; /* bytes of blocks for which the rule was right, and bytes for which it was wrong */

@@ -131,13 +131,22 @@ static void json_thread_line(struct json *json, unsigned i)
         line->in_bins, line->in_depots);
 }
 
+static void json_frames(struct json *json, const struct hk_site *site)
+{
+    ADD(", \"frames\": [");
+    for (unsigned i = 0; i < site->depth; i++)
+        ADD("%s%zu", i > 0 ? ", " : "", (size_t)site->stack[i]);
+    ADD("]");
+}
+
 static void json_site(struct json *json, unsigned i)
 {
     const struct hk_site_line *line = &json->report->sites[i];
-    ADD("\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->caller, line->block, line->live,
-        line->bytes);
+    ADD("\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->site->stack[0],
+        (size_t)1 << line->site->size_bits, line->live, line->bytes);
     ADD("\"lifetime_ms\": %lu, \"rule\": \"%s\", ", line->lifetime_ms, hk_site_rule_names[line->rule]);
     ADD("\"saved\": %lu, \"wasted\": %lu", line->saved, line->wasted);
+    json_frames(json, line->site);
 }
 
 static void json_live_samples(struct json *json, const struct hk_live_samples_sums *sums)
@@ -149,10 +158,7 @@ static void json_stack(struct json *json, unsigned n)
 {
     const struct hk_live_samples_line *line = &json->report->live_samples.stacks[n];
     json_live_samples(json, &line->sums);
-    ADD(", \"frames\": [");
-    for (unsigned i = 0; i < line->site->depth; i++)
-        ADD("%s%zu", i > 0 ? ", " : "", (size_t)line->site->stack[i]);
-    ADD("]");
+    json_frames(json, line->site);
 }
 
 /* Also writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */

@@ -75,8 +75,8 @@ static void text_sites(struct hk_text *text, const struct hk_report *report)
             text,
             "\ncall site       blocks up to          live          ever  lifetime, ms  rule                 saved       wasted\n");
     for (const struct hk_site_line *line = report->sites; line < report->sites + report->sites_shown; line++) {
-        hk_text_add(text, "  0x%zx", (size_t)line->caller);
-        add_bytes(text, line->block, 14);
+        hk_text_add(text, "  0x%zx", (size_t)line->site->stack[0]);
+        add_bytes(text, (size_t)1 << line->site->size_bits, 14);
         add_bytes(text, line->live, 14);
         add_bytes(text, line->bytes, 14);
         hk_text_add(text, "%13lu  %-13s", line->lifetime_ms, hk_site_rule_names[line->rule]);

@@ -195,3 +195,14 @@ size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, s
     HK_COUNT(purged_remote, bytes);
     return bytes;
 }
+
+void hk_slab_purge_block(const void *block)
+{
+    uintptr_t start = (uintptr_t)block, end = start + hk_slab_at(start)->d.block_size;
+    struct range range = {.start = hk_align_up(start, hk_system_page()), .end = hk_align_down(end, hk_system_page())};
+    size_t free;
+    if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
+        return;
+    HK_COUNT(large_dropped, 1);
+    HK_COUNT(purged_bytes, purge_counted(&range));
+}

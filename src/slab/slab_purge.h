@@ -7,7 +7,7 @@
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks.
- * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed().
+ * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed() and hk_slab_purge_block().
  * Never      No function writes into the pages. A sweep of a list of slabs does not split a huge page to purge a small part of it. */
 #ifndef HK_SLAB_PURGE_H
 #define HK_SLAB_PURGE_H
@@ -61,5 +61,8 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
 
 /* Purges whole pages of blocks in `bits`. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
+
+/* Purges the whole pages of a medium block that the caller is about to free, unless this would split a huge page for a small part of it. */
+void hk_slab_purge_block(const void *block);
 
 #endif

@@ -193,9 +193,10 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         struct hk_bin *bin = &cache->hot.bins[class];
         bool idle = cache->served_at_epoch[class] == (uint32_t)bin->served;
+        bool held = class >= HK_FINE_CLASSES && cache->ticker.now < cache->held_until[class - HK_FINE_CLASSES];
         size_t items = hk_bin_items(bin);
         cache->served_at_epoch[class] = (uint32_t)bin->served;
-        if (!idle || items > left)
+        if (!idle || held || items > left)
             continue;
         left -= items;
         if (items > 0)

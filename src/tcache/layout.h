@@ -87,10 +87,11 @@ struct hk_tcache {
     struct hk_outbox outbox;               /* sends remote frees */
     struct hk_heap_shelf shelf;            /* caches of the user heaps */
     struct hk_owner owner;
-    uint32_t served_at_turn[HK_CLASSES];  /* `served` of the bin when it last ran empty or full */
-    uint32_t served_at_epoch[HK_CLASSES]; /* `served` of the bin at the last epoch */
-    size_t granted;                       /* bytes of the blocks that the bins have capacity for */
-    size_t budget;                        /* limit of `granted` */
+    uint32_t served_at_turn[HK_CLASSES];               /* `served` of the bin when it last ran empty or full */
+    uint32_t served_at_epoch[HK_CLASSES];              /* `served` of the bin at the last epoch */
+    uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* ms; until then, a medium bin is not flushed for being idle */
+    size_t granted;                                    /* bytes of the blocks that the bins have capacity for */
+    size_t budget;                                     /* limit of `granted` */
     int new_for;    /* number of blocks that a new thread still takes from or gives to the commons (abandoned.h) */
     int until_tick; /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
@@ -142,7 +143,8 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Called at each epoch. Empties the bins that have served no block since the last epoch. If such a bin is already empty, frees its array. */
+/* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. If such a bin is already empty, frees its
+ * array. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and

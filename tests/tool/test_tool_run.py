@@ -195,7 +195,7 @@ class Refuses(ToolTest):
             with self.subTest(words):
                 self.refused(code, said, "run", *words, "--", "sh", "-c", "echo > ran")
         self.assertFalse((self.folder / "ran").exists())
-        for words in (("--goal", "512m"), ("--goal", "none"), ("--set", "SITE_RULES=watch"), ("--profile", "debug")):
+        for words in (("--goal", "512m"), ("--goal", "none"), ("--set", "SITE_RULES=watch"), ("--set", "site_rules=1"), ("--profile", "debug")):
             self.assertEqual(self.ok("run", *words, "--", PLAIN), "1000\n")
 
     def test_variables_that_are_no_options(self) -> None:

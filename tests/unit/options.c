@@ -128,6 +128,32 @@ UNIT_TEST(ranges)
     assert_int_equal(hk_options.large_fit, 400);
 }
 
+/* 1 and 0 mean the words on and off in each table that lists these words. */
+UNIT_TEST(numbers_as_words)
+{
+    static const struct {
+        char entry[40];
+        uint64_t value;
+    } cases[] = {{"HAKMEM_SITE_RULES=1", HK_SITE_RULES_ON},
+                 {"HAKMEM_SITE_RULES=on", HK_SITE_RULES_ON},
+                 {"HAKMEM_SITE_RULES=0", HK_SITE_RULES_OFF},
+                 {"HAKMEM_SITE_RULES=watch", HK_SITE_RULES_WATCH},
+                 {"HAKMEM_SITE_RULES=off", HK_SITE_RULES_OFF}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char entry[40];
+        read_from((char *[]){strcpy(entry, cases[i].entry), NULL}, NULL);
+        assert_string_equal(fake_os.captured, "");
+        assert_int_equal(hk_options.site_rules, cases[i].value);
+    }
+    char learn[] = "HAKMEM_LEARN=0", safe[] = "HAKMEM_SAFE_FREE=1", wrong[] = "HAKMEM_SITE_RULES=2";
+    read_from((char *[]){learn, safe, NULL}, NULL);
+    assert_int_equal(hk_options.learn, HK_LEARN_OFF);
+    assert_int_equal(hk_options.safe_free, HK_SAFE_FREE_ON);
+    read_from((char *[]){wrong, NULL}, NULL);
+    assert_nothing_changed();
+    assert_int_equal(lines_said(), 1);
+}
+
 UNIT_TEST(unknown_names)
 {
     char *unknown[] = {"HAKMEM_NO_SUCH=1", "HAKMEM_LARGE=1",  "HAKMEM_LARGE_FITS=200",
@@ -281,13 +307,21 @@ int main(void)
 {
     defaults = hk_options;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_set),   cmocka_unit_test(numbers_and_suffixes),
-        cmocka_unit_test(text_too_long), cmocka_unit_test(environment_overwritten),
-        cmocka_unit_test(bad_numbers),   cmocka_unit_test(ranges),
-        cmocka_unit_test(unknown_names), cmocka_unit_test(names_that_are_near),
-        cmocka_unit_test(library),       cmocka_unit_test(conf),
-        cmocka_unit_test(conf_too_long), cmocka_unit_test(texts),
-        cmocka_unit_test(visit),         cmocka_unit_test(random_strings),
+        cmocka_unit_test(nothing_set),
+        cmocka_unit_test(numbers_and_suffixes),
+        cmocka_unit_test(text_too_long),
+        cmocka_unit_test(environment_overwritten),
+        cmocka_unit_test(bad_numbers),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(names_that_are_near),
+        cmocka_unit_test(library),
+        cmocka_unit_test(conf),
+        cmocka_unit_test(conf_too_long),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(visit),
+        cmocka_unit_test(random_strings),
+        cmocka_unit_test(numbers_as_words),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

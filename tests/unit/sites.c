@@ -57,10 +57,12 @@ static struct hk_site_line line_of(size_t block)
     struct hk_site_line lines[LINES];
     unsigned count = hk_sites_top(lines, LINES);
     for (unsigned i = 0; i < count; i++)
-        if (lines[i].block == block)
+        if ((size_t)1 << lines[i].site->size_bits == block)
             return lines[i];
     return (struct hk_site_line){0};
 }
+
+static void *caller_number(size_t number) { return (void *)(0x1000 + number * 16); }
 
 static size_t cached(void)
 {
@@ -69,59 +71,196 @@ static size_t cached(void)
     return totals.cached;
 }
 
-static void come_and_go(uint64_t pause_ms)
+/* A round allocates a block from the site under test, frees the block, and pauses. All rounds of a test have one call stack, and so one site. */
+struct rounds {
+    size_t size;
+    unsigned most;
+    uint64_t (*pause_after)(unsigned round);
+    void (*look)(unsigned round);
+};
+
+static HK_NOINLINE void come_and_go(const struct rounds *rounds)
 {
-    for (int i = 0; i < ROUNDS; i++) {
-        hak_free(block_of_site(3 * MB));
-        pass(pause_ms);
+    for (unsigned round = 0; round < rounds->most; round++) {
+        hak_free(block_of_site(rounds->size));
+        rounds->look(round);
+        pass(rounds->pause_after(round));
     }
+}
+
+static uint64_t late_then_gone(unsigned round) { return round < ROUNDS ? LATE : GONE; }
+static uint64_t gone_always(unsigned round) { return round < ROUNDS ? GONE : 0; }
+
+static uint64_t maps_before;
+
+static void look_at_kept(unsigned round)
+{
+    struct hk_site_line line = line_of(4 * MB);
+    assert_int_equal(cached(), 3 * MB);
+    if (round == ROUNDS - 1)
+        maps_before = fake_os_calls(FAKE_MAP);
+    if (round == ROUNDS) {
+        assert_int_equal(line.rule, HK_SITE_KEEP_WARM);
+        assert_int_equal(line.bytes, (ROUNDS + 1) * 3 * MB);
+        assert_int_equal(line.live, 0);
+        assert_int_equal(fake_os_calls(FAKE_MAP), maps_before);
+        assert_true(line.saved >= 3 * MB);
+        assert_int_equal(line.wasted, 0);
+    }
+    if (round == ROUNDS + 1)
+        assert_int_equal(line.wasted, 3 * MB);
 }
 
 UNIT_TEST(kept_warm)
 {
     start(HK_SITE_RULES_ON);
-    come_and_go(LATE);
-    struct hk_site_line line = line_of(4 * MB);
-    assert_int_equal(line.rule, HK_SITE_KEEP_WARM);
-    assert_int_equal(line.bytes, ROUNDS * 3 * MB);
-    assert_int_equal(line.live, 0);
-    assert_int_equal(cached(), 3 * MB);
-    uint64_t maps = fake_os_calls(FAKE_MAP);
-    hak_free(block_of_site(3 * MB));
-    assert_int_equal(fake_os_calls(FAKE_MAP), maps);
-    assert_true(line_of(4 * MB).saved >= 3 * MB);
-    assert_int_equal(line_of(4 * MB).wasted, 0);
-    pass(WORTH + 2 * DELAY);
+    come_and_go(&(struct rounds){3 * MB, ROUNDS + 2, late_then_gone, look_at_kept});
     assert_int_equal(cached(), 0);
-    hak_free(block_of_site(3 * MB));
-    assert_int_equal(line_of(4 * MB).wasted, 3 * MB);
+}
+
+static void look_at_purged(unsigned round)
+{
+    if (round == ROUNDS)
+        assert_int_equal(line_of(4 * MB).rule, HK_SITE_PURGE_AT_ONCE);
+    if (round >= ROUNDS)
+        assert_int_equal(cached(), 0);
+    if (round == ROUNDS + 1)
+        assert_int_equal(line_of(4 * MB).wasted, 3 * MB);
 }
 
 UNIT_TEST(purged_at_once)
 {
     start(HK_SITE_RULES_ON);
-    come_and_go(GONE);
-    assert_int_equal(line_of(4 * MB).rule, HK_SITE_PURGE_AT_ONCE);
-    hak_free(block_of_site(3 * MB));
-    assert_int_equal(cached(), 0);
-    hak_free(block_of_site(3 * MB));
-    assert_int_equal(line_of(4 * MB).wasted, 3 * MB);
+    come_and_go(&(struct rounds){3 * MB, ROUNDS + 2, gone_always, look_at_purged});
+}
+
+static void look_at_watched(unsigned round)
+{
+    if (round == ROUNDS) {
+        assert_int_equal(line_of(4 * MB).rule, HK_SITE_KEEP_WARM);
+        assert_true(line_of(4 * MB).saved >= 3 * MB);
+    }
+    assert_int_equal(cached(), 3 * MB);
 }
 
 /* With HK_SITE_RULES_WATCH, sites are observed and get rules, but the rules have no effect. */
 UNIT_TEST(watched)
 {
     start(HK_SITE_RULES_WATCH);
-    come_and_go(LATE);
-    assert_int_equal(line_of(4 * MB).rule, HK_SITE_KEEP_WARM);
-    assert_true(line_of(4 * MB).saved >= 3 * MB);
-    assert_int_equal(cached(), 0);
-    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_kept]), 0);
-    come_and_go(GONE);
+    come_and_go(&(struct rounds){3 * MB, 3 * ROUNDS, late_then_gone, look_at_watched});
     assert_int_equal(line_of(4 * MB).rule, HK_SITE_PURGE_AT_ONCE);
-    hak_free(block_of_site(3 * MB));
-    assert_int_equal(cached(), 3 * MB);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_kept]), 0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_dropped]), 0);
+}
+
+static size_t in_bin(size_t size) { return hk_bin_items(&hk_self->bins[hk_class_of(size)]); }
+static uint64_t late_always(unsigned round) { return round < ROUNDS ? LATE : 0; }
+
+static void look_away(unsigned round) { (void)round; }
+
+/* A medium block that is used again late stays in its bin, from which nothing is purged, until only the purge delay is left. */
+static void kept_in_bin(size_t size, uint64_t mode, size_t then)
+{
+    start(mode);
+    come_and_go(&(struct rounds){size, ROUNDS, late_always, look_away});
+    assert_int_equal(line_of(size).rule, HK_SITE_KEEP_WARM);
+    assert_int_equal(in_bin(size), then);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_kept]) > 0, then > 0);
+    pass(WORTH);
+    assert_int_equal(in_bin(size), 0);
+}
+
+UNIT_TEST(medium_kept_warm) { kept_in_bin(256 * HK_KIB, HK_SITE_RULES_ON, 1); }
+UNIT_TEST(smallest_kept_warm) { kept_in_bin(64 * HK_KIB, HK_SITE_RULES_ON, 1); }
+UNIT_TEST(medium_watched) { kept_in_bin(256 * HK_KIB, HK_SITE_RULES_WATCH, 0); }
+
+static void look_at_medium_purged(unsigned round)
+{
+    assert_int_equal(in_bin(256 * HK_KIB), 1);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_dropped]) > 0, round >= 4);
+    if (round == ROUNDS + 1)
+        assert_int_equal(line_of(256 * HK_KIB).wasted, 256 * HK_KIB);
+}
+
+/* A medium block that is not used again is purged when it is freed. Its bin gets the block as usual. */
+UNIT_TEST(medium_purged_at_once)
+{
+    start(HK_SITE_RULES_ON);
+    come_and_go(&(struct rounds){256 * HK_KIB, ROUNDS + 2, gone_always, look_at_medium_purged});
+    uint64_t purged = hk_load(hk_global_counts[HK_GLOBAL_purged_bytes]);
+    assert_true(purged >= ROUNDS / 2 * 256 * HK_KIB);
+}
+
+/* Another medium class uses the memory of a medium block from an epoch after the free on. The time until then is the idle time of the block. */
+static void reuse_by_another_class(uint64_t after_ms, bool is_purged)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        hk_sites_alloc(NULL, (void *)HK_SLICE, 512 * HK_KIB, caller_number(0), true);
+        (void)hk_sites_free((void *)HK_SLICE);
+        fake_os_pass_ms(after_ms);
+        hk_sites_alloc(NULL, (void *)(16 * HK_SLICE), 300000, caller_number(1), true);
+        fake_os_pass_ms(GONE);
+        (void)hk_sites_free((void *)(16 * HK_SLICE));
+    }
+    assert_int_equal(line_of(512 * HK_KIB).rule == HK_SITE_PURGE_AT_ONCE, is_purged);
+}
+
+UNIT_TEST(medium_used_by_another_class)
+{
+    start(HK_SITE_RULES_WATCH);
+    reuse_by_another_class(200, false);
+}
+
+UNIT_TEST(medium_still_in_its_bin)
+{
+    start(HK_SITE_RULES_WATCH);
+    reuse_by_another_class(100, true);
+}
+
+/* A block of less than 64 KiB has no rule, even if all its blocks are recorded. */
+UNIT_TEST(no_rule_below_64_kib)
+{
+    start(HK_SITE_RULES_ON);
+    for (int i = 0; i < ROUNDS; i++) {
+        hk_sites_alloc(NULL, (void *)HK_SLICE, 64 * HK_KIB - 1, (void *)0x1000, true);
+        assert_int_equal(hk_sites_free((void *)HK_SLICE), HK_SITE_NO_RULE);
+        fake_os_pass_ms(GONE);
+    }
+    struct hk_site_line line;
+    assert_int_equal(hk_sites_top(&line, 1), 0);
+}
+
+static HK_NOINLINE void *through_one(void) { return block_of_site(3 * MB); }
+static HK_NOINLINE void *through_other(void) { return block_of_site(3 * MB); }
+
+/* Two stacks through one call of malloc are two sites, so that a wrapper of malloc does not mix blocks of different use. */
+UNIT_TEST(site_is_a_stack)
+{
+    struct hk_site_line lines[LINES];
+    start(HK_SITE_RULES_WATCH);
+    void *blocks[] = {through_one(), through_other()};
+    assert_int_equal(hk_sites_top(lines, LINES), 2);
+    assert_ptr_equal(lines[0].site->stack[0], lines[1].site->stack[0]);
+    assert_ptr_not_equal(lines[0].site->stack[1], lines[1].site->stack[1]);
+    hak_free(blocks[0]);
+    hak_free(blocks[1]);
+}
+
+/* A site that frees more blocks than there are ghosts does not remove the ghost of another site. */
+UNIT_TEST(ghosts_of_others_stay)
+{
+    enum { BLOCKS = 100 };
+    start(HK_SITE_RULES_WATCH);
+    for (int i = 0; i < ROUNDS; i++) {
+        hk_sites_alloc(NULL, (void *)HK_SLICE, 3 * MB, caller_number(0), true);
+        (void)hk_sites_free((void *)HK_SLICE);
+        for (size_t k = 2; k < BLOCKS; k++)
+            hk_sites_alloc(NULL, (void *)(k * HK_SLICE), 64 * HK_KIB, caller_number(1), true);
+        for (size_t k = 2; k < BLOCKS; k++)
+            (void)hk_sites_free((void *)(k * HK_SLICE));
+        fake_os_pass_ms(LATE);
+    }
+    assert_int_equal(line_of(4 * MB).rule, HK_SITE_KEEP_WARM);
 }
 
 /* If another site reuses a site's freed block at once, the idle time counts as short, even if each site pauses for long. */
@@ -179,8 +318,6 @@ UNIT_TEST(smaller_blocks)
     assert_int_equal(line_of(32768).lifetime_ms, 128);
 }
 
-static void *caller_number(size_t number) { return (void *)(0x1000 + number * 16); }
-
 /* Simulates an allocation of a block at this address by a call site. */
 static void allocate_from(size_t caller, size_t address)
 {
@@ -192,7 +329,7 @@ static bool is_known(const void *caller)
     struct hk_site_line lines[LINES];
     unsigned count = hk_sites_top(lines, LINES);
     for (unsigned i = 0; i < count; i++)
-        if (lines[i].caller == caller)
+        if (lines[i].site->stack[0] == caller)
             return true;
     return false;
 }
@@ -233,7 +370,7 @@ UNIT_TEST(life_of_half_an_hour)
     hk_sites_free((void *)(1 * HK_SLICE));
     assert_int_equal(hk_sites_top(lines, LINES), 2);
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(lines[i].live, lines[i].caller == caller_number(5) ? 4 * MB : 2 * MB);
+        assert_int_equal(lines[i].live, lines[i].site->stack[0] == caller_number(5) ? 4 * MB : 2 * MB);
 }
 
 static _Atomic bool stopped;
@@ -310,11 +447,26 @@ UNIT_TEST(no_place)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kept_warm), cmocka_unit_test(purged_at_once),
-                                       cmocka_unit_test(watched),   cmocka_unit_test(memory_that_goes_round),
-                                       cmocka_unit_test(resized),   cmocka_unit_test(smaller_blocks),
-                                       cmocka_unit_test(bounded),   cmocka_unit_test(life_of_half_an_hour),
-                                       cmocka_unit_test(no_place),  cmocka_unit_test(in_a_fork_child),
-                                       cmocka_unit_test(no_memory), cmocka_unit_test(off)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kept_warm),
+                                       cmocka_unit_test(purged_at_once),
+                                       cmocka_unit_test(medium_kept_warm),
+                                       cmocka_unit_test(smallest_kept_warm),
+                                       cmocka_unit_test(medium_watched),
+                                       cmocka_unit_test(medium_purged_at_once),
+                                       cmocka_unit_test(medium_used_by_another_class),
+                                       cmocka_unit_test(medium_still_in_its_bin),
+                                       cmocka_unit_test(no_rule_below_64_kib),
+                                       cmocka_unit_test(site_is_a_stack),
+                                       cmocka_unit_test(ghosts_of_others_stay),
+                                       cmocka_unit_test(watched),
+                                       cmocka_unit_test(memory_that_goes_round),
+                                       cmocka_unit_test(resized),
+                                       cmocka_unit_test(smaller_blocks),
+                                       cmocka_unit_test(bounded),
+                                       cmocka_unit_test(life_of_half_an_hour),
+                                       cmocka_unit_test(no_place),
+                                       cmocka_unit_test(in_a_fork_child),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(off)};
     return cmocka_run_group_tests_name("sites", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* Usage: site_worker keep|drop|mixed ROUNDS PAUSE_MS
+/* Usage: site_worker keep|drop|mixed ROUNDS PAUSE_MS BYTES
  * Allocates and frees blocks at one call site in rounds, with a pause between rounds. During the pauses it makes enough slow calls that HAKMEM
  * reads the clock. It prints the page faults in the second half of the rounds, and the mean KiB resident after the last free.
- *   keep   one block in each round
+ *   keep   one block of BYTES in each round
  *   drop   four blocks in each round
  *   mixed  one block, and one of three other sizes in turn; no block of one size can serve a request for another */
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 3 << 20, MOST = 4, NAPS = 10, SLOW_CALLS = 64, SLOW_SIZE = 300000 };
+enum { MOST = 4, NAPS = 10, SLOW_CALLS = 64, SLOW_SIZE = 300000 };
 
 static long faults(void)
 {
@@ -49,14 +49,14 @@ static void pause_for(long ms)
     }
 }
 
-static void use_blocks(int count)
+static void use_blocks(int count, size_t size)
 {
     char *blocks[MOST];
     for (int i = 0; i < count; i++) {
-        blocks[i] = malloc(BLOCK);
+        blocks[i] = malloc(size);
         if (blocks[i] == NULL)
             exit(1);
-        memset(blocks[i], 1, BLOCK);
+        memset(blocks[i], 1, size);
     }
     for (int i = 0; i < count; i++)
         free(blocks[i]);
@@ -75,7 +75,7 @@ static void use_next_of_three(int round)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 5)
         return 2;
     int rounds = atoi(argv[2]);
     bool drops = strcmp(argv[1], "drop") == 0, mixed = strcmp(argv[1], "mixed") == 0;
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++) {
         if (round == rounds / 2)
             before = faults();
-        use_blocks(drops ? MOST : 1);
+        use_blocks(drops ? MOST : 1, (size_t)atol(argv[4]));
         if (mixed)
             use_next_of_three(round);
         if (round >= rounds / 2)

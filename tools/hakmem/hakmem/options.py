@@ -68,8 +68,8 @@ def check(name: str, value: str, given_as: str) -> None:
         if number is None or not option.least <= number <= option.most:
             least, most = (option_text(name, bound) for bound in (option.least, option.most))
             raise Trouble(f"{given_as}: {value!r} is not a number from {least} to {most}", USAGE)
-    if option.kind == "WORD" and value not in option.unit.split("|"):
-        words = option.unit.split("|")
+    words = option.unit.split("|")
+    if option.kind == "WORD" and value not in words and {"1": "on", "0": "off"}.get(value) not in words:
         raise Trouble(f"{given_as}: {value!r} is none of {', '.join(words)}{suggestion(value, words)}", USAGE)
     if name == "goal":
         check_goal(value, given_as)
