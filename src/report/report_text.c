@@ -68,6 +68,19 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
         }
 }
 
+/* Tells where the blocks of the misses came from. */
+static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_stats)
+{
+    hk_text_add(text, "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs\n");
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_class_stats *row = &heap_stats->classes[class];
+        if (row->misses != 0)
+            hk_text_add(text, "%7u%14lu%14lu%13lu%12lu%12lu%12lu\n", hk_classes[class].size, row->misses,
+                        row->refills_depot, row->refills_own, row->refills_drained, row->refills_adopted,
+                        row->refills_new);
+    }
+}
+
 static void text_sites(struct hk_text *text, const struct hk_report *report)
 {
     if (report->sites_shown > 0)
@@ -130,6 +143,7 @@ void hk_report_text(int fd, const struct hk_report *report)
     hk_text_add(&text, "  the whole process, by the kernel's count\n");
     text_parts(&text, report);
     text_classes(&text, &report->heap_stats);
+    text_refills(&text, &report->heap_stats);
     hk_text_add(&text, "\ncounters\n");
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         hk_text_add(&text, "  %-20s%14lu %s: %s\n", hk_stat_rows[i].name, report->heap_stats.counts[i],
