@@ -16,8 +16,8 @@ static const struct phase_row {
     [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
 };
 
-/* Each row bounds a knob during a phase, from below or from above. The decisions `begun` and `ended` are logged when a bound begins and ends. A knob of
- * huge pages is not bounded if it is 0, which means never. */
+/* Each row bounds a knob during a phase, from below or from above. The decisions `begun` and `ended` are logged when a bound begins and ends. A knob
+ * of huge pages is not bounded if it is 0, which means never. */
 #define BY_DEFAULT UINT64_MAX /* the bound is the default of the knob */
 enum side { LEAST, MOST };
 static const struct bound {
