@@ -17,6 +17,9 @@ OFF = {"HAKMEM_LEARN": "off"}
 SPACE: dict[str, list[Value]] = {
     "thread_cache": [0] + [(MIB // 4) << n for n in range(10)],
     "depot": [0] + [MIB << n for n in range(7)],
+    "refill": [10, 25, 50, 75, 100],
+    "hot_turnover": [0, 1, 2, 4, 8, 16, 64],
+    "drain_slabs": [1, 4, 16, 64, 256],
     "purge_delay": [25, 50, 100, 150, 200, 300, 500, 700, 1000, 2000, 4000, 16000],
     "large_cache": [0] + [(4 * MIB) << n for n in range(9)],
     "large_fit": [110, 125, 150, 200, 300, 400],
@@ -27,6 +30,9 @@ SPACE: dict[str, list[Value]] = {
 DEFAULTS: dict[str, Value] = {
     "thread_cache": 8 * MIB,
     "depot": 8 * MIB,
+    "refill": 50,
+    "hot_turnover": 4,
+    "drain_slabs": 16,
     "purge_delay": 500,
     "large_cache": 128 * MIB,
     "large_fit": 400,
