@@ -64,11 +64,25 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
     hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }
 
+static void count_refill(struct hk_tcache *cache, unsigned class)
+{
+    _Atomic uint64_t *calls = &cache->miss_counts[class].xcalls[cache->owner.source];
+    hk_store(*calls, hk_load(*calls) + 1);
+}
+
+/* Returns a block of a class whose bin has no array, because memory for the array was refused. */
+static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
+{
+    void *block = NULL;
+    cache->hot.bins[class].served += hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1);
+    count_refill(cache, class);
+    return block;
+}
+
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     struct hk_miss_counts *counts = &cache->miss_counts[class];
-    void *block = NULL;
     hk_tick(cache, hk_tick_weight(class));
     hk_store(counts->xrequested, hk_load(counts->xrequested) + size);
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
@@ -78,13 +92,12 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     cache->owner.source = needs_slab_soon ? HK_SOURCE_DRAINED : HK_SOURCE_OWN;
     if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
         hk_drain_for_miss(cache, class);
-    if (HK_UNLIKELY(hk_bin_capacity(bin) == 0)) /* memory for the bin's array was refused */
-        bin->served += hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1);
-    else if (hk_bin_items(bin) == 0)
+    if (HK_UNLIKELY(hk_bin_capacity(bin) == 0))
+        return alloc_without_bin(cache, class);
+    if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
-    _Atomic uint64_t *calls = &counts->xcalls[cache->owner.source];
-    hk_store(*calls, hk_load(*calls) + 1);
-    return HK_UNLIKELY(block != NULL) ? block : hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    count_refill(cache, class);
+    return hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
 }
 
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
