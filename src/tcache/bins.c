@@ -132,7 +132,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
         cache->owner.source = HK_SOURCE_DEPOT;
     else {
         /* Usually fills only half of the bin, so that the next frees find room. */
-        size_t part = (hk_bin_capacity(bin) * HK_POLICY(refill) + 99) / 100;
+        unsigned part = ((unsigned)hk_bin_capacity(bin) * (unsigned)HK_POLICY(refill) + 99) / 100;
         unsigned want = (unsigned)hk_max(1, hk_min(part, BATCH_BYTES / hk_classes[class].size));
         void **end = bin->base + 1 + want;
         if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
