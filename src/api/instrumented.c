@@ -67,11 +67,13 @@ static void *record_alloc(struct hk_request *request)
 static void rule_medium(enum hk_site_rule rule, const void *block, uint32_t entry, uint64_t until)
 {
     struct hk_tcache *cache = hk_tcache_self();
+    unsigned class = hk_entry_class(entry);
     if (rule == HK_SITE_PURGE_AT_ONCE && !hk_guard.contents)
         hk_slab_purge_block(block);
-    if (rule != HK_SITE_KEEP_WARM || cache == NULL)
+    bool in_bin = cache != NULL && (hk_entry_owner(entry) == cache->owner.id || cache->hot.bins[class].served > 0);
+    if (rule != HK_SITE_KEEP_WARM || !in_bin)
         return;
-    cache->held_until[hk_entry_class(entry) - HK_FINE_CLASSES] = until - hk_min(until, HK_POLICY(purge_delay));
+    cache->held_until[class - HK_FINE_CLASSES] = until - hk_min(until, HK_POLICY(purge_delay));
     HK_COUNT(large_kept, 1);
 }
 

@@ -110,7 +110,7 @@ static void apply_phase(struct hk_learner *learner, enum hk_phase last, const st
         uint64_t bound = row->value != BY_DEFAULT ? row->value : hk_knob_rows[row->knob].fallback;
         if (is && row->side == MOST)
             *now = hk_min(*now, bound);
-        else if (is && *now != 0)
+        else if (is && (*now != 0 || row->value != BY_DEFAULT))
             *now = hk_max(*now, bound);
         if (is == was || *now == *old)
             continue;

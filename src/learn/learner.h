@@ -1,5 +1,5 @@
 /* Learner: computes the knobs for the next tick from the signals of a tick. It first recognizes the phase of the program (steady, burst, remote
- * heavy, short of memory). Rules then choose the best values of the knobs, and the memory goal bounds them. The learner uses no clock, no system call
+ * heavy, short of memory). Rules then choose the best values of the knobs, and the phase bounds them. The learner uses no clock, no system call
  * and no global variable. Therefore a recorded trace of signals gives the same decisions as the recorded run.
  *
  * Owns       All state of a learner is in its struct. docs/LEARNING.md describes the rules.
@@ -42,7 +42,7 @@ enum hk_rule {
 
 struct hk_learner {
     struct hk_knobs option; /* the values of the options */
-    struct hk_knobs target; /* the values that the rules choose, before the goal bounds them */
+    struct hk_knobs target; /* the values that the rules choose, before the phase bounds them */
     struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* the option reuse_worth, in ms */
     uint64_t mode, rules;   /* the option learn, and the rules that are on (enum hk_rule) */

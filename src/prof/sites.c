@@ -53,8 +53,11 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
     return best;
 }
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks from HK_SITES_RULED on do not count */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks above HK_SITES_SAMPLED do not count */
 enum { SITE_GHOSTS = 32 };
+_Static_assert(HK_DECISION_site_keep_warm - HK_DECISION_site_no_rule == (int)HK_SITE_KEEP_WARM &&
+                   HK_DECISION_site_purge_at_once - HK_DECISION_site_no_rule == (int)HK_SITE_PURGE_AT_ONCE,
+               "the decisions have the order of the rules");
 
 /* Holds the state of a site. The index of the state is the number of the site in hk_site_samples. */
 struct site_state {
@@ -118,25 +121,26 @@ static size_t bytes_of_block(size_t size)
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh)
 {
     struct hk_stack stack;
-    bool is_ruled = size >= HK_SITES_RULED;
-    if (!is_ruled &&
+    if (size <= HK_SITES_SAMPLED &&
         (countdown == NULL || !hk_countdown_runs_out(countdown, size) || !hk_countdown_picks(countdown, MEAN)))
         return;
     hk_stack_capture(&stack, caller);
     uint64_t now = hk_os.clock_ms();
     hk_reuse_saw(now);
     hk_lock(&sites_lock);
-    if (is_ruled && fresh) { /* matches the newest ghost that fits, as the caches take blocks, and retires old ghosts */
+    if (size >= HK_SITES_RULED &&
+        fresh) { /* matches the newest ghost that fits, as the caches take blocks, and retires old ghosts */
         size_t bytes = bytes_of_block(size), most = size > HK_MEDIUM_MAX ? bytes * HK_POLICY(large_fit) / 100 : bytes;
         uint64_t bin_ms = hk_min(HK_TICK_MS, HK_POLICY(purge_delay));
+        bool matched = false;
         for (struct site_ghost *ghost = sites.ghosts; ghost < sites.ghosts + SITE_GHOSTS; ghost++) {
             uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
             /* After an epoch, the block has left its bin, and its memory serves medium requests of all classes. */
-            bool left_bin = size <= HK_MEDIUM_MAX && most != 0 && idle_ms > bin_ms;
-            bool matches = ghost->bytes >= bytes && ghost->bytes <= (left_bin ? HK_MEDIUM_MAX : most);
-            if (matches || (ghost->bytes != 0 && idle_ms > hk_options.reuse_worth))
+            bool left_bin = size <= HK_MEDIUM_MAX && idle_ms > bin_ms;
+            bool fits = ghost->bytes >= bytes && ghost->bytes <= (left_bin ? HK_MEDIUM_MAX : most);
+            if ((fits && !matched) || (ghost->bytes != 0 && idle_ms > hk_options.reuse_worth))
                 retire_ghost_locked(ghost, idle_ms, now);
-            most = matches ? 0 : most;
+            matched |= fits;
         }
     }
     unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
@@ -168,7 +172,8 @@ enum hk_site_rule hk_sites_free(const void *block)
 /* Returns the bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
-    return blocks == 0 || bytes / blocks >= HK_SITES_RULED ? bytes : blocks * hk_countdown_weight(bytes / blocks, MEAN);
+    return blocks == 0 || bytes / blocks > HK_SITES_SAMPLED ? bytes
+                                                            : blocks * hk_countdown_weight(bytes / blocks, MEAN);
 }
 
 static bool lives_more(const void *line, const void *other)

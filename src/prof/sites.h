@@ -41,8 +41,10 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
-/* Blocks of up to HK_SITES_FROM are ignored. Blocks of less than HK_SITES_RULED are sampled. All other blocks are recorded, and can have a rule. */
+/* Blocks of up to HK_SITES_FROM are ignored. Larger blocks of up to HK_SITES_SAMPLED are sampled. All other blocks are recorded. HK_SITES_SAMPLED is a
+ * power of two, so that all blocks of a site are sampled, or all are recorded. Blocks from HK_SITES_RULED on can have a rule. */
 #define HK_SITES_FROM (1 * HK_KIB)
+#define HK_SITES_SAMPLED (32 * HK_KIB)
 #define HK_SITES_RULED (64 * HK_KIB)
 
 /* Maps the tables. Returns false if memory is refused. */
@@ -56,7 +58,7 @@ enum hk_site_rule hk_sites_free(const void *block);
 
 struct hk_site_line {
     const struct hk_site *site;
-    uint64_t live, bytes; /* live bytes, and bytes ever allocated; estimates for blocks of less than HK_SITES_RULED */
+    uint64_t live, bytes; /* live bytes, and bytes ever allocated; estimates for blocks of up to HK_SITES_SAMPLED */
     uint64_t lifetime_ms; /* median, rounded up to a power of two; 0: no block was freed */
     enum hk_site_rule rule;
     uint64_t saved, wasted; /* bytes of blocks for which the rule was right, and bytes for which it was wrong */

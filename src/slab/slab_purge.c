@@ -203,6 +203,5 @@ void hk_slab_purge_block(const void *block)
     size_t free;
     if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
         return;
-    HK_COUNT(large_dropped, 1);
-    HK_COUNT(purged_bytes, purge_counted(&range));
+    HK_COUNT(large_dropped, purge_counted(&range) != 0); /* the pages count as purged when their slab is released */
 }

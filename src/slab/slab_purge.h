@@ -6,7 +6,8 @@
  *   allocated since the last look.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
- * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks.
+ * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks. The
+ *            exception is hk_slab_purge_block(), whose caller is about to free the block.
  * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed() and hk_slab_purge_block().
  * Never      No function writes into the pages. A sweep of a list of slabs does not split a huge page to purge a small part of it. */
 #ifndef HK_SLAB_PURGE_H

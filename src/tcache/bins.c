@@ -178,14 +178,26 @@ size_t hk_bins_budget(void)
     return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_PER_BUDGET);
 }
 
-void hk_bins_empty(struct hk_tcache *cache)
+/* Returns true if a site rule holds the bin. While memory is short, no bin is held. */
+static bool is_held(const struct hk_tcache *cache, unsigned class)
+{
+    return class >= HK_FINE_CLASSES && cache->ticker.now < cache->held_until[class - HK_FINE_CLASSES] &&
+           hk_policy_phase() != HK_PHASE_TIGHT;
+}
+
+static void empty_bins(struct hk_tcache *cache, bool held_too)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        if (!held_too && HK_UNLIKELY(is_held(cache, class)))
+            continue;
         hk_bin_empty(cache, class);
         drop_bin_array(cache, class);
     }
     hk_depot_empty(cache);
 }
+
+void hk_bins_empty(struct hk_tcache *cache) { empty_bins(cache, true); }
+void hk_bins_empty_after_rest(struct hk_tcache *cache) { empty_bins(cache, false); }
 
 void hk_bins_flush_idle(struct hk_tcache *cache)
 {
@@ -193,10 +205,9 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         struct hk_bin *bin = &cache->hot.bins[class];
         bool idle = cache->served_at_epoch[class] == (uint32_t)bin->served;
-        bool held = class >= HK_FINE_CLASSES && cache->ticker.now < cache->held_until[class - HK_FINE_CLASSES];
         size_t items = hk_bin_items(bin);
         cache->served_at_epoch[class] = (uint32_t)bin->served;
-        if (!idle || held || items > left)
+        if (!idle || items > left || is_held(cache, class))
             continue;
         left -= items;
         if (items > 0)

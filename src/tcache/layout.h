@@ -143,6 +143,8 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
 void hk_bins_empty(struct hk_tcache *cache);
+/* Does the same, except for held bins. Called when the thread has made no slow call for long. */
+void hk_bins_empty_after_rest(struct hk_tcache *cache);
 /* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. If such a bin is already empty, frees its
  * array. */
 void hk_bins_flush_idle(struct hk_tcache *cache);

@@ -36,7 +36,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     if (cache->outbox.table != NULL)
         hk_outbox_tune(&cache->outbox, hk_page_heap_dirty());
     if (was_idle)
-        hk_bins_empty(cache);
+        hk_bins_empty_after_rest(cache);
     if (hk_decay_tick(&cache->ticker))
         on_epoch(cache);
     if (hk_decay_growth(&cache->ticker)) {
@@ -89,9 +89,12 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     hk_bin_grow_if_small(cache, class);
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
-    cache->owner.source = needs_slab_soon ? HK_SOURCE_DRAINED : HK_SOURCE_OWN;
-    if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
+    cache->owner.source = HK_SOURCE_OWN;
+    if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0)) {
         hk_drain_for_miss(cache, class);
+        if (needs_slab_soon && (hk_bin_items(bin) > 0 || hk_slab_heap_has_partial(&cache->owner, class)))
+            cache->owner.source = HK_SOURCE_DRAINED;
+    }
     if (HK_UNLIKELY(hk_bin_capacity(bin) == 0))
         return alloc_without_bin(cache, class);
     if (hk_bin_items(bin) == 0)

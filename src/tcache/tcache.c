@@ -17,6 +17,7 @@ bool hk_tcache_begin(void)
     hk_owner_open(&cache->owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&cache->hot.bins[class]);
+    memset(cache->held_until, 0, sizeof cache->held_until);
     cache->granted = 0;
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;

@@ -227,7 +227,26 @@ UNIT_TEST(no_rule_below_64_kib)
         fake_os_pass_ms(GONE);
     }
     struct hk_site_line line;
-    assert_int_equal(hk_sites_top(&line, 1), 0);
+    assert_int_equal(hk_sites_top(&line, 1), 1);
+    assert_int_equal(line.bytes, ROUNDS * (64 * HK_KIB - 1)); /* All blocks above 32 KiB are recorded. */
+    assert_int_equal(line.rule, HK_SITE_NO_RULE);
+}
+
+/* A rest of the thread does not empty the bin that a rule holds, but a shortage of memory does. */
+UNIT_TEST(held_over_a_rest)
+{
+    start(HK_SITE_RULES_ON);
+    struct hk_tcache *cache = hk_tcache_self();
+    for (int short_of_memory = 0; short_of_memory < 2; short_of_memory++) {
+        struct hk_knobs knobs;
+        hak_free(hak_malloc(256 * HK_KIB));
+        cache->held_until[hk_class_of(256 * HK_KIB) - HK_FINE_CLASSES] = hk_os.clock_ms() + 100000;
+        hk_policy_read(&knobs);
+        hk_policy_publish(&knobs, short_of_memory ? HK_PHASE_TIGHT : HK_PHASE_STEADY);
+        fake_os_pass_ms(10 * DELAY);
+        hk_tick(cache, HK_TICK_NOW);
+        assert_int_equal(in_bin(256 * HK_KIB), !short_of_memory);
+    }
 }
 
 static HK_NOINLINE void *through_one(void) { return block_of_site(3 * MB); }
@@ -456,6 +475,7 @@ int main(void)
                                        cmocka_unit_test(medium_used_by_another_class),
                                        cmocka_unit_test(medium_still_in_its_bin),
                                        cmocka_unit_test(no_rule_below_64_kib),
+                                       cmocka_unit_test(held_over_a_rest),
                                        cmocka_unit_test(site_is_a_stack),
                                        cmocka_unit_test(ghosts_of_others_stay),
                                        cmocka_unit_test(watched),
