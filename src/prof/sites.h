@@ -41,8 +41,8 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
-/* Blocks of up to HK_SITES_FROM are ignored. Larger blocks of up to HK_SITES_SAMPLED are sampled. All other blocks are recorded. HK_SITES_SAMPLED is a
- * power of two, so that all blocks of a site are sampled, or all are recorded. Blocks from HK_SITES_RULED on can have a rule. */
+/* Blocks of up to HK_SITES_FROM are ignored. Larger blocks of up to HK_SITES_SAMPLED are sampled. All other blocks are recorded. HK_SITES_SAMPLED is
+ * a power of two, so that all blocks of a site are sampled, or all are recorded. Blocks from HK_SITES_RULED on can have a rule. */
 #define HK_SITES_FROM (1 * HK_KIB)
 #define HK_SITES_SAMPLED (32 * HK_KIB)
 #define HK_SITES_RULED (64 * HK_KIB)
