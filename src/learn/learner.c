@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* The decision that begins a phase, and the signals that a decision about the phase shows. */
+/* `kind` is the decision that is logged when a phase begins. a, b and c are the signals that are logged with each decision about the phase. */
 static const struct phase_row {
     enum hk_decision_kind kind;
     enum hk_signal a, b, c;
@@ -16,8 +16,8 @@ static const struct phase_row {
     [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
 };
 
-/* Each row bounds a knob during a phase, from below or from above. The decisions `begun` and `ended` are logged when a bound begins and ends. A knob
- * of huge pages is not bounded if it is 0, which means never. */
+/* Each row gives a knob a lower or an upper bound during a phase. The decisions `begun` and `ended` are logged when a bound begins and ends. If a
+ * knob of huge pages is 0, huge pages are never used, and the knob has no bound. */
 #define BY_DEFAULT UINT64_MAX /* the bound is the default of the knob */
 enum side { LEAST, MOST };
 static const struct bound {

@@ -78,7 +78,8 @@ struct site_ghost {
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct {
     struct site_state *states;
-    struct site_ghost ghosts[SITE_GHOSTS]; /* the newest first; if all are used, a site replaces its own oldest ghost */
+    struct site_ghost
+        ghosts[SITE_GHOSTS]; /* sorted from newest to oldest; if all are used, a site replaces its own oldest ghost */
 } sites HK_COLD_DATA;
 
 bool hk_sites_open(void)
@@ -112,7 +113,7 @@ static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint
     }
 }
 
-/* Returns the bytes that a free block of the requested size has. A bin serves only requests of its class. */
+/* Returns the size of the block that a request of `size` bytes gets. */
 static size_t bytes_of_block(size_t size)
 {
     return size > HK_MEDIUM_MAX ? hk_align_up(size, HK_PAGE) : hk_classes[hk_class_of(size)].size;

@@ -53,7 +53,7 @@ bool hk_sites_open(void);
 /* Notes a new block of more than HK_SITES_FROM bytes or, if `fresh` is false, a resized one. `countdown` is the thread's countdown, or NULL. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
-/* Notes a block that is about to be freed. Returns its rule. In watch mode, no block has a rule. */
+/* Records that a block is about to be freed. Returns the rule of the block's site. In watch mode, returns HK_SITE_NO_RULE. */
 enum hk_site_rule hk_sites_free(const void *block);
 
 struct hk_site_line {

@@ -38,7 +38,8 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains slabs of a class until *wanted bytes of blocks are free, or *slabs_left slabs are drained. Subtracts what it drains from both. */
+/* Drains slabs of a class until *wanted bytes of blocks were freed or *slabs_left slabs were drained. Subtracts these bytes from *wanted, and the
+ * number of these slabs from *slabs_left. */
 static void drain_class(struct hk_tcache *cache, unsigned class, size_t *wanted, unsigned *slabs_left)
 {
     for (; *wanted > 0 && *slabs_left > 0; --*slabs_left) {

@@ -129,7 +129,8 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Called when a bin runs empty or full. Enlarges the bin if it has served at most hot_turnover times its capacity since the last call. */
+/* Called when a bin becomes empty or full. If the bin has served at most hot_turnover times its capacity since the last call for this bin, it is too
+ * small, and the function enlarges it. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
  * number of blocks, or 0 if memory is refused. */
@@ -143,7 +144,7 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Does the same, except for held bins. Called when the thread has made no slow call for long. */
+/* Empties all bins except held ones, and the depot. Called if the thread has made no slow call for a long time. */
 void hk_bins_empty_after_rest(struct hk_tcache *cache);
 /* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. If such a bin is already empty, frees its
  * array. */

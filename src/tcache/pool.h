@@ -42,8 +42,8 @@ struct hk_tcache *hk_tcache_by_id(uint32_t id);
 /* Allocates the events of a trace ring. The ring stays shut if the option trace_ring is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-/* Each of these functions returns a sum over all threads, including ended threads. The sums are the misses of a class that a source served, the bytes
- * that the class's misses requested, the blocks that bins of the class have served, and the values of one statistic. */
+/* Each of these functions returns a sum over all threads, including ended threads. The first one counts the misses of a class whose blocks came from
+ * one source. The others add up the bytes that the misses of a class requested, the blocks that the bins of a class served, and one statistic. */
 uint64_t hk_tcaches_refilled(unsigned class, enum hk_source source);
 uint64_t hk_tcaches_requested(unsigned class);
 uint64_t hk_tcaches_served(unsigned class);

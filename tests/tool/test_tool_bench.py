@@ -63,12 +63,28 @@ class Judging(ToolTest):
             (f"malloc_from {LIBRARY}\ncpu_ns_per_op 7.5\n", ""),
             ("malloc_from /lib/libc.so.6\ncpu_ns_per_op 7.5\n", "malloc came from /lib/libc.so.6"),
             ("", "malloc came from an unknown file"),
+            (f" x\nbanner \nmalloc_from {LIBRARY}\n", "it printed no time"),
         ):
             output.write_text(printed)
             self.assertEqual(bench.with_own_figures({"time": 1.0}, output, hakmem), ({} if why else {"time": 7.5}, why))
         for command, why in ((["sh", "-c", "echo no >&2; exit 3"], "it ended with code 3: no"), (["true"], "malloc came from an unknown file")):
             with Launcher(Path(LIBRARY), command) as launch:
                 self.assertEqual(bench.run(launch, bench.Work("work", command), hakmem, output), ({}, why))
+
+    def test_two_libraries_of_one_name(self) -> None:
+        other = self.folder / "libhakmem.so"
+        other.write_bytes(Path(LIBRARY).read_bytes())
+        one, two = allocators.named(["hakmem", str(other)], Path(LIBRARY), ())
+        self.assertEqual((one.name, two.name), ("hakmem", f"hakmem ({other})"))
+        self.refused(64, "it is named twice", "bench", "-a", "glibc", "-a", "glibc")
+
+    def test_a_place_that_cannot_be_written(self) -> None:
+        self.refused(1, "No such file", "bench", "--only", "json", "--json", "no/such/folder/o.json")
+
+    def test_a_daemon_that_stays(self) -> None:
+        """The launcher must not wait for it."""
+        said = self.ok("bench", *TWO, "--", "sh", "-c", f"setsid sleep 1000 & exec {PLAIN} 20000")
+        self.assertRegex(said, r"Least memory: ")
 
     def test_an_excluded_allocator_stays_out(self) -> None:
         contest = Contest([allocators.Allocator(name, None) for name in ("glibc", "other")], bench.OF_PROGRAMS)

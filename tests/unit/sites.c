@@ -232,7 +232,7 @@ UNIT_TEST(no_rule_below_64_kib)
     assert_int_equal(line.rule, HK_SITE_NO_RULE);
 }
 
-/* A rest of the thread does not empty the bin that a rule holds, but a shortage of memory does. */
+/* If a site rule holds a bin, the bin is not emptied after the thread was idle. While memory is short, it is emptied all the same. */
 UNIT_TEST(held_over_a_rest)
 {
     start(HK_SITE_RULES_ON);

@@ -233,9 +233,21 @@ class Systems(unittest.TestCase):
         self.assertEqual(check_systems.steps(text), [["cat > a <<'END'\none\nEND", ""], ["cat a", "one\n> quoted\n"]])
         self.assertEqual(check_systems.run("echo 3; false", "/"), "3\n")
 
-    def test_each_system_has_a_section(self) -> None:
-        numbers = [match[1] for match in check_systems.BLOCK.finditer(check_systems.PAGE.read_text()) if match[1]]
-        self.assertEqual(numbers, [f"S{number}" for number in range(1, 37)])
+    def test_each_system_but_one_has_a_command(self) -> None:
+        commands: dict[str, int] = {}
+        for match in check_systems.BLOCK.finditer(check_systems.PAGE.read_text()):
+            if match[1]:
+                commands[match[1]] = 0
+            else:
+                commands[list(commands)[-1]] += len(check_systems.steps(match[3]))
+        self.assertEqual(list(commands), [f"S{number}" for number in range(1, 37)])
+        self.assertEqual([name for name, count in commands.items() if count == 0], ["S14"])
+
+    def test_what_a_machine_can_show(self) -> None:
+        for told, gives in (('{"huge_fault_ns": 250}', True), ('{"huge_fault_ns": -1}', False), ('{"huge_fault_ns": 0}', False), ("", False)):
+            self.assertEqual(check_systems.gives_huge_pages(told), gives, told)
+        for release, does in (("5.13.19", False), ("5.14.0-1", True), ("6.1.0", True), ("4.19.0-20", False)):
+            self.assertEqual(check_systems.populates(release), does, release)
 
 
 class Generated(unittest.TestCase):

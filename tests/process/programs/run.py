@@ -3,7 +3,7 @@
 
     run.py                       runs every program, on build/libhakmem.so (make programs)
     run.py --set medium          runs those that take minutes and need few packages
-    run.py --set medium --part 1/2    runs half of them (make test runs the halves in turn)
+    run.py --set medium --part 1/3    runs a third of them (make test runs one third for each commit)
     run.py --set quick           runs the few that are cheap (make check)
     run.py --only perl,git       runs only these
     run.py --lib SOME.so         tests another allocator, or the harness's own negative control

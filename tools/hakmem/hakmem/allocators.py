@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hakmem import elf
@@ -91,7 +91,14 @@ def named(words: list[str], library: Path, folders: tuple[str, ...] = FOLDERS) -
     hardened = hardened_library(library)
     if hardened:
         everything[f"{HAKMEM}-hardened"] = Allocator(f"{HAKMEM}-hardened", hardened, {"HAKMEM_HARDENED": "1"})
-    return [everything[word] if word in everything else by_path(word, list(everything)) for word in words]
+    chosen: list[Allocator] = []
+    for word in words:
+        one = everything[word] if word in everything else by_path(word, list(everything))
+        if one in chosen:
+            raise Trouble(f"--allocator {word}: it is named twice", USAGE)
+        known = any(other.name == one.name for other in chosen)
+        chosen.append(replace(one, name=f"{one.name} ({one.library})") if known else one)
+    return chosen
 
 
 def by_path(word: str, known: list[str]) -> Allocator:

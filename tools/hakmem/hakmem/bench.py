@@ -6,6 +6,7 @@ Any other program must serve as a benchmark by itself: it ends alone, and does t
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -67,6 +68,7 @@ class Work:
 
 
 def bench(plan: Plan, console: Console) -> None:
+    check_outputs(plan)
     library = find_library()
     members = allocators.named(plan.allocators, library) if plan.allocators else default_members(library)
     works = works_of(plan, library, members)
@@ -85,6 +87,14 @@ def bench(plan: Plan, console: Console) -> None:
         console.print(f"wrote {plan.html}", soft_wrap=True)
     if not any(work.contest.runs for work in works):
         raise Trouble("nothing could be measured", FAILED)
+
+
+def check_outputs(plan: Plan) -> None:
+    """Finds out before the first run whether the results can be written."""
+    for path in filter(None, (plan.output, plan.html)):
+        path.open("a").close()
+    if plan.html and not importlib.util.find_spec("plotly"):
+        raise Trouble("--html needs the Python package plotly", FAILED)
 
 
 def default_members(library: Path) -> list[Allocator]:
@@ -135,11 +145,15 @@ def run(launch: Launcher, work: Work, allocator: Allocator, output: Path) -> tup
 
 
 def with_own_figures(played: Played, output: Path, allocator: Allocator) -> tuple[Played, str]:
-    """Replaces the time of the process by the time of an operation, which the benchmark has printed."""
-    printed = dict(line.split(maxsplit=1) for line in output.read_text().splitlines() if " " in line)
+    """Replaces the time of the process with the time per operation. The benchmark has printed this time."""
+    lines = (line.partition(" ") for line in output.read_text(errors="replace").splitlines())
+    printed = {name: value.strip() for name, _, value in lines}
     if not allocator.serves(printed.get("malloc_from", "")):
         return {}, f"malloc came from {printed.get('malloc_from', 'an unknown file')}"
-    return played | {"time": float(printed["cpu_ns_per_op"])}, ""
+    try:
+        return played | {"time": float(printed["cpu_ns_per_op"])}, ""
+    except (KeyError, ValueError):
+        return {}, "it printed no time"
 
 
 def show(work: Work, rounds: int, console: Console) -> None:

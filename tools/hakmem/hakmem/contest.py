@@ -21,7 +21,8 @@ Played = dict[str, float]
 
 @dataclass(frozen=True)
 class Figure:
-    """A quantity of a run. Less is better. `best` begins the sentence that names the best allocator; without it, no sentence does."""
+    """One quantity that is measured in each run. A lower value is better. `best` is the start of the sentence that names the best allocator. If it
+    is empty, there is no such sentence."""
 
     key: str
     title: str
@@ -39,7 +40,7 @@ class Contest:
     refused: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, played: Played, why: str, counted: bool = True) -> None:
-        """Adds a run, or excludes the allocator if `why` says why its run is not a measurement."""
+        """Adds a run. If the run is not a measurement, `why` gives the reason, and the allocator is excluded."""
         if why:
             self.refused[name] = why
             self.runs.pop(name, None)
@@ -63,7 +64,7 @@ class Contest:
 
     @property
     def base(self) -> str | None:
-        """Returns what others are compared with, which is glibc, or else the first allocator that was measured."""
+        """Returns the allocator that others are compared with. It is glibc if glibc was measured, and otherwise the first one that was measured."""
         names = [member.name for member in self.members if member.name in self.runs]
         return allocators.GLIBC if allocators.GLIBC in names else names[0] if names else None
 
@@ -96,7 +97,7 @@ def cells_of(contest: Contest, name: str, wide: bool) -> list[str]:
 
 
 def verdicts(contest: Contest) -> list[str]:
-    """Returns sentences that name the best allocator by each figure, and those that are not significantly worse."""
+    """Returns a sentence for each figure. It names the best allocator, and the allocators that are not significantly worse."""
     found = []
     for figure in (figure for figure in contest.figures if figure.best):
         best = min(contest.able, key=lambda name: contest.middle(name, figure))

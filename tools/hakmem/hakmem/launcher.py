@@ -89,6 +89,15 @@ def start(request: dict) -> tuple:
     return shell, int(program), opener
 
 
+def children() -> list:
+    """Returns the children of this process. They include daemons of the program, which have left its group."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
 def end_group(group: int) -> None:
     """Kills the group and reaps all descendants."""
     try:
@@ -96,8 +105,10 @@ def end_group(group: int) -> None:
     except ProcessLookupError:
         pass
     try:
-        while os.waitpid(-1, 0)[0] > 0:
-            pass
+        while True:
+            for child in children():
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(-1, 0)
     except ChildProcessError:
         pass
 

@@ -50,7 +50,7 @@ class Launcher:
             setting["LD_PRELOAD"] = self.inherited["LD_PRELOAD"]
         reply, said = self.measure(self.command, setting)
         if reply.get("late"):
-            raise Trouble(f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends")
+            raise Trouble(f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: it must end by itself")
         return reply | {"said": said[-1000:]}
 
     def measure(self, command: list[str], setting: dict[str, str], output: str = os.devnull) -> tuple[Run, str]:
