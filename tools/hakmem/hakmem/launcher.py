@@ -7,6 +7,7 @@ begin with the peak RSS of the interpreter. Therefore a small shell forks the pr
 descendants, so it inherits the program, and its wait4 measures only the program. It uses only the standard library.
 """
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -107,7 +108,8 @@ def end_group(group: int) -> None:
     try:
         while True:
             for child in children():
-                os.kill(child, signal.SIGKILL)
+                with contextlib.suppress(PermissionError):  # a program with more privileges is waited for
+                    os.kill(child, signal.SIGKILL)
             os.waitpid(-1, 0)
     except ChildProcessError:
         pass
