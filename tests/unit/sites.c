@@ -260,7 +260,10 @@ UNIT_TEST(site_is_a_stack)
     void *blocks[] = {through_one(), through_other()};
     assert_int_equal(hk_sites_top(lines, LINES), 2);
     assert_ptr_equal(lines[0].site->stack[0], lines[1].site->stack[0]);
-    assert_ptr_not_equal(lines[0].site->stack[1], lines[1].site->stack[1]);
+    unsigned same = 1; /* frames; without optimization, hak_malloc() has a frame too */
+    while (lines[0].site->stack[same] == lines[1].site->stack[same])
+        same++;
+    assert_in_range(same, 1, 3);
     hak_free(blocks[0]);
     hak_free(blocks[1]);
 }
