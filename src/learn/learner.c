@@ -90,14 +90,16 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
         set_target(learner, HK_KNOB_ceiling, ceiling, HK_DECISION_ceiling_set, seen, step);
 }
 
-static bool bounds_in(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
+/* Returns true if `now` is the phase, and its bounds are switched on. */
+static bool is_bounding(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
 {
     static const uint64_t rules[HK_PHASES] = {[HK_PHASE_BURST] = HK_RULE_BURST, [HK_PHASE_REMOTE] = HK_RULE_REMOTE};
     bool learns = learner->mode != HK_LEARN_FROZEN && (learner->rules & rules[phase]) != 0;
     return phase == now && (phase == HK_PHASE_TIGHT || learns);
 }
 
-/* Bounds the knobs by the phase. Logs a change only when a phase begins or ends, because the rules log their own changes. */
+/* Applies the bounds of the current phase to the knobs. Logs only changes that come from the begin or the end of a phase, because the rules log their
+ * own changes. */
 static void apply_phase(struct hk_learner *learner, enum hk_phase last, const struct hk_signals *saw,
                         struct hk_step *step)
 {
@@ -105,7 +107,7 @@ static void apply_phase(struct hk_learner *learner, enum hk_phase last, const st
     learner->now = learner->target;
     for (const struct bound *row = phase_bounds; row < phase_bounds + sizeof phase_bounds / sizeof phase_bounds[0];
          row++) {
-        bool is = bounds_in(learner, row->phase, learner->state), was = bounds_in(learner, row->phase, last);
+        bool is = is_bounding(learner, row->phase, learner->state), was = is_bounding(learner, row->phase, last);
         uint64_t *now = &learner->now.value[row->knob], *old = &before.value[row->knob];
         uint64_t bound = row->value != BY_DEFAULT ? row->value : hk_knob_rows[row->knob].fallback;
         if (is && row->side == MOST)

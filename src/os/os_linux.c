@@ -195,7 +195,8 @@ static bool linux_populate(void *p, size_t size)
            KEEPING_ERRNO(hk_forward_madvise(p, size, POPULATE_WRITE)) == 0;
 }
 
-/* Older headers lack these kinds of advice, which Linux has since versions 5.18 and 6.13. NO_ADVICE is a number that no kernel knows. */
+/* Numbers for madvise() that older headers do not define. Linux has DONTNEED_LOCKED since 5.18, and the other two since 6.13. No kernel accepts
+ * NO_ADVICE. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
 

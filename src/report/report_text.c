@@ -68,7 +68,7 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
         }
 }
 
-/* Tells where the blocks of the misses came from. */
+/* Adds a table with the misses of each class, divided by the source of the blocks that served them. */
 static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     hk_text_add(text, "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs\n");

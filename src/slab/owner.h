@@ -54,7 +54,7 @@ struct hk_owner {
     struct hk_slab_list slab_lists[HK_CLASSES];
     uint32_t next_victim;  /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
     enum hk_source source; /* of the last refill */
-    const void *blank;     /* a block that is zero because it was never allocated before */
+    const void *blank;     /* a block that contains only zeros, because it was never allocated before */
     uint32_t slabs;        /* number of slabs on all lists */
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */

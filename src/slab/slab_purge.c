@@ -203,5 +203,6 @@ void hk_slab_purge_block(const void *block)
     size_t free;
     if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
         return;
-    HK_COUNT(large_dropped, purge_counted(&range) != 0); /* the pages count as purged when their slab is released */
+    HK_COUNT(large_dropped,
+             purge_counted(&range) != 0); /* purged_bytes counts these pages later, when the released slab is purged */
 }

@@ -89,7 +89,7 @@ struct hk_tcache {
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];               /* `served` of the bin when it last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES];              /* `served` of the bin at the last epoch */
-    uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* ms; until then, a medium bin is not flushed for being idle */
+    uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* time in ms; before it, an idle medium bin is not flushed */
     size_t granted;                                    /* bytes of the blocks that the bins have capacity for */
     size_t budget;                                     /* limit of `granted` */
     int new_for;    /* number of blocks that a new thread still takes from or gives to the commons (abandoned.h) */
