@@ -31,8 +31,7 @@ struct hk_attach_sampling {
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Begins to sample. The first call opens the heap of the picked blocks. Returns false if memory is refused. Precondition: the gate is open, so that
- * calls can be hits. */
+/* Begins to sample. The first call opens the heap of the picked blocks. Returns false if memory is refused. Precondition: the gate is open. */
 bool hk_attach_sampling_begin(uint64_t mean);
 /* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
 void hk_attach_sampling_end(void);

@@ -23,11 +23,9 @@ struct hk_hooks {
 /* All fields are written before HK_MODE_HOOKS is set, so that a thread that sees this bit also sees the fields. */
 extern struct hk_hooks hk_hooks;
 
-/* Sets up the hooks that the options require. Called at the start; HK_MODE_HOOKS turns the hooks on later. Returns the size up to which allocations
- * need no hook. */
+/* Sets up the hooks that the options require, at the start. HK_MODE_HOOKS turns them on later. Returns the size up to which allocations need none. */
 size_t hk_hooks_begin(void);
-/* Begins to sample a running process, with a mean of `mean` bytes between two samples. A later call changes the mean. Returns false if memory is
- * refused, or if the process began with hooks. */
+/* Begins to sample a running process, or changes the mean. Returns false if memory is refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
 /* Samples a block that a countdown has picked. */
 void hk_hooks_picked(const void *block, size_t size, void *caller);

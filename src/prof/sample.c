@@ -11,15 +11,13 @@ enum {
     BUCKETS = 8192, /* room for 64 Ki live samples, which is 32 GiB of heap at the default mean */
     RULE_BUCKETS = 512,
     NEIGHBORS = 64,
-    SITES = HK_SAMPLE_SITES,
     SITES_ASKED = 512,
-    SITE_BITS = HK_SAMPLE_SITE_BITS,
 };
 #define BUSY ((uintptr_t)1) /* marks a reserved place */
 
 _Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBORS + 1) <= UINT16_MAX,
                "a filter cell cannot overflow");
-_Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
+_Static_assert(HK_SAMPLE_SITES <= 1 << HK_SAMPLE_SITE_BITS, "a record has room for a site");
 
 struct hk_samples hk_samples;
 struct hk_samples hk_site_samples HK_COLD_DATA;
@@ -27,7 +25,7 @@ struct hk_samples hk_site_samples HK_COLD_DATA;
 bool hk_samples_open(struct hk_samples *samples)
 {
     bool of_profile = samples == &hk_samples;
-    samples->site_count = of_profile ? SITES : HK_RULE_SITES;
+    samples->site_count = of_profile ? HK_SAMPLE_SITES : HK_RULE_SITES;
     samples->place_count = (of_profile ? BUCKETS : RULE_BUCKETS) * PLACES;
     if (samples->xfilter != NULL)
         return true; /* an earlier call has mapped the tables */
@@ -41,7 +39,7 @@ bool hk_samples_open(struct hk_samples *samples)
 void hk_samples_where(struct hk_samples_where *where)
 {
     *where = (struct hk_samples_where){.sites = (uintptr_t)hk_samples.xsites,
-                                       .site_count = SITES,
+                                       .site_count = HK_SAMPLE_SITES,
                                        .site_stack = offsetof(struct hk_site, stack),
                                        .site_lifetimes = offsetof(struct hk_site, xlifetimes),
                                        .lifetimes = HK_SAMPLE_LIFETIMES,
@@ -49,7 +47,7 @@ void hk_samples_where(struct hk_samples_where *where)
                                        .blocks = (uintptr_t)hk_samples.xblocks,
                                        .records = (uintptr_t)hk_samples.xrecords,
                                        .born = (uintptr_t)hk_samples.xborn,
-                                       .record_site_bits = SITE_BITS};
+                                       .record_site_bits = HK_SAMPLE_SITE_BITS};
 }
 
 static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash)
@@ -57,8 +55,7 @@ static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash
     return &samples->xfilter[hash % HK_SAMPLE_FILTER];
 }
 
-/* Returns place number n of the places that may hold a block. The first half of them is one bucket, and the second half is another bucket, because a
- * second bucket makes a free place more likely. */
+/* Returns place number n of the places that may hold a block. They form two buckets, because a second bucket makes a free place more likely. */
 static size_t place_at(const struct hk_samples *samples, uint64_t hash, unsigned n)
 {
     size_t bucket = hash % (samples->place_count / PLACES);
@@ -79,8 +76,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Adds a block to the table of samples. Counts the block in the filter first, because the thread that frees the block must never read 0 from the
- * filter. */
+/* Adds a block to the table. Counts the block in the filter first, because the thread that frees the block must never read 0 from the filter. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -135,7 +131,7 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block) { return 
 /* Returns the exponent of the smallest power of two that is at least the size. Blocks with the same stack and the same exponent share one site. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-/* Returns the number of the site, and adds the site if no thread has added it yet. Returns SITES if there is no room or no memory. */
+/* Returns the number of the site, and adds the site if no thread has added it yet. Returns HK_SAMPLE_SITES if there is no room or no memory. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hk_stack_hash(stack, size_bits);
@@ -145,7 +141,7 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
         struct hk_site *site = hk_load_acquire(samples->xsites[number]), *mine;
         if (site == NULL) {
             if ((mine = hk_meta_alloc(bytes)) == NULL)
-                return SITES;
+                return HK_SAMPLE_SITES;
             mine->hash = hash;
             mine->size_bits = size_bits;
             mine->depth = stack->depth;
@@ -159,15 +155,15 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
             memcmp(site->stack, stack->frames, frames) == 0)
             return number;
     }
-    return SITES;
+    return HK_SAMPLE_SITES;
 }
 
 unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack)
 {
     unsigned number = find_site(samples, stack, bits_of(size));
-    uint64_t record = (uint64_t)size << SITE_BITS | number;
-    if (number == SITES || !put(samples, block, record))
-        return SITES;
+    uint64_t record = (uint64_t)size << HK_SAMPLE_SITE_BITS | number;
+    if (number == HK_SAMPLE_SITES || !put(samples, block, record))
+        return HK_SAMPLE_SITES;
     struct hk_site *site = site_of(samples, record);
     hk_add(site->xblocks, 1);
     hk_add(site->xbytes, size);

@@ -7,15 +7,13 @@
  * Owns       This file owns the tables of sites, places and filters. The tables have a fixed size, and are mapped once. A site is never removed.
  * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
  *            resizes or frees the block enters, looks up or removes it.
- * Threads    Any thread may call the functions, which take no lock and read no block. In a fork child, only the places that other threads were
- *            reserving at the fork may be inconsistent. */
+ * Threads    Any thread may call the functions, which never lock or read blocks. In a fork child, places that were being reserved stay reserved. */
 #ifndef HK_SAMPLE_H
 #define HK_SAMPLE_H
 
 #include "prof/stack.h"
 
-/* Element b of a site's lifetimes is the number of freed blocks that lived at least 2^(b-1) ms and less than 2^b ms. Element 0 counts those below 1
- * ms. */
+/* Element b of a site's lifetimes is the number of freed blocks that lived at least 2^(b-1) ms and less than 2^b ms, or less than 1 ms if b is 0. */
 enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33, HK_SAMPLE_FILTER = 32768 };
 
 struct hk_site {
@@ -45,12 +43,11 @@ struct hk_samples {
 };
 extern struct hk_samples hk_samples, hk_site_samples;
 
-HK_INLINE uint64_t hk_sample_mix(uint64_t x)
+HK_INLINE uint64_t hk_sample_hash(const void *block)
 {
-    x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
-    return x ^ (x >> 32);
+    uint64_t hash = ((uintptr_t)block ^ (uintptr_t)block >> 32) * 0xd6e8feb86659fd93;
+    return hash ^ hash >> 32;
 }
-HK_INLINE uint64_t hk_sample_hash(const void *block) { return hk_sample_mix((uintptr_t)block); }
 
 /* Maps the tables. Returns false if memory is refused. */
 bool hk_samples_open(struct hk_samples *samples);

@@ -76,23 +76,21 @@ struct site_ghost {
 };
 
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
-static struct {
-    struct site_state *states;
-    struct site_ghost
-        ghosts[SITE_GHOSTS]; /* sorted from newest to oldest; if all are used, a site replaces its own oldest ghost */
-} sites HK_COLD_DATA;
+static struct site_state *site_states HK_COLD_DATA;
+/* The ghosts are sorted from the newest to the oldest. If all are used, a site replaces its own oldest ghost. */
+static struct site_ghost site_ghosts[SITE_GHOSTS] HK_COLD_DATA;
 
 bool hk_sites_open(void)
 {
-    sites.states = hk_meta_alloc(HK_RULE_SITES * sizeof *sites.states);
-    return sites.states != NULL && hk_samples_open(&hk_site_samples);
+    site_states = hk_meta_alloc(HK_RULE_SITES * sizeof *site_states);
+    return site_states != NULL && hk_samples_open(&hk_site_samples);
 }
 
 /* Counts the ghost in its site, and clears the ghost. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is
  * reused within the purge delay, the rule had no effect, because the cache keeps blocks for the purge delay even without the rule. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
-    struct site_state *site = &sites.states[ghost->site];
+    struct site_state *site = &site_states[ghost->site];
     struct hk_site_costs costs = {.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
     enum hk_site_rule before = site->rule;
     bool late = idle_ms > costs.delay_ms, purged = ghost->rule == HK_SITE_PURGE_AT_ONCE;
@@ -129,12 +127,12 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
     uint64_t now = hk_os.clock_ms();
     hk_reuse_saw(now);
     hk_lock(&sites_lock);
-    if (size >= HK_SITES_RULED &&
-        fresh) { /* matches the newest ghost that fits, as the caches take blocks, and retires old ghosts */
+    if (size >= HK_SITES_RULED && fresh) {
+        /* Matches the newest ghost that fits, in the same way as the caches take blocks. Retires old ghosts. */
         size_t bytes = bytes_of_block(size), most = size > HK_MEDIUM_MAX ? bytes * HK_POLICY(large_fit) / 100 : bytes;
         uint64_t bin_ms = hk_min(HK_TICK_MS, HK_POLICY(purge_delay));
         bool matched = false;
-        for (struct site_ghost *ghost = sites.ghosts; ghost < sites.ghosts + SITE_GHOSTS; ghost++) {
+        for (struct site_ghost *ghost = site_ghosts; ghost < site_ghosts + SITE_GHOSTS; ghost++) {
             uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
             /* After an epoch, the block has left its bin, and its memory serves medium requests of all classes. */
             bool left_bin = size <= HK_MEDIUM_MAX && idle_ms > bin_ms;
@@ -147,7 +145,7 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
     unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
     HK_COUNT(sites_lost, number == HK_SAMPLE_SITES);
     if (number != HK_SAMPLE_SITES)
-        sites.states[number].seen_ms = now;
+        site_states[number].seen_ms = now;
     hk_unlock(&sites_lock);
 }
 
@@ -160,12 +158,12 @@ enum hk_site_rule hk_sites_free(const void *block)
         return HK_SITE_NO_RULE;
     unsigned number = hk_sample_site(record), place = 0, same = SITE_GHOSTS - 1;
     hk_lock(&sites_lock);
-    enum hk_site_rule rule = sites.states[number].rule;
-    for (; place < SITE_GHOSTS && sites.ghosts[place].bytes != 0; place++)
-        same = sites.ghosts[place].site == number ? place : same;
+    enum hk_site_rule rule = site_states[number].rule;
+    for (; place < SITE_GHOSTS && site_ghosts[place].bytes != 0; place++)
+        same = site_ghosts[place].site == number ? place : same;
     place = place < SITE_GHOSTS ? place : same;
-    memmove(sites.ghosts + 1, sites.ghosts, place * sizeof *sites.ghosts);
-    sites.ghosts[0] = (struct site_ghost){bytes_of_block(hk_sample_size(record)), now, rule, number};
+    memmove(site_ghosts + 1, site_ghosts, place * sizeof *site_ghosts);
+    site_ghosts[0] = (struct site_ghost){bytes_of_block(hk_sample_size(record)), now, rule, number};
     hk_unlock(&sites_lock);
     return hk_options.site_rules == HK_SITE_RULES_ON ? rule : HK_SITE_NO_RULE;
 }
@@ -190,7 +188,7 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
     hk_lock(&sites_lock);
     for (unsigned i = 0; i < HK_RULE_SITES && hk_site_samples.xsites != NULL; i++) {
         const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
-        const struct site_state *state = &sites.states[i];
+        const struct site_state *state = &site_states[i];
         if (site == NULL || now - state->seen_ms > HK_SITE_LIFE_MS)
             continue;
         uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks)), all = 0, below = 0;

@@ -127,9 +127,8 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* Caches the rules of a code address in four words, which are enough for the rules of most addresses. Each byte of xslots is the distance of a saved
- * register below the CFA, in words. The check word does not match if two threads wrote the row at the same time, or if another module is now mapped
- * at the address. */
+/* Caches the rules of a code address in four words, which are enough for most addresses. Each byte of xslots is the distance of a saved register
+ * below the CFA, in words. The check word does not match if two threads wrote the row at once, or if another module is now mapped at the address. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;

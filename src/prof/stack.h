@@ -9,8 +9,7 @@
  *            capture: before a page is read, the system is asked whether the page is readable. If the page is not readable, the stack ends there. A
  *            number stands for the same stack until the process ends. If the table is nearly full, only the first frame of a new stack is kept. If
  *            the table is full or has no memory, the number is 0.
- * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see only the first frames of a stack that
- *            another thread is writing. */
+ * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see part of a stack that is being written. */
 #ifndef HK_STACK_H
 #define HK_STACK_H
 

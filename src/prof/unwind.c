@@ -276,8 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes a program of call frame instructions. Stops before the rules for a place in the function that is above the wanted place, or at the end of
- * the program. Returns false on an error. */
+/* Executes call frame instructions up to the end of the program, or up to the rules of a place above the wanted place. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

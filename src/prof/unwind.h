@@ -11,17 +11,15 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* Says how to restore a register of the caller. The caller's value is stored at CFA + value (AT), is CFA + value (IS), or is in register number
- * `value` (REGISTER). An expression computes the address of the caller's value (AT_EXPRESSION), or the value itself (IS_EXPRESSION). The expression
- * begins `value` bytes after `from`. CFA is the address of the frame. SAME means an unchanged register, UNDEFINED a lost value. */
+/* Says how to restore a register of the caller. CFA is the address of the frame. An expression begins `value` bytes after `from`. */
 enum hk_rule_kind {
-    HK_RULE_SAME,
-    HK_RULE_UNDEFINED,
-    HK_RULE_AT,
-    HK_RULE_IS,
-    HK_RULE_REGISTER,
-    HK_RULE_AT_EXPRESSION,
-    HK_RULE_IS_EXPRESSION
+    HK_RULE_SAME,          /* the register is unchanged */
+    HK_RULE_UNDEFINED,     /* the caller's value is lost */
+    HK_RULE_AT,            /* the caller's value is stored at CFA + value */
+    HK_RULE_IS,            /* the caller's value is CFA + value */
+    HK_RULE_REGISTER,      /* the caller's value is in register number `value` */
+    HK_RULE_AT_EXPRESSION, /* an expression computes the address of the caller's value */
+    HK_RULE_IS_EXPRESSION, /* an expression computes the caller's value */
 };
 
 struct hk_rules {
