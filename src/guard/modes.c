@@ -38,25 +38,19 @@ static uint32_t hardened_words(const char *text)
     return found != 0 ? found | BIT(check) : 0;
 }
 
-/* Returns the protections that HAKMEM_HARDENED asks for. If the option is not set, libhakmem-hardened.so has all protections. */
-static uint32_t hardened_wanted(void)
-{
-    return hk_options.hardened == NULL && HK_HARDENED_LIBRARY ? ALL : hardened_words(hk_options.hardened);
-}
-
 HK_EACH_PROCESS void hk_guard_begin(void)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
     bool tracks = hk_options.trace_remote == HK_TRACE_REMOTE_ON;
-    hk_guard.words = hardened_wanted() | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
+    bool by_library = hk_options.hardened == NULL && HK_HARDENED_LIBRARY; /* libhakmem-hardened.so has all by default */
+    uint32_t hardened = by_library ? ALL : hardened_words(hk_options.hardened);
+    hk_guard.words = hardened | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
     if (hk_guard.words == 0)
         return;
-    uint64_t secret = 0;
-    if (!hk_os.random(&secret, sizeof secret))
-        secret =
-            hk_os.clock_ns() * 0x9e3779b97f4a7c15u ^ (uintptr_t)__builtin_frame_address(0) ^ (uintptr_t)&secret >> 12;
-    hk_guard.secret = secret;
-    hk_guard.leaves = hk_options.safe_free == HK_SAFE_FREE_ON && hardened_wanted() == 0;
+    if (!hk_os.random(&hk_guard.secret, sizeof hk_guard.secret))
+        hk_guard.secret =
+            hk_os.clock_ns() * 0x9e3779b97f4a7c15u ^ (uintptr_t)__builtin_frame_address(0) ^ (uintptr_t)&hk_guard >> 12;
+    hk_guard.leaves = hk_options.safe_free == HK_SAFE_FREE_ON && hardened == 0;
     hk_guard.contents =
         (hk_guard.words & (BIT(canary) | BIT(zero) | BIT(neighbors) | BIT(pages) | BIT(quarantine))) != 0;
     hk_large_freed_are_intact = !hk_guard.contents;

@@ -10,12 +10,10 @@ enum { THREAD_SHIFT = 32 };
 static uint64_t place_of_free(const void *caller, bool whole)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    uint32_t number = cache != NULL ? cache->system_thread : 0;
-    if (number == 0)
-        number = (uint32_t)hk_os_thread_id();
-    if (cache != NULL)
-        cache->system_thread = number;
-    uint64_t thread = (uint64_t)number << THREAD_SHIFT;
+    uint32_t unknown = 0, *number = cache != NULL ? &cache->system_thread : &unknown;
+    if (*number == 0)
+        *number = (uint32_t)hk_os_thread_id();
+    uint64_t thread = (uint64_t)*number << THREAD_SHIFT;
     if (caller == NULL)
         return thread;
     struct hk_stack stack = {1, {(void *)(uintptr_t)caller}};
