@@ -204,8 +204,7 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
     return NULL;
 }
 
-/* Returns the requested size of a block, or the block's accessible bytes if canaries are not in force. A broken canary always ends the program,
- * because hk_guard.leaves is false while canaries are in force. */
+/* Returns the requested size, or the accessible bytes without canaries. With canaries, hk_guard.leaves is false, so that a fault ends the program. */
 HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
@@ -400,8 +399,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with the alignment `align` or a larger one gives the block's class. Larger alignments are accepted,
- * because C++14 code may free aligned blocks of C++17 code. */
+/* Returns true if a request of `size` bytes with at least this alignment gives the block's class. C++14 code may free aligned C++17 blocks. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);

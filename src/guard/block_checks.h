@@ -40,8 +40,7 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the requested size of a block, or the block's whole size if canaries are not in force. Returns HK_SIZE_UNKNOWN after a fault, or if the
- * block is not HAKMEM's. */
+/* Returns the requested size of a block, or its whole size without canaries. Returns HK_SIZE_UNKNOWN after a fault, or if the block is foreign. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
 /* The state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the old
  * address to another thread. After the move, the block is marked as live at its new address. */
@@ -59,12 +58,11 @@ size_t hk_guard_requested_quietly(const void *block, size_t size);
 /* Returns the kind of function that allocated a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 
-/* These functions check the size that the program passes when it frees a block. A correct program passes every check. The size and the alignment of a
- * sized delete must give the block's class, because memory of operator new is never resized. The block may have a larger alignment, because a delete
- * without an alignment may free an aligned block. A joined block is not checked, because its class is not known exactly. If address space is scarce,
- * a block above 128 KiB may have a mapping of its own. The size in whole pages must then be that of the mapping. The caller must make sure that the
- * program has not replaced operator new, because a replacement may return a block of any size. free_sized refuses only a size that is larger than the
- * block, because realloc may leave a block longer than requested. */
+/* These functions check the size with which the program frees a block. A correct program passes every check. The size and alignment of a sized delete
+ * must give the block's class, because memory of operator new is never resized. The block's alignment may be larger, because a delete without
+ * alignment may free it. A joined block is not checked, because its class is not known exactly. If address space is scarce, a block above 128 KiB may
+ * have its own mapping. The size in whole pages must then be that of the mapping. The caller must check that operator new is not replaced, because a
+ * replacement may return any block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
 
 /* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);

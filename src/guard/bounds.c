@@ -4,8 +4,7 @@
 #include "large/large.h"
 #include "slab/joined_blocks.h"
 
-/* The extent of a large block, or of the gap between two large blocks. An address finds its memo by its chunk of 2 MiB. Readers take no lock, because
- * a write makes xturn odd and then even again (a seqlock). */
+/* The extent of a large block or gap. An address's chunk selects the memo. Readers take no lock, because xturn is odd during a write (a seqlock). */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */

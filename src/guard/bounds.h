@@ -26,8 +26,7 @@ struct hk_bounds {
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address to the end of the large block or gap that contains the address. Returns 0 if no memo has this extent, or if the
- * address lies in the window of the page map. */
+/* Returns the bytes from an address to the end of its large block or gap. Returns 0 if no memo has this extent, or for an address in the window. */
 size_t hk_bounds_remembered(uintptr_t address);
 
 /* Returns true if the program does not have the block. Precondition: the guard is on. */

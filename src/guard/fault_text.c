@@ -34,8 +34,6 @@ void hk_fault_text_end(void)
     hk_store(told.xdone, true);
 }
 
-struct hk_stack *hk_fault_text_stack(void) { return &told.stack; }
-
 void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place)
 {
     if (!hk_module_find(code, place))
@@ -46,7 +44,7 @@ void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_p
 }
 
 /* Writes the line of a frame. `code` is 1 less than a return address, because the byte before the return address belongs to the call. */
-void hk_fault_text_frame(unsigned number, uintptr_t code)
+static void add_frame(unsigned number, uintptr_t code)
 {
     hk_text_add(&told.text, "    #%u 0x%zx", number, code);
     hk_fault_text_name(&told.text, code, &told.place);
@@ -54,10 +52,21 @@ void hk_fault_text_frame(unsigned number, uintptr_t code)
     hk_text_flush(&told.text);
 }
 
-void hk_fault_text_frames(unsigned from)
+static void add_frames(unsigned from)
 {
     for (unsigned i = from; i < told.stack.depth; i++)
-        hk_fault_text_frame(i, (uintptr_t)told.stack.frames[i] - 1);
+        add_frame(i, (uintptr_t)told.stack.frames[i] - 1);
+}
+
+/* Writes the first frame before the unwinder runs. */
+void hk_fault_text_access(const struct hk_fault *fault)
+{
+    hk_text_add(&told.text, "  accessed by thread %d:\n", hk_os_thread_id());
+    add_frame(0, fault->code);
+    hk_stack_capture(&told.stack, (void *)fault->code);
+    if (told.stack.depth == 1)
+        hk_stack_follow(&told.stack, fault);
+    add_frames(1);
 }
 
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed)
@@ -66,7 +75,7 @@ void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed
         return;
     hk_text_add(&told.text, "  %s by thread %d:\n", what, packed->thread);
     hk_stack_unpack(&told.stack, packed);
-    hk_fault_text_frames(0);
+    add_frames(0);
 }
 
 /* Finds the file that is mapped at an address, and the offset in the file. Is not inlined, so that its buffers take stack only during the call. */

@@ -5,8 +5,7 @@
  * Owns       This file owns static memory for the report, so that a small stack is enough.
  * Invariant  A process writes one report. Another thread that finds a fault waits up to a second for the report, because ending the process earlier
  *            would cut the report off.
- * Threads    Any thread or signal handler may begin a report. Only the thread that has begun the report calls the other functions. No function takes
- *            a lock or calls malloc. */
+ * Threads    Any thread or signal handler may begin a report. Only this thread then adds to it. No function takes a lock or calls malloc. */
 #ifndef HK_FAULT_TEXT_H
 #define HK_FAULT_TEXT_H
 
@@ -31,12 +30,8 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 struct hk_text *hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* Returns static memory for one stack. The caller of hk_fault_text_begin() may capture a stack in it. */
-struct hk_stack *hk_fault_text_stack(void);
-
-/* These functions add a line for one frame, or for each frame of the stack from number `from` on. `code` is 1 less than a return address. */
-void hk_fault_text_frame(unsigned number, uintptr_t code);
-void hk_fault_text_frames(unsigned from);
+/* Adds the stack of this thread, whose access failed. The report must end with it, because the unwinder may crash on a broken stack. */
+void hk_fault_text_access(const struct hk_fault *fault);
 /* Adds a stack under the title `what`. Adds no line if the stack is empty. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);
 /* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call this function. */

@@ -7,16 +7,16 @@
 #include "guard/sampled_due.h"
 #include "tcache/tcache.h"
 
-static struct hk_text *tell_begin(void)
+/* Begins a report with a line about the mistake, and the stacks of the slot's block. Returns false if a report was begun before. */
+static bool tell_begin(const struct hk_slot *slot, const char *what, const char *access, uintptr_t address)
 {
     HK_COUNT(guard_faults, 1);
-    return hk_fault_text_begin();
-}
-
-static void tell_block(struct hk_text *text, const struct hk_slot *slot, uintptr_t address)
-{
+    struct hk_text *text = hk_fault_text_begin();
+    if (text == NULL)
+        return false;
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
     const char *which = hk_load(slot->xstate) == HK_SLOT_FREED ? "freed " : "";
+    hk_text_add(text, "hakmem: %s%s 0x%zx, ", what, access, address);
     if (address < block)
         hk_text_add(text, "%zu bytes before the start of the", block - address);
     else if (address >= end_of_block)
@@ -26,43 +26,30 @@ static void tell_block(struct hk_text *text, const struct hk_slot *slot, uintptr
     hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", which, hk_load(slot->xsize), block);
     hk_fault_text_packed("allocated", &slot->allocated);
     hk_fault_text_packed("freed", &slot->freed);
+    return true;
 }
 
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
 {
-    static const char *const accesses[] = {"access", "read", "write"};
+    static const char *const accesses[] = {": access at", ": read at", ": write at"};
     bool freed = hk_load(slot->xstate) == HK_SLOT_FREED, before = address < hk_load(slot->xblock);
     const char *kind = freed ? HK_TEXT_after_free : before ? HK_TEXT_access_before : HK_TEXT_access_behind;
-    struct hk_text *text = tell_begin();
-    struct hk_stack *stack = hk_fault_text_stack();
-    if (text == NULL)
+    if (!tell_begin(slot, kind, accesses[fault->access], address))
         return;
-    hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
-    tell_block(text, slot, address);
-    /* The unwinder may crash on a broken stack. So the stack is written last, and its first frame is written before the unwinder runs. */
-    hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
-    hk_fault_text_frame(0, fault->code);
-    hk_stack_capture(stack, (void *)fault->code);
-    if (stack->depth == 1)
-        hk_stack_follow(stack, fault);
-    hk_fault_text_frames(1);
+    hk_fault_text_access(fault);
     hk_fault_text_end();
 }
 
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
                           const struct hk_packed_stack *by)
 {
-    struct hk_text *text = tell_begin();
-    if (text == NULL)
+    if (!tell_begin(slot, what, "", address))
         return;
-    hk_text_add(text, "hakmem: %s 0x%zx, ", what, address);
-    tell_block(text, slot, address);
     hk_fault_text_packed("called", by);
     hk_fault_text_end();
 }
 
-/* Reports a fault in the slots. Passes every other fault to the program's handler. A fault in the accessible pages of a live block is passed too,
- * because HAKMEM did not cause the fault. */
+/* Reports a fault in the slots. Passes on all other faults, and those in the accessible pages of live blocks, which HAKMEM did not cause. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
@@ -81,8 +68,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
 HK_EACH_PROCESS void hk_sampled_begin(void)
 {
     hk_slots_init();
-    if (hk_options.guard_sample != 0)
-        hk_mode_set(HK_MODE_SAMPLING);
     hk_sample_rounds_begin();
 }
 

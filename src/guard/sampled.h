@@ -18,8 +18,7 @@
 /* Registers the locks and turns sampling on if the options ask for it. Runs at the start. */
 void hk_sampled_begin(void);
 
-/* Returns a zeroed block against a guard page for an allocation whose bin was empty. Returns NULL if the allocation is not at a tick, the countdown
- * has not run out, no slot is free, or the system refuses memory. */
+/* Returns a zeroed block against a guard page. Returns NULL if no sample is due (sampled_due.h), no slot is free, or the system refuses memory. */
 void *hk_sampled_alloc(struct hk_request *request);
 
 /* Returns the bytes that the program may use. Ends the program if `block` is not a live block. Precondition: hk_slots_hold(block). */

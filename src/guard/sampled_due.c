@@ -39,6 +39,7 @@ void hk_sample_rounds_begin(void)
 {
     if (hk_options.guard_sample == 0)
         return;
+    hk_mode_set(HK_MODE_SAMPLING);
     rounds.first = hk_load(rounds.xnumber) + 1;
     begin_round(FIRST_CALLS, 0);
 }

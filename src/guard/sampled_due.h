@@ -14,7 +14,7 @@
 
 #include "tcache/layout.h"
 
-/* Begins the first round of the process or of a fork child. */
+/* Turns sampling on if the options ask for it, and begins the first round of the process or of a fork child. */
 void hk_sample_rounds_begin(void);
 /* Returns true if rounds need a background thread, because the first round has ended. */
 bool hk_sample_rounds_wait(void);

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
-#include "prof/sample.h"
 
 #define LEAST_SLOT (8 * HK_KIB)
 #define MOST_LIVE_BYTES (HK_SLOTS_LIVE * LEAST_SLOT)
@@ -47,28 +46,24 @@ static bool map_slots(void)
     return start != NULL;
 }
 
-/* Returns the start of the pages that contain the block, and sets *bytes to their size. The slot's other pages stay inaccessible. */
-static uintptr_t pages_of(uintptr_t block, size_t size, size_t *bytes)
+/* Returns the pages that contain the block. The slot's other pages stay inaccessible. */
+static struct hk_range pages_of(uintptr_t block, size_t size)
 {
-    uintptr_t from = hk_align_down(block, guarded.page);
-    *bytes = hk_align_up(block + hk_max(1, size), guarded.page) - from;
-    return from;
+    return (struct hk_range){hk_align_down(block, guarded.page), hk_align_up(block + hk_max(1, size), guarded.page)};
 }
 
 bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
 {
-    size_t bytes;
-    uintptr_t from = pages_of(hk_load(slot->xblock), hk_load(slot->xsize), &bytes);
-    return address - from < bytes;
+    struct hk_range pages = pages_of(hk_load(slot->xblock), hk_load(slot->xsize));
+    return address >= pages.start && address < pages.end;
 }
 
 /* Writes the pattern beside the block if `paints` is true. Otherwise checks the pattern, and returns the address of the first wrong byte, or 0. */
 static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 {
-    size_t bytes;
     uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
-    uintptr_t start = pages_of(block, hk_load(slot->xsize), &bytes);
-    for (uintptr_t at = hk_max(block - PATTERN_BYTES, start); at < hk_min(end + PATTERN_BYTES, start + bytes); at++) {
+    struct hk_range pages = pages_of(block, hk_load(slot->xsize));
+    for (uintptr_t at = hk_max(block - PATTERN_BYTES, pages.start); at < hk_min(end + PATTERN_BYTES, pages.end); at++) {
         unsigned char *byte = (unsigned char *)at, pattern = (unsigned char)(at * 7 | 1);
         if (at >= block && at < end)
             continue;
@@ -93,11 +88,11 @@ static struct hk_slot *take_slot(size_t size, size_t align)
     if (slot->dirty && !hk_os.bar((void *)left, guarded.slot_bytes))
         return NULL;
     slot->dirty = false;
-    size_t bytes;
-    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
+    guarded.random = hk_random_next(guarded.random);
     uintptr_t fitting = hk_align_down(left + guarded.slot_bytes - hk_max(size, 1), hk_max(align, LEAST_ALIGN));
-    uintptr_t block = guarded.random >> 63 != 0 ? left : fitting, from = pages_of(block, size, &bytes);
-    if (!hk_os.unbar((void *)from, bytes))
+    uintptr_t block = guarded.random >> 63 != 0 ? left : fitting;
+    struct hk_range pages = pages_of(block, size);
+    if (!hk_os.unbar((void *)pages.start, pages.end - pages.start))
         return NULL;
     guarded.first = (guarded.first + 1) % HK_SLOTS;
     hk_store(guarded.xlive, live + 1);
@@ -131,11 +126,10 @@ enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *b
     struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     enum hk_slot_find found = hk_slot_find(block);
     if (found == HK_SLOT_BLOCK) {
-        size_t bytes;
-        uintptr_t from = pages_of((uintptr_t)block, hk_load(slot->xsize), &bytes);
+        struct hk_range pages = pages_of((uintptr_t)block, hk_load(slot->xsize));
         slot->freed = *by;
         hk_store_release(slot->xstate, HK_SLOT_FREED);
-        slot->dirty = !hk_os.bar((void *)from, bytes);
+        slot->dirty = !hk_os.bar((void *)pages.start, pages.end - pages.start);
         unsigned live = hk_load(guarded.xlive);
         queue[(guarded.first + HK_SLOTS - live) % HK_SLOTS] = (uint8_t)(slot - slots);
         hk_store(guarded.xlive, live - 1);

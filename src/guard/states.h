@@ -19,8 +19,7 @@ enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* Returns the struct hk_chunk of any address, or NULL if the address has none. The struct of an address in the window may not be mapped, although the
- * address has a page map entry. */
+/* Returns the struct hk_chunk of an address, or NULL if it has none. In the window, an address with a page map entry may have no mapped struct. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
