@@ -88,8 +88,7 @@ static void drop_shelf(struct hk_heap_shelf *shelf)
         hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
 }
 
-/* Returns the place on the shelf for the cache of the heap with this number. Enlarges the shelf if it has no such place. Returns NULL if memory is
- * refused. */
+/* Returns the place of the cache of heap number `index`. Enlarges the shelf if it has no such place. Returns NULL if memory is refused. */
 static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32_t index)
 {
     if (HK_LIKELY(index < shelf->size))
@@ -245,8 +244,6 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Shuts the heap's caches of other threads, makes all threads execute a fence, waits for hits to end, and flushes the caches. After the fence, either
- * this thread sees that another thread is in a hit, or that thread finds its cache shut and waits for the heap's lock. */
 void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
@@ -295,7 +292,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
             memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
         bin->top = bin->base + got;
     }
-    return items_of(bin) != 0 ? hk_heap_pop(cache, class * HK_CLASS_BYTES) : NULL;
+    return hk_heap_pop(cache, class * HK_CLASS_BYTES);
 }
 
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)

@@ -127,9 +127,8 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
 /* Frees a block if its bin was full, or if the thread has no open cache of the heap. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Moves the blocks in all threads' caches of a heap to their slabs, and releases slabs whose blocks are all free. `own` is the shelf of the calling
- * thread, or NULL. Waits up to a tenth of a second for hits to end. A thread that is still in a hit then, for example because a signal interrupted
- * it, keeps its blocks. */
+/* Moves the blocks in all threads' caches of a heap to their slabs, and releases slabs without live blocks. `own` is the caller's shelf, or NULL.
+ * Waits up to a tenth of a second for hits to end. A thread that is still in a hit then, for example because of a signal, keeps its blocks. */
 void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap);
 /* Shuts and unlists the caches of a heap. Called under the heap's lock before a new generation begins, in which cached blocks do not exist. */
 void hk_heap_void_caches(struct hak_heap *heap);

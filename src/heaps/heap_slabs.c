@@ -231,8 +231,7 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
-    /* The slab is kept for the next miss if its class is small, no other slab of the class has free blocks, the heap has other live blocks, and the
-     * heap is not near its limit. */
+    /* Keeps the slab for the next miss if its class is fine and has no other free blocks, and the heap has live blocks and is not near its limit. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

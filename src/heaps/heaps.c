@@ -124,8 +124,7 @@ static HK_COLD void free_ended(enum hk_call call, const void *block)
 
 static bool is_of_ended(uint32_t entry) { return hk_entry_is_left(entry) && entry != HK_ENTRY_EMPTIED; }
 
-/* Returns true if HAKMEM has returned the memory of an address to the system, and the program or another allocator has mapped the address since.
- * Clears the page map entry in this case. */
+/* Returns true, and clears the page map entry, if HAKMEM has unmapped an address, and the program or another allocator has mapped it since. */
 HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t entry)
 {
     uintptr_t at = (uintptr_t)block, page = hk_align_down(at, hk_system_page());
@@ -134,11 +133,6 @@ HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t
     return !owned && !hk_large_holds(block) && hk_os.resident((const void *)page, hk_system_page(), pages) &&
            atomic_compare_exchange_strong_explicit(hk_page_map_entry(at), &entry, 0, memory_order_relaxed,
                                                    memory_order_relaxed);
-}
-
-static HK_COLD _Noreturn void refuse_block(enum hk_call call, const void *block, uint32_t entry)
-{
-    hk_invalid_pointer(call, is_of_ended(entry) ? HK_TEXT_heap_ended : HK_TEXT_already_free, block);
 }
 
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry)
@@ -152,7 +146,7 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
     unsigned class = hk_heap_class_at(block, entry);
     if (HK_UNLIKELY(class == HK_NO_CLASS))
-        refuse_block(call, block, entry);
+        hk_invalid_pointer(call, HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE) {
         struct hk_large_block *large = large_at(call, block);
         hk_heap_lock(heap);
@@ -185,7 +179,7 @@ size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)
 {
     unsigned class = hk_heap_class_at(block, entry);
     if (HK_UNLIKELY(class == HK_NO_CLASS))
-        refuse_block(call, block, entry);
+        hk_invalid_pointer(call, is_of_ended(entry) ? HK_TEXT_heap_ended : HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE)
         return large_at(call, block)->requested;
     if (class >= HK_FINE_CLASSES)

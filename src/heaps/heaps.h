@@ -53,8 +53,7 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
 /* Returns a block of any size after a miss, or NULL. `shelf` may be NULL. Sets *by_limit to true if the heap's limit refused the memory. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* Frees a heap's block. Messages name `call`. If the heap has ended, frees nothing, but reports the first such free. Returns false if the address no
- * longer belongs to HAKMEM. */
+/* Frees a heap's block. If the heap has ended, only reports the first such free. Returns false if the address no longer belongs to HAKMEM. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
 /* Returns the message for a wrong free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports it. Precondition: heaps have
  * no caches, because a block in a cache would count as allocated. */
