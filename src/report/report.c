@@ -67,12 +67,12 @@ unsigned hk_hit_rate(const struct hk_class_stats *class_stats)
     return (unsigned)((double)(class_stats->served - misses) * HK_HIT_RATE_ONE / (double)class_stats->served);
 }
 
-static void add_limit(struct hk_text *text, const char *name, size_t limit)
+void hk_report_add_limit(struct hk_text *text, size_t limit, const char *none)
 {
     if (limit == SIZE_MAX)
-        hk_text_add(text, "%s none, ", name);
+        hk_text_add(text, "%s", none);
     else
-        hk_text_add(text, "%s %zu, ", name, limit);
+        hk_text_add(text, "%zu", limit);
 }
 
 /* Leaves out the RSS statistics, because the program waits, and reading all mappings takes long. */
@@ -85,10 +85,11 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
     if (hk_load(hk_footprint.xby_limit))
         hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
-    hk_text_add(&text, "; ");
-    add_limit(&text, "address limit", process.address_limit);
-    add_limit(&text, "data limit", process.data_limit);
-    hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
+    hk_text_add(&text, "; address limit ");
+    hk_report_add_limit(&text, process.address_limit, "none");
+    hk_text_add(&text, ", data limit ");
+    hk_report_add_limit(&text, process.data_limit, "none");
+    hk_text_add(&text, ", virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
                 heap_stats->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
         if (hk_part_shows(heap_stats, part))

@@ -36,22 +36,13 @@ static void json_parts(struct json *json, const size_t parts[HK_PARTS])
             ADD("%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
 }
 
-static void json_limit(struct json *json, const char *name, size_t limit)
-{
-    if (limit == SIZE_MAX)
-        ADD("\"%s\": null", name);
-    else
-        ADD("\"%s\": %zu", name, limit);
-}
-
 static void json_row(struct json *json)
 {
     ADD("%s", json->separator);
     json->separator = ",\n  ";
 }
 
-/* Writes an array of objects. `write` writes the members of object number i. If `shows` is not NULL, leaves out the objects for which it returns
- * false. */
+/* Writes an array of objects. `write` writes the members of object i. If `shows` is not NULL, leaves out the objects for which it returns false. */
 static void json_array(struct json *json, const char *name, unsigned count,
                        bool (*shows)(const struct hk_heap_stats *heap_stats, unsigned i),
                        void (*write)(struct json *json, unsigned i))
@@ -95,10 +86,10 @@ static void json_resident(struct json *json)
 static void json_mapped(struct json *json)
 {
     const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
-    ADD(",\n \"virtual\": %zu, \"limits\": {", json->report->process.virtual_bytes);
-    json_limit(json, "address", json->report->process.address_limit);
-    ADD(", ");
-    json_limit(json, "data", json->report->process.data_limit);
+    ADD(",\n \"virtual\": %zu, \"limits\": {\"address\": ", json->report->process.virtual_bytes);
+    hk_report_add_limit(&json->text, json->report->process.address_limit, "null");
+    ADD(", \"data\": ");
+    hk_report_add_limit(&json->text, json->report->process.data_limit, "null");
     ADD("},\n \"mapped\": {\"total\": %zu, \"parts\": {", heap_stats->mapped);
     json_parts(json, heap_stats->parts);
     ADD("}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", heap_stats->idle_dirty, heap_stats->idle_clean);

@@ -1,5 +1,4 @@
-/* Asks the system which pages are resident, and adds them up for each part of HAKMEM's memory. Adds up the live samples of each stack, and the free
- * bytes that the sampled blocks pin in slabs. */
+/* Adds up the resident pages of each part of HAKMEM's memory, the live samples of each stack, and the free bytes that sampled blocks pin in slabs. */
 #include "report/rss_stats.h"
 
 #include "guard/sampled_slots.h"
@@ -10,8 +9,7 @@
 
 enum { PAGES_AT_ONCE = 512, SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
-/* Remembers whether the page of the page map that was looked up last is resident. The walk reads only resident pages of the page map. All other pages
- * have no entries, and a read would make them resident. */
+/* Remembers whether the last page looked up in the page map is resident. The walk skips absent pages, which are empty. A read makes them resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -38,9 +36,8 @@ struct slab_page {
     size_t taken, free, tail; /* bytes */
 };
 
-/* Divides a page of a slab into bytes that are taken, free, and in the tail. The owner may release the slab during the walk, and another slab may
- * take its place. If the fields do not fit together, the function returns false. It reads no bit beyond the end of a bitmap. If it reads the bitmap
- * of the old slab, this does no harm, because the memory stays mapped. */
+/* Divides a page of a slab into taken, free and tail bytes. Returns false if the fields do not fit together, because the owner may release the slab
+ * during the walk, and another slab may take its place. Reads no bit beyond a bitmap's end. The bitmap of a released slab stays mapped. */
 static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
