@@ -1,6 +1,5 @@
 /* Finds the block that contains an address through the page map. Remembers the bounds of large blocks in a table of memos. */
 #include "guard/bounds.h"
-
 #include "large/large.h"
 #include "slab/joined_blocks.h"
 

@@ -1,8 +1,6 @@
 /* Writes call stacks with the names of functions and modules to stderr, through a buffer in static memory. */
 #include "guard/fault_text.h"
-
 #include <string.h>
-
 #include "os/elf_file.h"
 #include "os/maps.h"
 

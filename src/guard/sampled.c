@@ -1,8 +1,6 @@
 /* Allocates sampled blocks next to guard pages, and reports wrong accesses and frees of these blocks. */
 #include "guard/sampled.h"
-
 #include <errno.h>
-
 #include "guard/fault_text.h"
 #include "guard/sampled_due.h"
 #include "tcache/tcache.h"

@@ -1,6 +1,5 @@
 /* Keeps the state bytes of blocks, and finds the fault of a pointer that the guard refuses. Gives out the addresses of blocks of 0 bytes. */
 #include "guard/states.h"
-
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 

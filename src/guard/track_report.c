@@ -1,6 +1,5 @@
 /* Turns the remote track on, and reports a block whose stage in the track does not allow the next step. */
 #include "guard/guard.h"
-
 #include "guard/fault_text.h"
 #include "tcache/layout.h"
 

@@ -1,6 +1,5 @@
 /* Fills and empties a thread's cache of a user heap. Recalls blocks from other threads' caches when the heap's limit refuses memory. */
 #include "heaps/heap_cache.h"
-
 #include "span/meta.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* Allocates the records of user heaps, finds a heap by its number, and charges memory to the heap's limit. */
 #include "heaps/heap_state.h"
-
 #include "os/os.h"
 #include "span/meta.h"
 

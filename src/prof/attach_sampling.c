@@ -1,6 +1,5 @@
 /* Begins and ends the rounds in which a running process is sampled. */
 #include "prof/attach_sampling.h"
-
 #include "tcache/pool.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* Passes each allocation and each free to the heap profile, the debug rings and the site rules. */
 #include "prof/hooks.h"
-
 #include "base/probe.h"
 #include "prof/attach_sampling.h"
 

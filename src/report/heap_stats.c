@@ -1,6 +1,5 @@
 /* Adds up the memory of slabs, caches, large blocks and metadata, for each class and for each part of the heap. */
 #include "report/heap_stats.h"
-
 #include "guard/sampled_slots.h"
 #include "prof/attach_sampling.h"
 #include "slab/joined_blocks.h"

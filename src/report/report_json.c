@@ -1,6 +1,5 @@
 /* Writes a report as JSON. */
 #include "report/report.h"
-
 #include "os/maps.h"
 
 struct json {

@@ -1,6 +1,5 @@
 /* Writes a report, and the last events of the threads, as text. */
 #include "report/report.h"
-
 #include "tcache/tcache.h"
 
 /* Adds a right-aligned number with one decimal and a suitable unit, such as "12.3 MiB". */
