@@ -13,7 +13,7 @@ static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
 }
 
-HK_COLD void *hk_heap_failed(int error)
+HK_COLD void *hk_failed(int error)
 {
     errno = error;
     return NULL;
@@ -22,12 +22,12 @@ HK_COLD void *hk_heap_failed(int error)
 static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
 {
     if (!hk_heap_is_open(heap))
-        return hk_heap_failed(EINVAL);
+        return hk_failed(EINVAL);
     if (by_limit)
         hk_add(heap->xrefused, 1);
     else
         HK_COUNT(out_of_memory, 1);
-    return hk_heap_failed(ENOMEM);
+    return hk_failed(ENOMEM);
 }
 
 /* Returns a block of a user heap, or NULL if memory is refused. If the system refuses memory, first returns all idle memory to the system, and tries

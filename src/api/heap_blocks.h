@@ -6,7 +6,7 @@
 #include "tcache/layout.h"
 
 /* Sets errno to `error` and returns NULL. */
-void *hk_heap_failed(int error);
+void *hk_failed(int error);
 /* Allocates a block of a user heap after a miss. Returns NULL and sets errno if memory is refused or the heap has ended. */
 void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
 /* Frees a block whose page map entry names a heap. */

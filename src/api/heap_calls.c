@@ -19,7 +19,7 @@ HK_EXPORT struct hak_heap *hak_heap_create(const char *name, size_t limit)
 {
     (void)hk_tcache_get();
     struct hak_heap *heap = hk_started() ? hk_heap_open(name, limit) : NULL;
-    return heap != NULL ? heap : hk_heap_failed(ENOMEM);
+    return heap != NULL ? heap : hk_failed(ENOMEM);
 }
 
 HK_EXPORT void *hak_heap_malloc(struct hak_heap *heap, size_t size)
@@ -33,7 +33,7 @@ HK_EXPORT void *hak_heap_calloc(struct hak_heap *heap, size_t count, size_t size
     size_t bytes;
     bool zeroed = false;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return hk_heap_failed(ENOMEM);
+        return hk_failed(ENOMEM);
     void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, bytes);
     if (block == NULL && (block = hk_heap_alloc_slow(heap, bytes, HK_FINE_STEP, &zeroed)) == NULL)
         return NULL;
@@ -44,7 +44,7 @@ HK_EXPORT void *hak_heap_aligned_alloc(struct hak_heap *heap, size_t alignment, 
 {
     bool zeroed;
     if (!hk_is_pow2(alignment))
-        return hk_heap_failed(EINVAL);
+        return hk_failed(EINVAL);
     if (alignment <= HK_FINE_STEP)
         return hak_heap_malloc(heap, size);
     return hk_heap_alloc_slow(heap, size, alignment, &zeroed);

@@ -27,8 +27,7 @@ HK_COLD void *hk_refuse(size_t size)
     if (!hk_relocated())
         return NULL; /* does not set errno, which lies in thread-local storage */
     note_refusal(size);
-    errno = ENOMEM;
-    return NULL;
+    return hk_failed(ENOMEM);
 }
 
 HK_INLINE void *alloc(struct hk_request *request)
@@ -234,14 +233,9 @@ HK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t size)
 
 HK_EXPORT void *hak_memalign(size_t alignment, size_t size)
 {
-    if (alignment > SIZE_MAX / 2 + 1) {
-        errno = EINVAL;
-        return NULL;
-    }
-    size_t power = HK_FINE_STEP;
-    while (power < alignment)
-        power *= 2;
-    return alloc_aligned_or_refuse(power, size, HK_CALLER);
+    if (alignment > SIZE_MAX / 2 + 1)
+        return hk_failed(EINVAL);
+    return alloc_aligned_or_refuse(hk_pow2_from(alignment), size, HK_CALLER);
 }
 
 HK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) { return hak_memalign(alignment, size); }

@@ -4,9 +4,14 @@
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
 
+#include "hakmem.h"
 #include "runtime/lifecycle.h"
 
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
+
+/* Returns true if the process uses HAKMEM's malloc. May wrongly return false in a program that is not position independent and takes malloc's
+ * address, because this address then lies in the program. malloc_usable_size() of an invalid pointer then returns 0 instead of ending the program. */
+HK_INLINE bool hk_malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 /* Parameters of the operators that HAKMEM's forms may ignore. */
 #define HK_TAG const void *tag __attribute__((unused))

@@ -5,7 +5,6 @@
  * call the free that the process uses. The hak_ functions always use HAKMEM. */
 #include "api/operators.h"
 #include "guard/sampled.h"
-#include "hakmem.h"
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
@@ -39,10 +38,6 @@ HK_BY_NAME(void, any_free_aligned_sized, (void *block, size_t alignment, size_t 
     any_free_sized(block, size);
 }
 
-/* Returns true if the process uses HAKMEM's malloc. May wrongly return false in a program that is not position independent and takes malloc's
- * address, because this address then lies in the program. malloc_usable_size() of an invalid pointer then returns 0 instead of ending the program. */
-static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
-
 /* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc cuts its blocks out of HAKMEM's blocks, the pointer usually lies
  * inside a block of HAKMEM's. If both blocks begin at the same address, they have the same size. */
 static bool begins_block(const void *block)
@@ -61,7 +56,7 @@ static bool begins_block(const void *block)
 static HK_NOINLINE size_t usable_size_slow(void *block)
 {
     block = HK_UNTAGGED(block);
-    if (HK_UNLIKELY(block == NULL || !hk_relocated() || (!malloc_is_ours() && !begins_block(block))))
+    if (HK_UNLIKELY(block == NULL || !hk_relocated() || (!hk_malloc_is_ours() && !begins_block(block))))
         return 0;
     return hak_malloc_usable_size(block);
 }
@@ -69,7 +64,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
 /* Returns the usable bytes of a block. If the process does not use HAKMEM's malloc, returns 0 for a pointer at which no block of HAKMEM begins. */
 HK_BY_NAME(size_t, any_usable_size, (void *block), malloc_usable_size)
 {
-    uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
+    uint32_t entry = HK_LIKELY(hk_malloc_is_ours()) ? hk_hit_entry(block) : 0;
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
         return usable_size_slow(block);
     size_t bytes = hk_classes[hk_entry_class(entry)].size;

@@ -8,7 +8,6 @@
 #include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"
-#include "hakmem.h"
 #include "slab/abandoned.h"
 
 #define TOKEN(type, name, parameters) HK_BY_NAME(type, token_##name, parameters, __alloc_token_##name)
@@ -23,9 +22,6 @@ static unsigned group_of(size_t token)
 }
 
 static bool keeps_apart(void) { return HK_UNLIKELY(hk_started() && HK_GUARDS(types)); }
-
-/* Returns false if the program has its own malloc, which must then serve the calls with tokens. */
-static bool tokens_are_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 static void *token_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
@@ -42,15 +38,12 @@ static void *malloc_apart(size_t size, size_t align, size_t token, void *caller)
 /* Returns an aligned block of the token's group. Rounds the alignment up to a power of two like hak_memalign(). */
 static void *aligned_apart(size_t align, size_t size, size_t token, void *caller)
 {
-    size_t power = HK_FINE_STEP;
-    while (power < align && power < HK_SLICE)
-        power *= 2;
-    return power >= align ? malloc_apart(size, power, token, caller) : hak_memalign(align, size);
+    return align <= HK_SLICE ? malloc_apart(size, hk_pow2_from(align), token, caller) : hak_memalign(align, size);
 }
 
 TOKEN(void *, malloc, (size_t size, size_t token))
 {
-    if (keeps_apart() && tokens_are_ours())
+    if (keeps_apart() && hk_malloc_is_ours()) /* if the program has its own malloc, that one serves the call */
         return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     return HK_WHOEVER(process_malloc)(size);
 }
@@ -67,7 +60,7 @@ TOKEN(void *, calloc, (size_t count, size_t size, size_t token))
 /* Resizes a block. Moves the block if it is not in the group of the token. */
 TOKEN(void *, realloc, (void *block, size_t size, size_t token))
 {
-    if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
+    if (!keeps_apart() || !hk_malloc_is_ours() || (block != NULL && size == 0))
         return HK_WHOEVER(process_realloc)(block, size);
     if (block == NULL)
         return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);

@@ -26,10 +26,14 @@ HK_INLINE unsigned hk_popcount64(uint64_t x)
     return (unsigned)(((x + (x >> 4)) & UINT64_MAX / 17) * (UINT64_MAX / 255) >> 56);
 }
 HK_INLINE bool hk_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+/* Returns the lowest power of two that is at least x. x is at most 2^63. */
+HK_INLINE size_t hk_pow2_from(size_t x) { return x <= 1 ? 1 : (size_t)1 << (64 - __builtin_clzll(x - 1)); }
 HK_INLINE size_t hk_align_up(size_t x, size_t align) { return (x + align - 1) & ~(align - 1); }
 HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1); }
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
+/* Returns x, or 0 if x is negative. A sum is negative for a moment if one thread subtracts before another thread adds. */
+HK_INLINE size_t hk_positive_part(int64_t x) { return x > 0 ? (size_t)x : 0; }
 
 /* Sets bit `index` % 64 of *word. Returns false if the bit was already set. */
 HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)

@@ -63,5 +63,11 @@ HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
     }
     hk_link_remove(link);
 }
+/* Moves a link to the end of its list. If the walk is at this link, moves the walk to the next link. */
+HK_INLINE void hk_list_move_to_back(struct hk_list *list, struct hk_link *link, struct hk_walk *walk)
+{
+    hk_link_remove_under(link, walk);
+    hk_list_push_back(list, link);
+}
 
 #endif

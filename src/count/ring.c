@@ -1,5 +1,6 @@
 /* Writes events into a thread's ring, and reads the events that the ring still holds, oldest first. */
 #include "count/ring.h"
+#include "base/bits.h"
 #include "os/os.h"
 
 enum { KIND_BITS = 8, BEING_WRITTEN = 1, USUAL_SIZE = 256 };
@@ -13,10 +14,7 @@ struct hk_ring hk_ring_shared;
 
 size_t hk_ring_size(size_t wanted)
 {
-    size_t size = wanted == 1 ? USUAL_SIZE : 2;
-    while (size < wanted)
-        size *= 2;
-    return size;
+    return wanted == 1 ? USUAL_SIZE : hk_max(2, hk_pow2_from(wanted));
 }
 
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size)

@@ -251,10 +251,8 @@ static bool trim_abandoned(struct class_abandoned *of_class, unsigned of_list, s
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
         struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
         more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
-        if (more && hk_slab_trim(slab, trim)) {
-            hk_link_remove_under(&slab->link, &of_class->sweep);
-            hk_list_push_back(list, &slab->link);
-        }
+        if (more && hk_slab_trim(slab, trim))
+            hk_list_move_to_back(list, &slab->link, &of_class->sweep);
     }
     hk_unlock_in_turn(&of_class->lock);
     return more;

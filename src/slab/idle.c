@@ -20,12 +20,10 @@ static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
         struct hk_slab *slab = hk_slab_heap_partial(owner, trim->class);
         if (slab == NULL || hk_slab_is_trimmed(slab, trim))
             return false;
-        if (hk_slab_all_free(slab)) {
+        if (hk_slab_all_free(slab))
             hk_slab_heap_release(owner, slab);
-        } else if (hk_slab_trim(slab, trim)) {
-            hk_link_remove_under(&slab->link, &owner->sweep);
-            hk_list_push_back(&owner->slab_lists[trim->class].partial, &slab->link);
-        }
+        else if (hk_slab_trim(slab, trim))
+            hk_list_move_to_back(&owner->slab_lists[trim->class].partial, &slab->link, &owner->sweep);
     }
     return true;
 }

@@ -86,10 +86,9 @@ static size_t table_bytes(size_t entries) { return entries * sizeof(struct hk_ou
 
 static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, size_t entries)
 {
+    hk_add(xtables, (size_t)(table != NULL) - (outbox->table != NULL));
     if (outbox->table != NULL)
         hk_meta_free(outbox->table, table_bytes(outbox->size));
-    else
-        hk_add(xtables, 1);
     outbox->table = table;
     outbox->size = entries;
     hk_store_release(outbox->xtable, entries == 0 ? 0 : (uintptr_t)table | hk_ctz64(entries));
@@ -98,10 +97,8 @@ static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, s
 
 void hk_outbox_drop(struct hk_outbox *outbox)
 {
-    if (outbox->table == NULL)
-        return;
-    use_table(outbox, NULL, 0);
-    hk_sub(xtables, 1);
+    if (outbox->table != NULL)
+        use_table(outbox, NULL, 0);
 }
 
 void hk_outbox_drop_idle(struct hk_outbox *outbox)

@@ -36,11 +36,7 @@ void hk_remote_note_clean(struct hk_slab *slab, size_t bytes)
     slab->purged_remote = (uint32_t)bytes;
 }
 
-size_t hk_remote_clean(void)
-{
-    int64_t bytes = hk_load(xclean_remote);
-    return bytes > 0 ? (size_t)bytes : 0;
-}
+size_t hk_remote_clean(void) { return hk_positive_part(hk_load(xclean_remote)); }
 
 static void forget_look(struct hk_slab *slab)
 {

@@ -20,11 +20,7 @@ HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
 }
 
 /* In a fork child, the sum may be wrong by the bytes of one slab that another thread was changing during the fork. */
-size_t hk_slabs_clean(void)
-{
-    int64_t bytes = hk_load(xclean);
-    return bytes > 0 ? (size_t)bytes : 0;
-}
+size_t hk_slabs_clean(void) { return hk_positive_part(hk_load(xclean)); }
 
 static HK_COLD void note_refaults(struct hk_slab *slab)
 {

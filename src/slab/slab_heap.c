@@ -94,12 +94,10 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* estimated until the next sweep */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
-    if (slab->free == 0) {
+    if (slab->free == 0)
         move_between_lists(owner, slab);
-    } else if (got < want) {
-        hk_link_remove_under(&slab->link, &owner->sweep);
-        hk_list_push_back(&list_of_class->partial, &slab->link);
-    }
+    else if (got < want)
+        hk_list_move_to_back(&list_of_class->partial, &slab->link, &owner->sweep);
     return got;
 }
 

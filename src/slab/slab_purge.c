@@ -145,10 +145,8 @@ void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sw
     enum swept swept = sweep_slab(slab, sweep, &walk->within);
     if (swept != SWEPT_IN_PART)
         walk->at = slab->link.next;
-    if (swept != SWEPT_PAGES)
-        return;
-    hk_link_remove_under(&slab->link, walk);
-    hk_list_push_back(list, &slab->link);
+    if (swept == SWEPT_PAGES)
+        hk_list_move_to_back(list, &slab->link, walk);
 }
 
 int64_t hk_sweep_hold(struct hk_sweep *sweep)
@@ -203,6 +201,5 @@ void hk_slab_purge_block(const void *block)
     size_t free;
     if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
         return;
-    HK_COUNT(large_dropped,
-             purge_counted(&range) != 0); /* purged_bytes counts these pages later, when the released slab is purged */
+    HK_COUNT(large_dropped, purge_counted(&range) != 0); /* purged_bytes counts the pages after the slab's release */
 }

@@ -31,6 +31,8 @@ UNIT_TEST(powers_and_rounding)
         assert_true(hk_is_pow2(power));
         assert_int_equal(hk_is_pow2(power + 1), shift == 0);
         assert_int_equal(hk_ctz64(power), shift);
+        assert_true(hk_pow2_from(power) == power);
+        assert_true(shift == 63 || hk_pow2_from(power + 1) == 2 * power);
     }
     for (size_t x = 0; x < 3000; x++)
         for (size_t align = 1; align <= 512; align *= 2) {
@@ -41,6 +43,9 @@ UNIT_TEST(powers_and_rounding)
     assert_int_equal(hk_popcount64(0x8000000000000001), 2);
     assert_int_equal(hk_min(3, SIZE_MAX), 3);
     assert_true(hk_max(3, SIZE_MAX) == SIZE_MAX);
+    assert_int_equal(hk_pow2_from(0), 1);
+    assert_int_equal(hk_positive_part(-1), 0);
+    assert_true(hk_positive_part(INT64_MAX) == INT64_MAX);
 }
 
 UNIT_TEST(bits_of_words)
