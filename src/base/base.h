@@ -78,12 +78,9 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 /* `HK_BY_JUMP return f(x);` compiles the call of f to a jump. Then f returns directly to the caller of this function, and HK_CALLER in f is that
  * caller. gcc before 15 lacks the attribute musttail, but its optimization of sibling calls also makes jumps of these calls.
  * tests/process/check_jumps.py verifies the jumps. */
-#if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
-#endif
-#endif
-#ifndef HK_BY_JUMP
+#else
 #define HK_BY_JUMP
 #endif
 
@@ -196,26 +193,18 @@ struct hk_pair {
 
 /* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 /* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. HK_AS_RESULT keeps x in the register in which a function returns its
+ * result. Then returning x needs no move. On aarch64, the hint is isb, which takes as long as an x86 pause. yield does nothing on most processors. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
+#define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
+#define HK_AS_RESULT(x) ((void)0)
 #else
 #define HK_USER_ADDRESS_BITS 47
 #define HK_UNTAGGED(p) (p)
-#endif
-
-/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. HK_AS_RESULT keeps x in the register in which a function returns its
- * result. Then returning x needs no move. On aarch64, the hint is isb, which takes as long as an x86 pause. yield does nothing on most processors. */
-#if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
-#elif defined(__aarch64__)
-#define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
-#else
-#define HK_SPIN_HINT() ((void)0)
-#endif
-#ifndef HK_AS_RESULT
-#define HK_AS_RESULT(x) ((void)0)
 #endif
 
 #define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -4,10 +4,8 @@
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
 
-#if defined(__has_include)
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
-#endif
 #endif
 
 /* `weight` is the number of allocated bytes that this sample represents. */
