@@ -256,8 +256,7 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     }
     if (HK_UNLIKELY(hk_heaps_has(block))) {
         uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-        const char *fault =
-            hk_heaps_fault(block, entry); /* heaps have no caches now, so its slab tells if the block is live */
+        const char *fault = hk_heaps_fault(block, entry); /* the slab can tell, because heaps have no caches now */
         if (fault != NULL)
             hk_guard_fault(call, fault, block);
         else

@@ -65,7 +65,6 @@ HK_EXPORT struct mallinfo hak_mallinfo(void)
 #define CLAMPED(field) .field = (int)hk_min(wide.field, (size_t)__INT_MAX__)
     return (struct mallinfo){CLAMPED(arena),   CLAMPED(ordblks),  CLAMPED(hblks),    CLAMPED(hblkhd),
                              CLAMPED(fsmblks), CLAMPED(uordblks), CLAMPED(fordblks), CLAMPED(keepcost)};
-#undef CLAMPED
 }
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
@@ -162,7 +161,6 @@ static void fill_stats(void *stats, const struct hk_heap_stats *heap_stats)
         COUNTED(threads_started),
         COUNTED(threads_ended),
         COUNTED(forks),
-#undef COUNTED
     };
 }
 

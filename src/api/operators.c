@@ -22,7 +22,6 @@
 
 typedef void new_handler(void);
 typedef new_handler *get_handler(void);
-typedef void throw_it(void);
 
 /* These are std::get_new_handler and std::__throw_bad_alloc. Both are NULL if the dynamic loader has found no C++ library. */
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
@@ -110,7 +109,7 @@ static HK_COLD new_handler *current_new_handler(const void *caller)
 static HK_COLD _Noreturn void throw_bad_alloc(const void *caller)
 {
     parts found;
-    throw_it *raise = (throw_it *)function_of(caller, (void *)_ZSt17__throw_bad_allocv, THROW, found);
+    void (*raise)(void) = (void (*)(void))function_of(caller, (void *)_ZSt17__throw_bad_allocv, THROW, found);
     if (raise != NULL)
         raise();
     else
@@ -198,18 +197,16 @@ HK_INLINE void *new_array_aligned(size_t align, size_t size, enum hk_kind kind)
 HK_INLINE void *new_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
-    void *caller = HK_CALLER;
     if (HK_UNLIKELY(!throwing_is_ours(array)))
         return nothrow_by_library(align, size, array);
     void *block = hk_hit_malloc(size);
-    return HK_LIKELY(block != NULL) ? block : nothrow_slow(align, size, kind, caller);
+    return HK_LIKELY(block != NULL) ? block : nothrow_slow(align, size, kind, HK_CALLER);
 }
 
 HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
-    void *caller = HK_CALLER;
-    return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, kind, caller)
+    return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, kind, HK_CALLER)
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 

@@ -29,8 +29,8 @@ extern struct hk_plain {
     _Atomic(hk_length_to_call *) xlength_to;
 } hk_plain __attribute__((visibility("hidden")));
 
-hk_move_call hk_move_by_bytes;
-hk_set_call hk_set_by_bytes;
+hk_move_call hk_move_by_bytes, hk_plain_move;
+hk_set_call hk_set_by_bytes, hk_plain_set;
 
 HK_INLINE hk_move_call *hk_plain_mover(void)
 {

@@ -45,8 +45,6 @@ size_t hk_plain_length(const char *text, size_t most)
 }
 
 /* HAKMEM's own calls of memcpy, memmove and memset go to these functions without checks, because base/base.h renames the calls. */
-void *hk_plain_move(void *to, const void *from, size_t bytes);
-void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
 

@@ -89,8 +89,7 @@ static void *map_suited(size_t bytes, size_t align, uintptr_t below)
 {
     bool huge = has_huge_pages(bytes);
     void *p = NULL;
-    if (huge &&
-        (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < hk_large_lead())) /* a lead would cost a huge page */
+    if (huge && (align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < hk_large_lead())) /* a lead costs a huge page */
         p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
     else if (huge && (p = map_in_place(bytes, below)) == NULL)
         p = if_covered(hk_os_map_led(bytes, HK_CHUNK, hk_large_lead()), bytes);
@@ -184,10 +183,7 @@ static bool move_anywhere(struct hk_large_block *large, size_t bytes)
 
 bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
 {
-    if (!hk_os.remap((void *)large->d.start, large->d.bytes, bytes, NULL))
-        return false;
-    hk_large_enter(large, large->d.start, bytes);
-    return true;
+    return enter_if(hk_os.remap((void *)large->d.start, large->d.bytes, bytes, NULL), large, large->d.start, bytes);
 }
 
 /* Tries to lengthen the mapping in place, to move it to a reserved range, and to move it anywhere. Does not try the reserved range if the program has
