@@ -3,7 +3,6 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "policy/gate.h"
 #include "tcache/hit.h"
 
 /* The return address of the exported function. Valid only in that function, in its tail calls, and in functions inlined into it. */

@@ -3,12 +3,8 @@
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
-#include "guard/block_checks.h"
 #include "hakmem.h"
-#include "large/large.h"
 #include "runtime/lifecycle.h"
-#include "slab/slab.h"
-#include "tcache/tcache.h"
 
 static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {

@@ -8,17 +8,14 @@
 #include "api/kinds.h"
 #include "base/bits.h"
 #include "guard/sampled.h"
-#include "large/large.h"
 #include "prof/attach_sampling.h"
 #include "prof/hooks.h"
 #include "runtime/background.h"
-#include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "slab/slab_purge.h"
 #include "span/bootstrap.h"
-#include "tcache/layout.h"
 
 /* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
 static HK_COLD void *alloc_watched(struct hk_request *request)

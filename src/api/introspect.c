@@ -1,6 +1,5 @@
 /* Defines mallinfo, mallopt, malloc_info and malloc_stats, and the functions of hakmem.h that return or write statistics. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/bits.h"

@@ -4,11 +4,9 @@
 #include "api/plain_alloc.h"
 #include "guard/block_checks.h"
 #include "guard/sampled.h"
-#include "large/large.h"
 #include "prof/attach_sampling.h"
 #include "slab/joined_blocks.h"
 #include "span/bootstrap.h"
-#include "tcache/tcache.h"
 
 enum { CHECK_NONE, CHECK_SELF, CHECK_MARK, CHECK_START };
 

@@ -6,7 +6,6 @@
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "base/bits.h"
-#include "base/inline_copy.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "runtime/exit_report.h"

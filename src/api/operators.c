@@ -13,9 +13,7 @@
 #include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"
-#include "guard/block_checks.h"
 #include "os/elf_file.h"
-#include "tcache/hit.h"
 
 #pragma weak dlsym
 #pragma weak dladdr

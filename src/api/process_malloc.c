@@ -6,7 +6,6 @@
 #include "api/operators.h"
 #include "guard/sampled.h"
 #include "slab/slab.h"
-#include "tcache/hit.h"
 
 HK_BY_NAME(void *, any_reallocarray, (void *block, size_t count, size_t size), reallocarray)
 {

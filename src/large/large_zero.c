@@ -8,7 +8,6 @@
 #include "large/large.h"
 #include <string.h>
 #include "base/inline_copy.h"
-#include "os/os.h"
 #include "span/page_heap.h"
 
 /* bytes; in a block of at least this size, four pages are examined first. If they are unused, the system need not be asked about all other pages. */

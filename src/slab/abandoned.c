@@ -2,7 +2,6 @@
 #include "slab/abandoned.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
 
 static struct class_abandoned {
     struct hk_lock lock;

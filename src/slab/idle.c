@@ -1,7 +1,6 @@
 /* Purges pages without live blocks in an owner's slabs. Also purges pages of remote frees in slabs that have waited in an inbox for a while. */
 #include "policy/policy.h"
 #include "slab/outbox.h"
-#include "slab/remote.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
