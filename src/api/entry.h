@@ -18,9 +18,8 @@ void *hk_refuse(size_t size);
 /* Copies exactly `bytes` bytes from `block` to `to`, frees `block`, and returns `to`. Does not copy in larger steps, because a sampled block may end
  * at a guard page. If `to` is NULL, does nothing and returns NULL. */
 void *hk_move_exactly(void *to, void *block, size_t bytes);
-/* Each of these functions finishes a free or delete after one kind of miss (enum hk_free_end). The variants for free and delete differ only in the
- * name that error messages give to the call. `offset` is the block's page map entry XOR the thread's key, which is the offset of the block's bin if
- * this thread owns the slab. */
+/* Each of these functions finishes a free or delete after one kind of miss (enum hk_free_end). The variants differ only in the name of the call in
+ * messages. `offset` is the block's page map entry XOR the thread's key, which is the offset of the block's bin if this thread owns the slab. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);

@@ -111,8 +111,7 @@ void *hk_instrumented_resize(void *block, size_t size, size_t now, void *caller)
     return resized;
 }
 
-/* Frees a block that is not in the guard's care. While protections guard contents, unmaps a large block instead of caching it, because its last page
- * faults and its other pages are not zero. */
+/* Frees a block that is not in the guard's care. While contents are guarded, unmaps a large block, because some pages fault or are not zero. */
 static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -321,8 +320,7 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Moves a block of another allocator or of the bootstrap arena. Returns NULL and sets errno to EINVAL if the pointer is no such block, or to ENOMEM
- * if memory is refused. */
+/* Moves a block of another allocator or of the bootstrap arena. If it fails, returns NULL and sets errno to EINVAL (no such block) or ENOMEM. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;

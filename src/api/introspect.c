@@ -68,8 +68,7 @@ HK_EXPORT struct mallinfo hak_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* Changes nothing, because HAKMEM adapts by itself. Programs check the result, so it is that of glibc: 0 if the value of M_MXFAST is out of range,
- * and 1 otherwise, even for an unknown parameter. */
+/* Changes nothing, because HAKMEM adapts by itself. Programs check the result. As in glibc, it is 0 only if the value of M_MXFAST is out of range. */
 HK_EXPORT int hak_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)

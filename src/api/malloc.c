@@ -144,8 +144,7 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Copies a block to a new block after a miss. If the new block is refused, does not count the refusal and keeps errno, because the old block may
- * still be resized in place. */
+/* Copies a block to a new block after a miss. Neither sets errno nor counts a refusal, because the old block may still be resized in place. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;

@@ -172,8 +172,7 @@ HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
     return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
-/* Allocates an array by operator new. If the guard is on and the program has not replaced this operator, allocates the array directly, so that the
- * guard knows that the block is an array. */
+/* Allocates an array by operator new. If the guard is on and this operator is HAKMEM's, tells the guard that the block is an array. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
@@ -237,8 +236,7 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Returns true if the program has replaced no operator. Otherwise sizes are not checked, because a replaced operator new may allocate larger
- * blocks. */
+/* Returns true if the program has replaced no operator. Otherwise sizes are not checked, because the program's operator new may allocate more. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);

@@ -24,8 +24,7 @@ HK_INLINE bool hk_malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_m
 #include "api/operators.def"
 #undef FORM
 
-/* Begins the definition of a function that the library exports as `name`. The function is marked as unused, because a build of the library without
- * malloc exports no such names. */
+/* Begins the definition of a function that is exported as `name`. The function is unused in a build without malloc, which has no such exports. */
 #define HK_BY_NAME(type, own, parameters, name)                                                                        \
     static __attribute__((unused)) type own parameters;                                                                \
     HK_REPLACES(type, name, parameters, own)                                                                           \

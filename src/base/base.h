@@ -75,9 +75,8 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
     HK_EXPORT type hk_checked_##name parameters __asm__(#name);                                                        \
     type hk_checked_##name parameters
 
-/* `HK_BY_JUMP return f(x);` compiles the call of f to a jump. Then f returns directly to the caller of this function, and HK_CALLER in f is that
- * caller. gcc before 15 lacks the attribute musttail, but its optimization of sibling calls also makes jumps of these calls.
- * tests/process/check_jumps.py verifies the jumps. */
+/* `HK_BY_JUMP return f(x);` compiles the call of f to a jump, so that HK_CALLER in f is this function's caller. gcc before 15 has no attribute
+ * musttail, but its optimization of sibling calls also makes jumps of these calls. tests/process/check_jumps.py verifies the jumps. */
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
 #else

@@ -38,8 +38,7 @@ enum { HK_DECISIONS_HELD = 256 };
 void hk_decision_note(const struct hk_decision *decision);
 /* Takes the oldest decision out of the ring. Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* Drops all pending decisions. Called in a fork child, because the parent logs these decisions, and because a thread that was writing a decision does
- * not exist in the child. */
+/* In a fork child, drops all pending decisions. The parent logs them, and a thread that was writing one does not exist in the child. */
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);

@@ -12,10 +12,7 @@ const struct hk_event_row hk_event_rows[HK_EVENTS] = {
 
 struct hk_ring hk_ring_shared;
 
-size_t hk_ring_size(size_t wanted)
-{
-    return wanted == 1 ? USUAL_SIZE : hk_max(2, hk_pow2_from(wanted));
-}
+size_t hk_ring_size(size_t wanted) { return wanted == 1 ? USUAL_SIZE : hk_max(2, hk_pow2_from(wanted)); }
 
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size)
 {

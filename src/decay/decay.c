@@ -35,8 +35,7 @@ enum {
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* The watermark in bytes (xwatermark), and how often reclaiming was not enough (xrises). A thread that sees a new value of xrises purges its own idle
- * memory. */
+/* The watermark in bytes (xwatermark), and how often reclaiming was not enough (xrises). A thread that sees a new xrises purges its idle memory. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
@@ -112,8 +111,7 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Raises the recorded peaks of the footprint and of the mapped bytes. Returns true if a peak has risen, so the heap does not just grow back after a
- * purge. */
+/* Raises the recorded peaks of the footprint and of the mapped bytes. Returns true if a peak has risen. The heap then does not just grow back. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -151,9 +149,8 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* If little memory is idle, the heap must grow anyway, and nothing is reclaimed. If two parts of the program take turns, memory that is reclaimed
- * from one part is soon touched again by this part. Therefore reclaiming may only use a share of the time, and the watermark rises until the memory
- * of both parts fits below it. */
+/* If little memory is idle, the heap must grow anyway, and nothing is reclaimed. If two parts of the program take turns, each soon touches again what
+ * was reclaimed from it. Therefore reclaiming may only use a share of the time, and the watermark rises until both parts fit below it. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
     size_t reclaimed = 0, missing = footprint - watermark;
@@ -259,8 +256,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&hk_sweep_lock);
 }
 
-/* Sweeps some slabs of an owner, unless idle memory stays resident. Makes at most one system call under the locks, because the owner may wait for
- * them. Returns true after the last slab of the owner. */
+/* Sweeps some slabs of an owner. Returns true after the last one. Makes at most one system call, because the owner may wait for the locks. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};

@@ -11,8 +11,7 @@
 /* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine in them. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* The time of the learner's next tick in ms. It becomes 0 when the heap is no longer small, so that a tick is due at once. UINT64_MAX means that no
- * tick will come. */
+/* The time of the learner's next tick in ms, or UINT64_MAX if none will come. It becomes 0 when the heap is no longer small. A tick is then due. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
@@ -33,8 +32,7 @@ bool hk_decay_tick(struct hk_ticker *ticker);
 bool hk_decay_growth(struct hk_ticker *ticker);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Called after much memory was freed at once. Wakes the background thread, or requests one if there is none. hk_decay_growth() does the same, so its
- * callers need not call this function. */
+/* Called after much memory was freed at once. Wakes the background thread, or requests one if there is none, as hk_decay_growth() also does. */
 void hk_decay_notify(void);
 
 /* Returns the work budget of a sweep over the caller's own slabs at this tick. The budget is a share of the time since the last tick. */

@@ -77,7 +77,6 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-/* Returns the descriptor of a large block. Ends the program if no large block in use begins at `block`. */
 static struct hk_large_block *checked_block(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);

@@ -193,8 +193,7 @@ static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
     return large;
 }
 
-/* Unmaps the oldest blocks that are due (see take_due_locked()), until `enough` bytes are unmapped. Stops if the system refuses. Returns the unmapped
- * bytes. */
+/* Unmaps the blocks that take_due_locked() returns, until `enough` bytes are unmapped or the system refuses. Returns the unmapped bytes. */
 static size_t unmap_while(uint64_t before, size_t keep, size_t enough)
 {
     size_t bytes = 0;

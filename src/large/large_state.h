@@ -17,8 +17,7 @@
 #include "span/descriptor.h"
 
 /* Returns the bytes of the lead, which are whole pages of the system. A block on huge pages begins with the lead. The lead lies on small pages, so
- * that a program that writes only to the beginning of the block uses no huge page. Slack up to the length of the lead is not cut off, because the cut
- * would split the last huge page. */
+ * that a program that writes only there uses no huge page. Slack of up to this length is not cut off, because the cut would split a huge page. */
 HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_system_page()); }
 
 struct hk_large_block {
@@ -57,8 +56,7 @@ HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 enum hk_side { HK_LOWER, HK_HIGHER };
 void hk_extents_add(struct hk_large_block *large);
 void hk_extents_remove(struct hk_large_block *large);
-/* For HK_LOWER, returns the last block that begins below the address. For HK_HIGHER, returns the first block that begins at the address or above it.
- * Returns NULL if there is no such block. */
+/* Returns the last block that begins below the address (HK_LOWER), or the first one that begins at or above it (HK_HIGHER), or NULL. */
 struct hk_large_block *hk_extents_nearest(uintptr_t address, enum hk_side side);
 
 #define HK_LARGE_UNSEEN UINT64_MAX
@@ -108,8 +106,7 @@ HK_INLINE struct hk_large_block *hk_large_of_link(struct hk_link *link)
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* large_mapping.c defines the functions below, and owns xon_huge_pages and the fields `d` and `uncut` of large blocks. Precondition of functions that
- * change a block: the block is in no list. */
+/* large_mapping.c defines the functions below, and owns xon_huge_pages, `d` and `uncut`. A block that one of the functions changes is in no list. */
 /* Returns the number of bytes to map for a block of `bytes`. Rounds up to whole huge pages if they suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */
@@ -124,8 +121,7 @@ HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place or by moving its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
-/* Unmaps a block and clears its page map entry. If large->ended, sets the entry to HK_ENTRY_ENDED_LARGE instead. If the system refuses, purges the
- * pages of the block and returns false. */
+/* Unmaps a block. Sets its page map entry to 0, or HK_ENTRY_ENDED_LARGE if large->ended. If this is refused, purges the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif

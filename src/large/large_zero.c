@@ -3,8 +3,7 @@
  * Resident pages that were used are overwritten, because overwriting 64 KiB costs less than a page fault. All other pages are returned to the system,
  * so that the program pays only for pages that it touches. This includes pages that are not resident, because they may be swapped out.
  *
- * Slack that a purge may cut off is never written, because another mapping may lie there by now. Only the thread that has just been given the block
- * calls hk_large_zero(). */
+ * Slack that a purge may cut off is never written, because another mapping may lie there. Only the new holder of the block calls hk_large_zero(). */
 #include "large/large.h"
 #include <string.h>
 #include "base/inline_copy.h"

@@ -9,8 +9,7 @@ static struct class_abandoned {
     unsigned sweeps; /* number of the list that the sweep visits now */
 } abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* The lists by enum hk_abandoned_list_id and by class. The lists of a group stay all zeros until their first use, so that the many programs that use
- * no group do not touch their pages. */
+/* The lists by enum hk_abandoned_list_id and by class. The lists of a group stay all zeros until their first use, so that few programs touch them. */
 static struct hk_list abandoned_lists[HK_FIRST_GROUP + HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
 static _Atomic unsigned xlists_in_use = HK_FIRST_GROUP;
 

@@ -1,12 +1,10 @@
-/* Abandoned slabs are slabs that no thread owns. A thread abandons its slabs when it ends. The slabs that serve threads without a tcache are
- * abandoned from the start. The commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived
- * threads then need no slabs of their own.
+/* No thread owns an abandoned slab. A thread abandons its slabs when it ends. The slabs of threads without a tcache are abandoned from the start. The
+ * commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads then make no slabs.
  *
  * A group keeps its blocks apart from the blocks of other groups, for example blocks of different types (guard/protections.def). The slabs of a
  * group are abandoned slabs. They are never adopted or released, so that no other group can use their addresses. Their free pages are purged.
  *
- * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has a list of slabs for adoption, a list of commons, and
- *            a list for each group that is used.
+ * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has lists for adoption, for commons and for used groups.
  * Invariant  An abandoned slab is on a list exactly while it has free blocks. The commons are adopted only if there are few threads.
  * Threads    Any thread may call these functions. A thread that holds the lock of a class is the holder of all abandoned slabs of the class. */
 #ifndef HK_ABANDONED_H
@@ -59,8 +57,7 @@ bool hk_abandoned_sweep(struct hk_sweep *sweep);
 size_t hk_abandoned_purge(void);
 /* Initializes the locks of the classes. Called before a fork, which takes these locks. */
 void hk_abandoned_fork_prepare(void);
-/* In a fork child, abandons and drains all slabs that `survivor` does not own. Queues the slabs of `survivor` that hold remote
- * frees. `survivor` may be NULL. */
+/* In a fork child, abandons and drains all slabs that `survivor` (or NULL) does not own. Queues slabs of `survivor` that hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

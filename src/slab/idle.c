@@ -108,8 +108,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     hk_remote_put_back(slab, bits);
 }
 
-/* Returns true if the slab has remote blocks that are not purged, and if their number has not changed for the purge delay. A sweep that reclaims
- * memory does not wait for the delay. */
+/* Returns true if the slab has unpurged remote blocks, and their number has not changed for the purge delay. A reclaiming sweep needs no delay. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);

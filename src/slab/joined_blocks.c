@@ -36,8 +36,7 @@ static void flip_joined(struct hk_slab *slab, size_t index)
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Takes free blocks as the cells of a joined block. Clears the free bits before it sets the joined bits. In the opposite order, a fork between the
- * two steps could make the child allocate a block twice. */
+/* Takes free blocks as the cells of a joined block. Clears the free bits first. In the opposite order, a fork child could allocate a block twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)

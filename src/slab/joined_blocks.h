@@ -1,6 +1,5 @@
 /* A joined block serves a request of a larger class. It consists of 2 to 16 adjacent free blocks of a slab, which are called its cells. Blocks are
- * joined only if the program requests the slab's own class less than before. The slab's free blocks then lie between live blocks, so the pages of
- * the free blocks cannot be purged.
+ * joined only if the program requests the slab's own class less than before. The free blocks then lie between live ones and cannot be purged.
  *
  *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
@@ -28,8 +27,7 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 
 /* Returns the size of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);
-/* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns the slab's number of blocks if no
- * joined block follows. */
+/* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns slab->d.blocks if there is none. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 /* Frees the memory of the joined bits of a slab that is being released. */
 void hk_joined_end(struct hk_slab *slab);

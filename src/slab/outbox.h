@@ -1,13 +1,11 @@
-/* The outbox holds a thread's remote frees until they are marked in the remote bits of their slabs. Blocks of one bitmap word wait together, so
- * that one atomic operation frees many blocks.
+/* The outbox holds a thread's remote frees until they are marked in their slabs. One atomic operation marks all waiting blocks of a bitmap word.
  *
  *   a block is freed              -> its bit is set in the entry that its address selects; an entry holds one bitmap word of one slab
  *   another word needs the entry  -> the old word's blocks are marked, and also counted if the new word is of another slab (remote.h)
  *
  * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of a block's address selects the entry.
  *            The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
- * Invariant  At most `allowed` bytes of blocks wait in an outbox, or one larger block. All outboxes hold at most about 512 KiB plus 1/32 of the
- *            footprint.
+ * Invariant  At most `allowed` bytes or one larger block wait in an outbox. All outboxes hold at most about 512 KiB + 1/32 of the footprint.
  * Threads    Only its thread uses an outbox. Any thread may call hk_remote_free() and hk_send(). */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H

@@ -46,8 +46,7 @@ enum hk_track_step { HK_TRACK_PUT, HK_TRACK_SEND, HK_TRACK_COLLECT, HK_TRACK_CLA
 void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits);
 /* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
-/* Checks that a block is home and not free yet. The block is home if no remote free of it is in progress. Called when the slab's holder frees the
- * block. */
+/* Checks that a block is home and not free yet. Called when the slab's holder frees the block. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);
 /* Computes the stages from the remote bits in a fork child. Called before the remote bits are changed. */
 void hk_track_restart(struct hk_slab *slab);

@@ -96,8 +96,7 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Returns true if the block is free in its slab, or was freed remotely. Any thread may call this function for a live block, because the bits of a
- * live block stay clear. */
+/* Returns true if the block is free in its slab, or was freed remotely. Any thread may ask for a live block, whose bits stay clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

@@ -114,8 +114,7 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
 /* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
- * *at is not the start of a block, or if the block is already free. Reads the slab's fields again for each block, because
- * two successive blocks of a batch seldom lie in the same slab. */
+ * *at is not the start of a block, or is already free. Reads the fields for each block, because two blocks in a row seldom lie in one slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;

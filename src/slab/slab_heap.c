@@ -304,8 +304,7 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
     return freed;
 }
 
-/* Reads xowner under the lock of the lists, because another thread may take the slab over. Calls hk_send() without the lock, because hk_send() may
- * wait for another thread. */
+/* Reads xowner under the lock, because another thread may take the slab over. Calls hk_send() without the lock, because hk_send() may wait. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     hk_slab_lists_lock(owner);

@@ -63,8 +63,7 @@ size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
 /* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once, and purges pages that have been free for the purge delay. If
- * `for_growth`, begins a sweep that reclaims memory because the heap grows. If a sweep is in progress, it then becomes a sweep of this kind, and
- * visits all lists once more. */
+ * `for_growth`, the sweep reclaims memory because the heap grows. A sweep in progress then becomes such a sweep, and visits all lists once more. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);

@@ -29,7 +29,6 @@ HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
     return true;
 }
 
-/* Returns a new descriptor with its sizes and bitmaps, or NULL if memory is refused. */
 HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool remote)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();

@@ -2,8 +2,7 @@
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
  *
- *   A sweep that reclaims memory for the growth of the heap does not wait for the delay. Such a sweep skips only slabs in which blocks were
- *   allocated since the last look.
+ *   A sweep that reclaims memory for growth does not wait for the delay. It skips only slabs in which blocks were allocated since the last look.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks. The
@@ -27,9 +26,8 @@ enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD
 
 /* Limits the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the rest, which the caller adds again after the unlock. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
-/* Looks at the walk's slab, purges its due pages as long as the work budget lasts, and advances the walk. If the budget ends, the next call
- * continues within the slab, unless the slab was touched in between. A purged slab goes to the end of the list, so that the holder first allocates
- * from resident slabs. */
+/* Looks at the walk's slab, purges its due pages, and advances the walk. If the work budget ends, the next call continues within the slab, unless the
+ * slab was touched in between. A purged slab goes to the end of the list, so that the holder first allocates from resident slabs. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
