@@ -83,17 +83,19 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f) is the address of a function that HK_PROCESS declares. The address is loaded directly, because the PLT would add a jump.
- * HK_FORGET hides from clang where the address comes from. Otherwise clang would merge two declarations of one symbol and call HAKMEM's function. */
+/* HK_ADDRESS_OF(f) is the address of the function f, which HK_FORGET hides from compilers. Otherwise clang would merge two declarations of one
+ * symbol and call HAKMEM's function, and compilers would assume that two symbols have different addresses.
+ * HK_WHOEVER(f) is the address of a function that HK_PROCESS declares. The address is loaded directly, because the PLT would add a jump. */
+#define HK_ADDRESS_OF(f)                                                                                               \
+    (__extension__({                                                                                                   \
+        __typeof__(&(f)) of_unknown_origin = (f);                                                                      \
+        HK_FORGET(of_unknown_origin);                                                                                  \
+        of_unknown_origin;                                                                                             \
+    }))
 #ifdef __clang__
 #define HK_SAME_ATTRIBUTES(own)
 #define HK_NOPLT
-#define HK_WHOEVER(f)                                                                                                  \
-    (__extension__({                                                                                                   \
-        __typeof__(&(f)) whoever = (f);                                                                                \
-        HK_FORGET(whoever);                                                                                            \
-        whoever;                                                                                                       \
-    }))
+#define HK_WHOEVER(f) HK_ADDRESS_OF(f)
 #else
 #define HK_SAME_ATTRIBUTES(own) __attribute__((copy(own)))
 #define HK_NOPLT __attribute__((noplt))

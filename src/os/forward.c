@@ -38,8 +38,7 @@ long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes
 void *hk_forward_symbol(const char *name) { return dlsym != NULL ? dlsym(RTLD_DEFAULT, name) : NULL; }
 void *hk_forward_next(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* Looks up the definition of `name` that the loader finds after HAKMEM's, and caches it in *found. It is NULL in a static program. */
-static void *next_of(const char *name, _Atomic(void *) *found)
+void *hk_forward_next_once(const char *name, _Atomic(void *) *found)
 {
     void *next = atomic_load_explicit(found, memory_order_relaxed);
     if (next == NULL) {
@@ -53,7 +52,7 @@ typedef int ioctl_call(int fd, unsigned long request, ...); /* the type of the r
 int hk_forward_ioctl(int fd, unsigned long request, void *argument)
 {
     static _Atomic(void *) found;
-    ioctl_call *next = (ioctl_call *)next_of("ioctl", &found);
+    ioctl_call *next = (ioctl_call *)hk_forward_next_once("ioctl", &found);
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
@@ -62,9 +61,8 @@ extern int __sigaction(int number, const struct sigaction *action, struct sigact
 
 #ifndef __GLIBC__
 /* Holds a signal action as the kernel expects it. A static program with musl contains the library's sigaction only if other code calls it. Otherwise
- * HAKMEM calls the kernel itself. On x86-64, the kernel requires `restorer`, the code that returns from a handler. On aarch64, the kernel does not
- * use `restorer`, but the struct has the field. A handler with SA_SIGINFO takes three parameters. `handler` can hold it, because sigaction keeps both
- * types in a union. */
+ * HAKMEM calls the kernel itself. On x86-64, the kernel requires `restorer`, the code that returns from a handler. The kernel of aarch64 does
+ * not use the field. A handler with SA_SIGINFO takes three parameters. `handler` can hold it, because sigaction keeps both types in a union. */
 struct kernel_action {
     void (*handler)(int number);
     unsigned long flags;
@@ -106,7 +104,7 @@ static int kernel_sigaction(int number, const struct sigaction *action, struct s
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former)
 {
     static _Atomic(void *) found;
-    __typeof__(sigaction) *next = (__typeof__(next))next_of("sigaction", &found);
+    __typeof__(sigaction) *next = (__typeof__(next))hk_forward_next_once("sigaction", &found);
 #ifndef __GLIBC__
     if (next == NULL && __sigaction == NULL)
         return kernel_sigaction(number, action, former);
@@ -117,7 +115,7 @@ int hk_forward_sigaction(int number, const struct sigaction *action, struct siga
 sighandler_t hk_forward_signal(int number, sighandler_t handler)
 {
     static _Atomic(void *) found;
-    __typeof__(signal) *next = (__typeof__(next))next_of("signal", &found);
+    __typeof__(signal) *next = (__typeof__(next))hk_forward_next_once("signal", &found);
     if (next != NULL)
         return next(number, handler);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, former;

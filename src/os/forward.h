@@ -31,6 +31,8 @@ int hk_forward_unshare(int flags);
  * static program. Both functions take the loader's lock. */
 void *hk_forward_symbol(const char *name);
 void *hk_forward_next(const char *name);
+/* Returns hk_forward_next(name), and keeps it in *found. Only a call that finds NULL there takes the loader's lock. */
+void *hk_forward_next_once(const char *name, _Atomic(void *) *found);
 
 bool hk_advice_lasts(int advice);
 /* Returns true if the protection is that of a new mapping: readable and writable, without a protection key. */

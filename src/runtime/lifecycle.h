@@ -25,12 +25,7 @@ extern struct hk_lock hk_start_lock;
 HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void, process_free, (void *block), free, hak_free)
 /* HK_IS_OURS is true if the name `function` leads to HAKMEM's function `own` in this process. */
-#define HK_IS_OURS(function, own)                                                                                      \
-    (__extension__({                                                                                                   \
-        __typeof__(&(own)) serves = (function);                                                                        \
-        HK_FORGET(serves);                                                                                             \
-        serves == (own);                                                                                               \
-    }))
+#define HK_IS_OURS(function, own) (HK_ADDRESS_OF(function) == (own))
 
 /* Returns true if the process's malloc is HAKMEM's. It is not if the program, or a library that is searched before HAKMEM, defines malloc. */
 bool hk_process_is_served(void);

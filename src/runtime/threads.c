@@ -72,14 +72,9 @@ static void *begin_counted(void *given)
 /* Returns the pthread_create that follows HAKMEM's, or the C library's if HAKMEM does not interpose the function. */
 static create_call *next_create(void)
 {
-    static _Atomic(create_call *) xnext;
-    create_call *next = hk_load(xnext), *known = pthread_create;
-    HK_FORGET(known);
-    if (next == NULL) {
-        next = known != hak_pthread_create ? known : (create_call *)hk_forward_next("pthread_create");
-        hk_store(xnext, next);
-    }
-    return next;
+    static _Atomic(void *) xfound;
+    bool interposed = HK_IS_OURS(pthread_create, hak_pthread_create);
+    return interposed ? (create_call *)hk_forward_next_once("pthread_create", &xfound) : pthread_create;
 }
 
 int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *))
