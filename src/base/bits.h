@@ -74,6 +74,8 @@ HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
     }
     return x;
 }
+/* Returns the lowest run of ones in x, or 0 if x is 0. The sum of x and its lowest bit has zeros in place of this run. */
+HK_INLINE uint32_t hk_lowest_run32(uint32_t x) { return x & ~(x + (x & -x)); }
 
 struct hk_range {
     uintptr_t start, end;

@@ -167,10 +167,9 @@ static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
     hk_meta.purged = area;
     hk_meta.purged_pages = pages;
     hk_unlock(&hk_meta.lock);
-    for (unsigned left = pages; left != 0;) {
-        unsigned first = hk_ctz64(left), end = first + hk_ctz64(~((uint64_t)left >> first));
-        gone &= hk_os.purge((char *)area + first * HK_PAGE, (end - first) * HK_PAGE);
-        left &= ~((1u << end) - 1);
+    for (uint32_t left = pages, run; left != 0; left &= ~run) {
+        run = hk_lowest_run32(left);
+        gone &= hk_os.purge((char *)area + hk_ctz64(run) * HK_PAGE, hk_popcount64(run) * HK_PAGE);
     }
     hk_lock(&hk_meta.lock);
     hk_meta.purged = NULL;

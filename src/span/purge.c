@@ -26,13 +26,6 @@ struct purge {
     bool at_once; /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
 };
 
-/* Returns the lowest run of slices in a set. */
-static uint32_t first_range(uint32_t slices)
-{
-    unsigned first = hk_ctz64(slices), count = hk_ctz64(~((uint64_t)slices >> first));
-    return hk_low_bits32(count) << first;
-}
-
 static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const struct purge *purge)
 {
     return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 ||
@@ -46,7 +39,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
     if (!is_worth_a_split(chunk, all, purge))
         all = 0;
-    uint32_t due = all != 0 ? first_range(all) : 0;
+    uint32_t due = hk_lowest_run32(all);
     if (all == due) {
         chunk->aged = idle & ~due;
         chunk->idle_since = purge->now_ms;
@@ -132,7 +125,6 @@ static size_t purge_ranges_locked(const struct purge *purge, size_t enough, bool
     return purged;
 }
 
-/* Releases purge_lock after each system call, because fork waits for this lock. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
     struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
@@ -148,8 +140,7 @@ size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, boo
     return bytes;
 }
 
-/* Returns a chunk with no slice in use, or any chunk with free slices if address space is scarce. Returns NULL if there is no such chunk. Skips
- * chunks with free dirty slices if `dirty_too` is false. */
+/* Returns a chunk whose free slices hk_page_heap_unmap() unmaps, or NULL if there is none. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -185,7 +176,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
     for (uint32_t left = slices, range; left != 0; left &= ~range) {
-        range = first_range(left);
+        range = hk_lowest_run32(left);
         if (!hk_os.unmap((void *)hk_chunk_address(chunk, hk_ctz64(range)), hk_popcount64(range) * HK_SLICE))
             kept |= range;
     }
@@ -208,13 +199,11 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
     chunk->unmapped |= slices & ~kept;
     if (slices != kept && !hk_link_linked(&chunk->by_hole))
         hk_list_push_front(&hk_page_heap.holes, &chunk->by_hole);
-    if (kept != 0) {
-        chunk->owned |= kept;
-        chunk->dirty |= dirty & kept;
-        hk_page_heap_count_dirty((int)hk_popcount64(dirty & kept));
-        hk_page_heap.arenas[chunk->use].mapped += hk_popcount64(kept) * HK_SLICE;
-        hk_chunk_release(chunk, kept);
-    }
+    chunk->owned |= kept;
+    chunk->dirty |= dirty & kept;
+    hk_page_heap_count_dirty((int)hk_popcount64(dirty & kept));
+    hk_page_heap.arenas[chunk->use].mapped += hk_popcount64(kept) * HK_SLICE;
+    hk_chunk_release(chunk, kept);
     hk_unlock(&hk_page_heap.lock);
     *bytes += hk_popcount64(dirty & ~kept) * HK_SLICE;
     return kept == 0;
@@ -225,7 +214,7 @@ size_t hk_page_heap_unmap(bool dirty_too)
     size_t bytes = 0;
     bool more = true;
     while (more) {
-        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk only, because fork waits for this lock */
+        hk_lock(&hk_page_heap.purge_lock);
         more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);
     }

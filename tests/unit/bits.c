@@ -5,6 +5,14 @@
 #include "support/rng.h"
 #include "support/slow_bits.h"
 
+static uint32_t lowest_run(uint32_t x)
+{
+    uint32_t run = 0;
+    for (uint32_t bit = 1; bit != 0 && (run == 0 || (x & bit) != 0); bit <<= 1)
+        run |= x & bit;
+    return run;
+}
+
 UNIT_TEST(runs_of_ones)
 {
     struct rng rng = rng_seeded(1);
@@ -12,6 +20,7 @@ UNIT_TEST(runs_of_ones)
     for (unsigned i = 0; i < 20000; i++) {
         uint32_t x = i < 8 ? corners[i] : (uint32_t)(rng_next(&rng) | rng_next(&rng));
         assert_int_equal(hk_longest_run32(x), longest_run(x));
+        assert_int_equal(hk_lowest_run32(x), lowest_run(x));
         for (unsigned n = 1; n <= 32; n++)
             assert_int_equal(hk_runs32(x, n), starts_of_runs(x, n));
     }
