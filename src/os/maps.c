@@ -62,30 +62,21 @@ bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
     return true;
 }
 
-/* Parses a line such as "Rss:      12 kB". */
-static bool parse_resident(const char *line, struct hk_mapping *mapping)
-{
-    uintptr_t kib;
-    if (strncmp(line, "Rss:", 4) != 0)
-        return false;
-    read_number(word_behind(line), 10, &kib);
-    mapping->resident = kib * 1024;
-    mapping->path = "";
-    return true;
-}
-
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context)
 {
     struct hk_lines lines;
     struct hk_mapping mapping = {.start = 0};
     char line[64]; /* longer lines are cut off, because only paths are that long, and paths are not needed */
-    uintptr_t visited = 0;
+    uintptr_t visited = 0, kib;
     bool any = false;
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;
     while (hk_lines_next(&lines, line, sizeof line))
         /* The kernel lists a mapping again if it has grown. It is skipped then, because a walk over a growing heap might never end. */
-        if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && parse_resident(line, &mapping)) {
+        if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && strncmp(line, "Rss:", 4) == 0) {
+            read_number(word_behind(line), 10, &kib); /* the line is such as "Rss:      12 kB" */
+            mapping.resident = kib * 1024;
+            mapping.path = "";
             visit(context, &mapping);
             visited = mapping.end;
             any = true;

@@ -1,6 +1,5 @@
-/* OS: makes every system call of HAKMEM. Tests replace functions in the table hk_os to make them fail. A function that can fail reports the failure
- * in its result. No function changes the caller's errno or allocates. Sizes and addresses are multiples of the system's page size, hk_system_page(),
- * unless a comment says otherwise. */
+/* OS: makes every system call of HAKMEM. Tests replace functions in the table hk_os. A function that can fail reports the failure in its result. No
+ * function changes the caller's errno or allocates. Sizes and addresses are multiples of the system's page size, unless a comment says otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
 
@@ -20,11 +19,9 @@
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
-/* HK_DEEPBIND is the flag RTLD_DEEPBIND of dlopen. If the C library has no such flag, HK_DEEPBIND is 0, so that no flags contain it. */
-#ifdef RTLD_DEEPBIND
-enum { HK_DEEPBIND = RTLD_DEEPBIND };
-#else
-enum { HK_DEEPBIND = 0 };
+/* Some C libraries have no flag RTLD_DEEPBIND of dlopen. It is 0 then, so that no flags contain it. */
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 0
 #endif
 
 struct hk_file_id {
@@ -71,17 +68,15 @@ struct hk_os {
      * failure, and then leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
-    bool (*forbids_huge)(void); /* returns true if PR_SET_THP_DISABLE is set for this process */
-    /* Makes pages resident that were not used since they were mapped or purged. */
-    bool (*populate)(void *p, size_t size);
-    uint64_t (*clock_ms)(void); /* returns a monotonic time, which is cheap but coarse */
-    uint64_t (*clock_ns)(void); /* returns a fine monotonic time, to order events */
-    void (*rest)(uint64_t ms);  /* sleeps; a signal ends the sleep */
+    bool (*forbids_huge)(void);             /* returns true if PR_SET_THP_DISABLE is set for this process */
+    bool (*populate)(void *p, size_t size); /* makes pages resident that were not used since a map or a purge */
+    uint64_t (*clock_ms)(void);             /* returns a monotonic time, which is cheap but coarse */
+    uint64_t (*clock_ns)(void);             /* returns a fine monotonic time, to order events */
+    void (*rest)(uint64_t ms);              /* sleeps; a signal ends the sleep */
     /* Finds the module that contains a code address, without the loader's lock. Returns false if no module is known there. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     bool (*readable)(uintptr_t address); /* returns true if the memory at the address can be read */
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
-    /* Waits for at most `ms` milliseconds. */
     void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     void (*write)(int fd, const void *bytes, size_t size); /* writes all bytes, or stops at the first error */
@@ -120,13 +115,11 @@ void hk_os_split_huge(void *p, size_t size);
 void hk_os_filter_comes(void);
 /* Sleeps for 50 microseconds, so that other threads run. */
 void hk_os_pause(void);
-/* Returns true if `code` lies in the dynamic loader. */
 bool hk_os_in_loader(const void *code);
 /* Returns true if thread-local variables can be accessed. */
 bool hk_os_has_thread_pointer(void);
-/* Creates or truncates a file with mode 0644. Returns its descriptor, or a negative error number. */
+/* Opens a file, which gets mode 0644 if it is new. create truncates the file, append adds to it. Returns a descriptor, or a negative error number. */
 int hk_os_create(const char *path);
-/* Opens a file for appending, and creates it with mode 0644 if needed. Returns its descriptor, or a negative error number. */
 int hk_os_append(const char *path);
 void hk_os_close(int fd);
 /* Sets *id to the device and inode of an open file. Returns false if the descriptor is closed or cannot be queried. */
@@ -158,8 +151,7 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context);
 void hk_os_leave_fault(int number);
 struct hk_fault hk_os_fault_of(const void *context);
 
-/* hk_system_page() returns the page size of the system. It asks the system only once. The system maps, purges and protects only whole pages of this
- * size. */
+/* hk_system_page() returns the page size of the system, which it reads once. The system maps, purges and protects only whole pages of this size. */
 extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
 size_t hk_read_system_page(void);
 static inline size_t hk_system_page(void)

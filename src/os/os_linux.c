@@ -115,19 +115,15 @@ static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, P
 /* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
-static uint64_t linux_clock_ms(void)
+static inline uint64_t read_clock_ns(clockid_t clock)
 {
     struct timespec now = {0, 0};
-    (void)KEEPING_ERRNO(clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint64_t linux_clock_ns(void)
-{
-    struct timespec now = {0, 0};
-    (void)KEEPING_ERRNO(clock_gettime(CLOCK_MONOTONIC, &now));
+    (void)KEEPING_ERRNO(clock_gettime(clock, &now));
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
+
+static uint64_t linux_clock_ms(void) { return read_clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
+static uint64_t linux_clock_ns(void) { return read_clock_ns(CLOCK_MONOTONIC); }
 
 static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct timespec *time)
 {
@@ -195,8 +191,7 @@ static bool linux_populate(void *p, size_t size)
            KEEPING_ERRNO(hk_forward_madvise(p, size, POPULATE_WRITE)) == 0;
 }
 
-/* Numbers for madvise() that older headers do not define. Linux has DONTNEED_LOCKED since 5.18, and the other two since 6.13. No kernel accepts
- * NO_ADVICE. */
+/* Numbers for madvise() that older headers lack. Linux has DONTNEED_LOCKED since 5.18 and GUARD_* since 6.13. No kernel accepts NO_ADVICE. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
 static _Atomic bool xprotects; /* true if pages were made inaccessible by mprotect, so that unbar must call it too */
 

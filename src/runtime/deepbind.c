@@ -22,8 +22,7 @@ static const char *const entries[] = {
     "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
 };
 
-/* Makes a name in the C library's symbol table lead to the process's function. The store is atomic, because the loader may read the value at the same
- * time. */
+/* Makes a name in the C library's symbol table lead to the process's function. The store is atomic, because the loader may be reading the value. */
 static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
 {
     Elf64_Sym there;
@@ -145,12 +144,12 @@ static bool brings_its_own(const char *path)
 
 static HK_NOINLINE int without_deepbind(const char *path, int mode)
 {
-    bool drops =
-        (mode & HK_DEEPBIND) != 0 && hk_started() && hk_options.deepbind == HK_DEEPBIND_DROP && hk_process_is_served();
+    bool drops = (mode & RTLD_DEEPBIND) != 0 && hk_started() && hk_options.deepbind == HK_DEEPBIND_DROP &&
+                 hk_process_is_served();
     if (!drops || (brings_its_own(path) && libc_leads_here()))
         return mode;
     HK_COUNT(deepbind_dropped, 1);
-    return mode & ~HK_DEEPBIND;
+    return mode & ~RTLD_DEEPBIND;
 }
 
 HK_EXPORT void *hak_dlopen(const char *file, int mode)

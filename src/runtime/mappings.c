@@ -12,17 +12,14 @@ HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice))
     return hk_forward_madvise(p, size, advice);
 }
 
-HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size))
-{
-    hk_large_note_modified((uintptr_t)p, size);
-    return hk_forward_mlock(p, size, 0);
-}
-
-HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags))
+static int lock_pages(const void *p, size_t size, unsigned flags)
 {
     hk_large_note_modified((uintptr_t)p, size);
     return hk_forward_mlock(p, size, flags);
 }
+
+HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size)) { return lock_pages(p, size, 0); }
+HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags)) { return lock_pages(p, size, flags); }
 
 static int protect(void *p, size_t size, int protection, int key)
 {

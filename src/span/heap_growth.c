@@ -1,5 +1,4 @@
-/* Grows an arena at new addresses, or at addresses that HAKMEM has unmapped before. Makes memory resident before its use. Reads the settings of
- * transparent huge pages. */
+/* Grows an arena at new or formerly unmapped addresses. Makes memory resident before its use. Reads the settings of transparent huge pages. */
 #include "span/chunks.h"
 #include "count/stats.h"
 #include "os/os.h"
@@ -11,15 +10,6 @@
 #define LARGEST_GROWTH (32 * HK_MIB)
 #define FIRST_SKIP (1 * HK_GIB)
 enum { SKIPS = 6 }; /* most attempts to get past another mapping; each attempt skips twice as much as the one before */
-
-/* Returns an alignment with which `size` bytes lie within one chunk, or fill whole chunks. */
-static size_t alignment_for(size_t size)
-{
-    size_t align = HK_SLICE;
-    while (align < hk_min(size, HK_CHUNK))
-        align *= 2;
-    return align;
-}
 
 static void *map_in_window(size_t size)
 {
@@ -101,9 +91,12 @@ static bool grow_back(struct hk_arena *arena, size_t size)
 /* Grows the arena at new addresses, by slices of one chunk or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
+    size_t align = HK_SLICE; /* with this alignment, `size` bytes lie within one chunk, or fill whole chunks */
+    while (align < hk_min(size, HK_CHUNK))
+        align *= 2;
     void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
     if (p == NULL)
-        p = hk_page_map_covered(hk_os_map_aligned(size, alignment_for(size)), size, size);
+        p = hk_page_map_covered(hk_os_map_aligned(size, align), size, size);
     if (p == NULL)
         return false;
     HK_COUNT(outside_window, hk_page_map_is_flat((uintptr_t)p, size) ? 0 : size);
@@ -130,13 +123,6 @@ enum {
     WINDOW_PART = 32,   /* the window has at most 1/32 of the footprint */
 };
 
-static bool prefaults(void)
-{
-    size_t footprint = hk_footprint_bytes();
-    return footprint >= PREFAULT_FROM && footprint <= HK_POLICY(ceiling) && !hk_page_heap_guarded &&
-           !hk_load(hk_page_heap.xprefault_refused) && (hk_options.huge_pages_from == 0 || !hk_thp_serves());
-}
-
 /* Returns the slices from `first` on that a prefault adds to its span. They were never used, and fit below the ceiling and the limit. */
 static uint32_t window_at(const struct hk_chunk *chunk, unsigned first)
 {
@@ -150,7 +136,9 @@ static uint32_t window_at(const struct hk_chunk *chunk, unsigned first)
 /* Holds purge_lock, so that a fork child does not miss the withdrawn slices of the window. Takes no window if another thread has the lock. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 {
-    if (!prefaults())
+    size_t footprint = hk_footprint_bytes();
+    if (footprint < PREFAULT_FROM || footprint > HK_POLICY(ceiling) || hk_page_heap_guarded ||
+        hk_load(hk_page_heap.xprefault_refused) || (hk_options.huge_pages_from != 0 && hk_thp_serves()))
         return;
     bool alone = hk_try_lock(&hk_page_heap.purge_lock);
     hk_lock(&hk_page_heap.lock);
