@@ -58,8 +58,7 @@ static bool read_image(struct image *image, uintptr_t header)
     return true;
 }
 
-/* Returns the index of the first segment of a type that contains the address, or `count` if there is none. If the address is 0, any segment of the
- * type matches. */
+/* Returns the index of the first segment of a type that contains the address, or `count` if there is none. Address 0 matches any segment. */
 static unsigned segment_of(const struct image *image, unsigned type, uintptr_t address)
 {
     unsigned i = 0;

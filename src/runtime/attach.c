@@ -5,8 +5,7 @@
 
 struct hk_attach_state hk_attach_state HK_COLD_DATA;
 
-/* Starts or ends sampling, as `hakmem` has requested. `hakmem` has shut the gate (policy/gate.h), so that the next malloc misses and runs this tick.
- * If no sampling begins, this function opens the gate again, unless hooks need it shut. At the end, clears this request, but keeps a newer one. */
+/* If no sampling begins, opens the gate that `hakmem` has shut, unless hooks need it shut. At the end, clears this request, but keeps a newer one. */
 static HK_COLD void answer(uint64_t wanted)
 {
     bool ends = wanted == HK_ATTACH_END, every_call = hk_hooks.mean != 0 && !hk_hooks.watches;

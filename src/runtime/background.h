@@ -42,8 +42,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make);
 bool hk_background_end(void);
 /* Subtracts a thread from the count, because it ends or could not be created. If one thread remains, ends the background thread and returns true. */
 bool hk_background_thread_ended(void);
-/* Called if the system refuses to create a thread for the program. Ends the background thread, and creates no new one for a minute. Returns false if
- * the process has no background thread. */
+/* Called if the system refuses the program a thread. Ends the background thread, and creates none for a minute. Returns false if there was none. */
 bool hk_background_give_way(void);
 
 /* Called before the program restricts its system calls or calls unshare. With HAKMEM_BACKGROUND=auto, only pthread_create may create the background

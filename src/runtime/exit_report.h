@@ -35,8 +35,7 @@ bool hk_report_may_take_locks(void);
  * no lock. Then the signal takes its default action, so that the exit status is the same as without HAKMEM.
  *
  * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
- * process. After a fatal signal, the handler lets the signal take its default action with the same siginfo, so that the exit status and the core dump
- * do not change.
+ * process. After a fatal signal, the handler lets the signal take its default action, so that the exit status and the core dump do not change.
  *
  * No handler is installed if the program has one when HAKMEM is loaded. A handler that the program installs later replaces HAKMEM's. To the program,
  * HAKMEM's handler looks like SIG_DFL. If the program sets SIG_DFL, HAKMEM's handler is installed again (os/linux_signals.c). */

@@ -37,7 +37,6 @@ HK_EACH_PROCESS bool hk_named_files_wanted(void)
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
 }
 
-/* Makes this process a child if its parent has the same LD_PRELOAD, and the same value of the first option that names a file. */
 void hk_named_files_begin(void)
 {
     static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
@@ -114,7 +113,6 @@ int hk_named_file_write(const char *name, const char *ending, hk_file_writer *wr
     return done ? 0 : write_to(path.bytes, path.bytes, write);
 }
 
-/* Prints a message if the file of an option cannot be written, but not if the last attempt failed too. A negative `result` is an error number. */
 static void option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)

@@ -3,7 +3,7 @@
  * In a name, %p becomes the process id. DIR/ becomes DIR/PID.json (other options have other endings). In a child process, NAME.ENDING becomes
  * NAME.PID.ENDING, so that a child does not overwrite its parent's file. This does not happen if the name contains %p or ends with a slash.
  *
- * A child process was forked, or was started by a process that has the same LD_PRELOAD and the same option.
+ * A child process was forked, or was started by a process that has the same LD_PRELOAD, and the same value of the first option that names a file.
  * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
 #ifndef HK_NAMED_FILE_H

@@ -15,8 +15,7 @@ static struct bootstrap_arena {
     size_t size, used;
 } arenas[ARENAS];
 
-/* Allocates a block from an arena, and writes the block's size into the word before the block. If the arena has no memory yet, first maps enough for
- * the block. Returns NULL if the arena has no room, or if the system refuses memory. */
+/* Allocates a block from an arena, and writes the block's size into the word before the block. Maps the arena's memory before its first block. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     if (arena->bytes == NULL) {

@@ -78,8 +78,7 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Several threads may call it. */
 void hk_thp_look(void);
-/* Returns true if the system's settings permit huge pages of a chunk's size. If their size cannot be read, it is
- * assumed to be that of a chunk if a system page has 4 KiB, and another size otherwise. */
+/* Returns true if the settings permit huge pages of a chunk's size. An unknown size counts as that of a chunk only if a system page has 4 KiB. */
 bool hk_thp_serves(void);
 
 #endif

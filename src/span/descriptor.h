@@ -4,8 +4,7 @@
  *   address -> page map -> chunk: pointer for the slice -> descriptor: head (struct hk_descriptor), then fields of a slab or large block
  *
  * Owns       This file owns all descriptors. Their memory is never returned to the system. It also defines page map entries and age stamps.
- * Invariant  A stale pointer to a descriptor stays readable. By then, the descriptor may be unused, or describe another slab or large block. An
- *            unused descriptor has the `start` 0.
+ * Invariant  A stale pointer to a descriptor stays readable. By then, the descriptor may be unused, or describe another slab or large block.
  * Threads    Any thread may call these functions. hk_descriptor_new() and hk_descriptor_drop() take a lock.
  * Never      No function of this file reads a field beyond the head. slab/slab.h and large/large_state.h say who may use those fields. */
 #ifndef HK_DESCRIPTOR_H

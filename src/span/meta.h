@@ -18,8 +18,7 @@ void *hk_meta_alloc(size_t size);
 void hk_meta_free(void *p, size_t size);
 /* Returns whole pages that hold no other data. The caller never gives these pages back. Returns NULL if the system refuses memory. */
 void *hk_meta_pages(size_t size);
-/* Purges pages of hk_meta_pages(). The pages then read as zeros until the caller writes to them. If the system refuses, changes nothing and returns
- * false. */
+/* Purges pages of hk_meta_pages(), which read as zeros until the caller writes to them. Changes nothing and returns false if the system refuses. */
 bool hk_meta_rest(void *p, size_t size);
 /* Counts `size` bytes as in use again. hk_meta_rest() has purged these bytes. The caller calls this function before it writes to them. */
 void hk_meta_wake(size_t size);

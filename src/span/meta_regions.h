@@ -112,8 +112,7 @@ HK_ROOM bool hk_meta_more_pages(size_t size);
 HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(void);
 HK_ROOM void hk_meta_return_fresh(void);
-/* Takes a run of `least` to `most` free lines. Searches areas with shorter free runs first, so that few areas are in use. Returns an empty range if
- * no run is found. */
+/* Takes a run of `least` to `most` free lines, or returns an empty range. Searches areas with short free runs first, so that few areas are in use. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
 #endif

@@ -54,8 +54,7 @@ size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, boo
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span that is in use. If the chunk stands on a huge page, and not the whole chunk is purged, first splits the huge page. Returns
- * false if the system refuses. */
+/* Purges pages of a span that is in use. First splits a huge page of which it purges only a part. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

@@ -11,8 +11,7 @@
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
  * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. An address is covered if tables are mapped for it. A covered address
  *            stays covered. Once the window covers an address, the base of the window never changes.
- * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call hk_page_map_cover(), which takes a
- *            lock. */
+ * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call hk_page_map_cover(), which locks. */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
@@ -150,8 +149,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
     return HK_LIKELY(entry != NULL) ? hk_load_acquire(*entry) : 0;
 }
 
-/* Covers [address, address + size), which means that it maps tables for this range. Returns false if the range goes beyond the addresses of user
- * space, or if the system refuses memory. */
+/* Maps tables for [address, address + size). Returns false if the range goes beyond the addresses of user space, or if the system refuses memory. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
 /* Covers the first `size` bytes of a new mapping p. If this fails, unmaps the whole mapping. Returns p, or NULL if p is NULL or was unmapped. */
 void *hk_page_map_covered(void *p, size_t mapped, size_t size);
