@@ -3,7 +3,7 @@
  * freed in stretches of four pages. RSS must then fall to 1.3 times the live bytes. With pages of 64 KiB, four times as many MiB are
  * allocated, because one page of each class stays.
  *   trim    after malloc_trim
- *   calls   within a million further operations, after a pause
+ *   calls   within a million further operations, after a pause and with short pauses, because free memory is purged by its age
  *   idle    while the program is idle
  *   beside  the same as idle, with another idle thread of the program */
 #include "support/check.h"
@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STRETCH_PAGES = 4, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256, STEP_MS = 10, PATIENCE_MS = 30000 };
+enum { STRETCH_PAGES = 4, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, BATCH = 1000, CALLS_PER_STEP = 10 * BATCH };
+enum { STEP_MS = 10, PATIENCE_MS = 30000 };
 
 struct block {
     void *at;
@@ -87,18 +88,22 @@ static long rest(void)
     return ms;
 }
 
+/* Allocates and frees batches that are larger than a bin, because HAKMEM looks at the age of free memory only in calls that find a bin empty or full. */
 static long go_on(void)
 {
-    static void *slots[SLOTS];
-    struct rng rng = rng_seeded(9);
+    static void *batch[BATCH];
     long calls = 0;
     sleep_ms(1000);
-    for (; calls < FURTHER_CALLS && (calls % 10000 || !lean()); calls++) {
-        uint32_t slot = rng_below(&rng, SLOTS);
-        live -= malloc_usable_size(slots[slot]);
-        free(slots[slot]);
-        slots[slot] = malloc(16 + rng_below(&rng, 1000));
-        live += malloc_usable_size(slots[slot]);
+    for (; calls < FURTHER_CALLS && (calls % CALLS_PER_STEP || !lean()); calls += 2 * BATCH) {
+        if (calls % CALLS_PER_STEP == 0) {
+            sleep_ms(STEP_MS);
+        }
+        for (int i = 0; i < BATCH; i++) {
+            batch[i] = malloc(64);
+        }
+        for (int i = 0; i < BATCH; i++) {
+            free(batch[i]);
+        }
     }
     return calls;
 }

@@ -633,11 +633,26 @@ UNIT_TEST(grows_without_room_beside)
     assert_int_equal(totals().live + totals().cached, 0);
 }
 
-#define FAR ((uintptr_t)0x41 << 40) /* an address between the window and the stack */
+/* Returns an address below the stack that is far from the window, whose place is random. */
+static uintptr_t far_place(void)
+{
+    uintptr_t near = hk_window_first() >> 40;
+    return (uintptr_t)(near < 0x3e || near > 0x44 ? 0x41 : 0x50) << 40;
+}
+
 static void *move_far(void *p, size_t old_size, size_t new_size)
 {
-    void *q = mremap(p, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)FAR);
+    void *q = mremap(p, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)far_place());
     return q == MAP_FAILED ? NULL : q;
+}
+
+/* Returns a block of 2 MiB. The 64 MiB on each side of it have the same leaf of the page map, so that a test can tell how many maps a resize needs. */
+static char *get_amid_leaf(void)
+{
+    char *block = get(2 * MB, false);
+    while ((uintptr_t)block % HK_LEAF < 64 * MB || (uintptr_t)block % HK_LEAF > HK_LEAF - 64 * MB)
+        block = get(2 * MB, false);
+    return block;
 }
 
 /* The pages move to an address outside the window. The table for this address was mapped in advance. */
@@ -646,16 +661,16 @@ UNIT_TEST(grows_into_an_uncovered_place)
     if (UNIT_UNDER_TSAN)
         return;
     start();
-    char *block = get(2 * MB, false);
+    char *block = get_amid_leaf();
     fill(block, 2 * MB);
     hk_os.remap = remap_nothing;
     hk_os.move = move_far;
     maps_served = 2; /* the range beside the block, and the table */
     fake_os_refuse(refuse_later_maps);
     block = hk_large_resize(block, 3 * MB);
-    assert_int_equal((uintptr_t)block, FAR);
+    assert_int_equal((uintptr_t)block, far_place());
     assert_filled(block, 2 * MB);
-    assert_true(hk_entry_is_large(hk_page_map_lookup(FAR)));
+    assert_true(hk_entry_is_large(hk_page_map_lookup(far_place())));
     hk_large_free(block);
 }
 
@@ -677,7 +692,7 @@ UNIT_TEST(has_no_table_for_a_moved_block)
     if (UNIT_UNDER_TSAN)
         return;
     start();
-    char *block = get(2 * MB, false);
+    char *block = get_amid_leaf();
     hk_os.remap = remap_nothing;
     hk_os.move = move_into_window;
     maps_served = 2; /* one range beside the block, and one table, which cannot serve as chunks */
