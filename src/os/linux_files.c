@@ -111,3 +111,15 @@ bool hk_os_rename(const char *from, const char *to)
 {
     return KEEPING_ERRNO((int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)) == 0;
 }
+
+bool hk_os_overwrite(const void *constants, const void *bytes, size_t size)
+{
+    int fd = KEEPING_ERRNO(open_file("/proc/self/mem", O_WRONLY));
+    if (fd < 0)
+        return false;
+    bool done = KEEPING_ERRNO(syscall(SYS_pwrite64, fd, bytes, size, (off_t)(uintptr_t)constants)) == (long)size;
+    hk_os_close(fd);
+    return done;
+}
+
+void hk_os_remove(const char *path) { (void)KEEPING_ERRNO((int)syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }

@@ -127,6 +127,9 @@ bool hk_os_identify(int fd, struct hk_file_id *id);
 /* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
+/* Overwrites constants of HAKMEM through /proc/self/mem. Returns false, and changes nothing, if the system refuses it. */
+bool hk_os_overwrite(const void *constants, const void *bytes, size_t size);
+void hk_os_remove(const char *path);
 /* Stores the environment that the loader passes to HAKMEM. hk_os.environment() returns it until the C library has set `environ`. */
 void hk_os_environment_begins(char **variables);
 /* Returns RLIMIT_DATA in bytes, or SIZE_MAX if it is unlimited. */

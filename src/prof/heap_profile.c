@@ -42,6 +42,13 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
     hk_text_add(context, "# live %u %zu %u\n", sample->number, sample->size, sample->born);
 }
 
+uint64_t hk_heap_profile_live(void)
+{
+    struct sums total = {0, 0, 0, 0};
+    hk_sites_visit(&hk_samples, add_up, &total);
+    return total.live_bytes > 0 ? (uint64_t)total.live_bytes : 0;
+}
+
 void hk_heap_profile_write(int fd)
 {
     struct hk_text text = {.fd = fd};

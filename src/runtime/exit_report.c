@@ -13,10 +13,11 @@ enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CR
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* resident bytes that make the next profile due; 0: none */
-    bool at_peak;     /* each profile raises `at` above the resident bytes */
-    bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* the resident bytes have reached `at` at least once */
+    uint64_t at;             /* resident bytes that make the next profile due; 0: none */
+    uint64_t resident, live; /* at_peak: resident bytes at the last look, and live bytes of the last profile */
+    bool at_peak;            /* each profile raises `at` above the resident bytes */
+    bool refused;            /* the last attempt to write the profile failed */
+    _Atomic bool xat;        /* a profile was due at least once */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -39,16 +40,25 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-static bool has_come(void)
+static void has_come(uint64_t at)
+{
+    dumps.at = at;
+    hk_store(dumps.xat, true);
+}
+
+/* Returns true if the resident bytes have reached dumps.at. Memory that the program has freed stays resident for a while, so a new peak must also have
+ * more live bytes than the last one. */
+static bool comes(void)
 {
     struct hk_process process = {0};
     if (dumps.at != 0)
         hk_read_statm(&process);
     if (dumps.at == 0 || process.resident_bytes < dumps.at)
         return false;
-    dumps.at = dumps.at_peak ? process.resident_bytes + process.resident_bytes / PEAK_PART : 0;
-    hk_store(dumps.xat, true);
-    return true;
+    dumps.resident = process.resident_bytes;
+    if (!dumps.at_peak)
+        has_come(0);
+    return !dumps.at_peak || hk_heap_profile_live() > dumps.live;
 }
 
 static int dump(int fd, const char *path)
@@ -58,9 +68,21 @@ static int dump(int fd, const char *path)
     return 0;
 }
 
-static void dump_wanted(void)
+/* Keeps the file of the last peak if the program has freed much memory since the look. */
+static int dump_peak(int fd, const char *path)
 {
-    hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
+    uint64_t live = hk_heap_profile_live();
+    (void)dump(fd, path);
+    if (live <= dumps.live || hk_heap_profile_live() < live - live / PEAK_PART)
+        return HK_FILE_STAYS;
+    dumps.live = live;
+    has_come(dumps.resident + dumps.resident / PEAK_PART);
+    return 0;
+}
+
+static void dump_wanted(hk_file_writer *writer)
+{
+    hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", writer, &dumps.refused);
 }
 
 /* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Lowers *until_due to the time that is left until the next
@@ -162,8 +184,8 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     uint64_t until_due = UINT64_MAX;
     if (dumps_wanted()) {
         bool due = interval_ends(hk_options.heap_profile_every, &dumps.last_ms, now_ms, &until_due);
-        if (has_come() || due)
-            dump_wanted();
+        if (comes() || due)
+            dump_wanted(dumps.at_peak && !due ? dump_peak : dump);
         until_due = hk_min(until_due, dumps.at != 0 ? LOOK_MS : UINT64_MAX);
     }
     if (reports_while_running()) {
@@ -188,7 +210,7 @@ void hk_exit_report(bool takes_locks)
          waits++)
         hk_os_pause();
     if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
-        dump_wanted();
+        dump_wanted(dump);
     if (takes_locks && hk_options.report != NULL)
         write_wanted();
 }

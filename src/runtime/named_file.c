@@ -108,9 +108,14 @@ int hk_named_file_write(const char *name, const char *ending, hk_file_writer *wr
     if (!hk_named_path(&path, name, ending))
         return -ENAMETOOLONG;
     hk_text_add(&beside, "%s.%d.tmp", path.bytes, hk_os.process_id());
-    bool done = hk_path_end(&beside) && hk_os_is_replaceable(path.bytes) &&
-                write_to(beside.bytes, path.bytes, write) == 0 && hk_os_rename(beside.bytes, path.bytes);
-    return done ? 0 : write_to(path.bytes, path.bytes, write);
+    if (!hk_path_end(&beside) || !hk_os_is_replaceable(path.bytes))
+        return write_to(path.bytes, path.bytes, write);
+    int result = write_to(beside.bytes, path.bytes, write);
+    if (result == HK_FILE_STAYS)
+        hk_os_remove(beside.bytes);
+    else if (result != 0 || !hk_os_rename(beside.bytes, path.bytes))
+        return write_to(path.bytes, path.bytes, write);
+    return 0;
 }
 
 static void option_file_done(const char *option, const char *name, int result, bool *refused)

@@ -74,6 +74,21 @@ class Dumps(worker.WorkerTest):
         self.assertEqual(self.finish(process), 0)
         self.assertGreater(self.held(), 80 * MIB)
 
+    def test_a_peak_that_is_over(self) -> None:
+        """Freed memory stays resident for half a second. A look at this time must not replace the profile of the peak."""
+        process = self.profiled("grow", HAKMEM_HEAP_PROFILE_AT="peak", HAKMEM_PURGE_DELAY="500")
+        self.ask(process, "go 10")
+        self.wait_for(self.path.exists, "a profile")
+        last = 0.0
+        for mib in range(20, 140, 5):
+            self.ask(process, f"go {mib}")
+            self.ask(process, "go 1")
+            now = self.held()
+            self.assertGreaterEqual(now, last)
+            last = now
+        self.assertEqual(self.finish(process), 0)
+        self.assertGreaterEqual(self.held(), max(last, 5 * MIB))
+
     def test_a_size_never_reached(self) -> None:
         process = self.profiled("grow", HAKMEM_HEAP_PROFILE_AT="60g")
         self.ask(process, "go 10")
