@@ -246,6 +246,7 @@ POINTS: tuple[Point, ...] = (
     burst("100k x 200 B random", "100000 200 {n} random", 20, 1.0),
     mixed("B1", "random_mixed ws 400", Workload(MIXED_400, 10_000_000, 2_000_000), 1.0),
     mixed("B1", "ws 400, 8-128 B", Workload(f"{MIXED_400} 8 128", 2_000_000), 1.0),
+    *(mixed("S13", f"gap {low >> 10}-{low >> 9} KiB", Workload(f"bench_random_mixed {{n}} 2000 1 {low} {low * 2}", 2_000_000), 1.0) for low in (4096, 32768)),
     *(tiny(size, "B2") for size in (8, 32)),
     scenario("B5", "string-builder", 1_000_000, 1.0),
     quick(scenario("B5", "mixed", 300_000, 1.0)),

@@ -397,15 +397,16 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with at least this alignment gives the block's class. C++14 code may free aligned C++17 blocks. */
+/* Returns true if a request of `size` bytes with the alignment `align` or a larger one gives the block's class, or one that it may serve. Larger
+ * alignments are accepted, because C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
-    unsigned class = hk_entry_class(entry);
+    unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);
     if (class == HK_CLASS_LARGE)
         return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
-    while (align < HK_SLICE && hk_class_of_aligned(size, align) < class)
-        align *= 2;
-    return size <= HK_MEDIUM_MAX && hk_class_of_aligned(size, align) == class;
+    while (own < class && own + hk_classes[own].servers < class && align < HK_SLICE)
+        own = hk_class_of_aligned(size, align *= 2);
+    return own <= class && class <= own + hk_classes[own].servers;
 }
 
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)

@@ -288,11 +288,13 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values. */
+/* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values.
+ * With learn=settle, the learner also freezes the knobs after SETTLED_TICKS without a trial. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* ticks after a failed trial in which no trial may begin */
-    TOLERATED = 5,   /* percent; a smaller increase of the cost counts as noise */
+    SETTLED_TICKS = 400,
+    TOLERATED = 5, /* percent; a smaller increase of the cost counts as noise */
     COST_FADE = 8,
     NS_PER_MISS = 200, /* the cost of a bin that ran empty or full */
     NS_PER_MAPPING = 4000,
@@ -349,10 +351,18 @@ static bool canary_permits(struct hk_learner *learner, const struct hk_signals *
     return false;
 }
 
+static void freeze_if_settled(struct hk_learner *learner, struct hk_step *step)
+{
+    if (learner->mode != HK_LEARN_SETTLE || ++learner->canary.quiet < SETTLED_TICKS)
+        return;
+    learner->mode = HK_LEARN_FROZEN;
+    hk_rule_note(step, HK_DECISION_policy_frozen, 0, 1, SETTLED_TICKS, learner->canary.usual_cost, 0);
+}
+
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     enum hk_phase last = learner->state;
-    bool canary = learner->mode == HK_LEARN_CANARY;
+    bool canary = learner->mode == HK_LEARN_CANARY || learner->mode == HK_LEARN_SETTLE;
     step->count = 0;
     find_phase(learner, saw, step);
     delay_remember(learner, saw);
@@ -367,8 +377,11 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
         large_cache_step(learner, saw, step);
     if (rules & HK_RULE_HUGE)
         huge_step(learner, saw, step);
-    if (may_move && canary && on_trial(learner))
+    if (may_move && canary && on_trial(learner)) {
         learner->canary.trial = TRIAL_TICKS;
+        learner->canary.quiet = 0;
+    }
+    freeze_if_settled(learner, step);
     set_ceiling(learner, saw, step);
     apply_phase(learner, last, saw, step);
     learner->tick++;

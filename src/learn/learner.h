@@ -59,6 +59,7 @@ struct hk_learner {
     struct hk_canary {
         struct hk_knobs kept;            /* the knobs before the trial */
         unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */
+        unsigned quiet;                  /* ticks since the last trial began */
         uint64_t usual_cost, trial_cost; /* ns per second; mean before the trial, and sum of the trial's ticks */
     } canary;
 };

@@ -1,5 +1,11 @@
-/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. */
+/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. Two options may change them at the start. */
 #include "policy/classes.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "policy/options.h"
 
 const struct hk_class hk_classes[HK_CLASSES] = {
 #define HK_CLASS(idx, bytes, slab_kib, most, kind)                                                                     \
@@ -49,4 +55,154 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
     while (class < HK_CLASSES && (hk_classes[class].size & (align - 1)) != 0)
         class ++;
     return class;
+}
+
+enum { MOST_FITTED = 4, FITTED_FROM = 2048 };
+
+/* Changed copies of the tables. The tables themselves are constants, so that all processes without such options share their pages. */
+static struct changed {
+    struct hk_class classes[HK_CLASSES];
+    uint16_t fine_offsets[sizeof hk_fine_offsets / sizeof hk_fine_offsets[0]];
+    unsigned fitted;
+} changed HK_COLD_DATA;
+
+static unsigned changed_class_of(size_t size)
+{
+    return size <= HK_FINE_MAX ? changed.fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES
+                               : hk_class_of(size);
+}
+
+/* Makes `size` the block size of its class. Sizes between the new and the old block size then belong to the next class. Returns false for a size that
+ * no class can have, if the class has been changed already, and after MOST_FITTED sizes. */
+static bool fit_class(uint64_t size, uint64_t not_used)
+{
+    (void)not_used;
+    if (size == 0 || size % HK_FINE_STEP != 0 || size > HK_FINE_MAX)
+        return false;
+    unsigned class = changed_class_of(size);
+    struct hk_class *row = &changed.classes[class];
+    if (size == row->size)
+        return true;
+    if (class + 1 == HK_FINE_CLASSES || row->smaller != 0 || changed.fitted == MOST_FITTED)
+        return false;
+    for (size_t step = size / HK_FINE_STEP + 1; step <= row->size / HK_FINE_STEP; step++)
+        changed.fine_offsets[step] = (uint16_t)((class + 1) * HK_CLASS_BYTES);
+    row->smaller = (uint16_t)(row->size - size);
+    row->size = (uint32_t)size;
+    changed.fitted++;
+    return true;
+}
+
+static bool set_first_cap(uint64_t size, uint64_t blocks)
+{
+    bool right = size - 1 < HK_MEDIUM_MAX && blocks - 1 < UINT8_MAX && (blocks & (blocks + 1)) == 0;
+    if (right)
+        changed.classes[changed_class_of(size)].first_cap = (uint8_t)blocks;
+    return right;
+}
+
+/* Calls `take` for each item of a list such as "64x255,1024x63". The second number of an item without an x is 0. */
+static void take_list(const char *option, const char *list, bool (*take)(uint64_t size, uint64_t blocks))
+{
+    for (const char *end; list != NULL; list = *end != 0 ? end + 1 : NULL) {
+        uint64_t size, blocks = 0;
+        end = strchrnul(list, ',');
+        const char *cross = memchr(list, 'x', (size_t)(end - list)), *first_end = cross != NULL ? cross : end;
+        bool numbers = hk_option_number(list, (size_t)(first_end - list), &size) &&
+                       (cross == NULL || hk_option_number(cross + 1, (size_t)(end - cross - 1), &blocks));
+        if (!numbers || !take(size, blocks))
+            hk_message(HK_TEXT_option_item, option, (int)(end - list), list);
+    }
+}
+
+/* Lets the larger classes up to `fit` percent of its block size serve each class from `class` to `end` - 1. */
+static void set_servers(unsigned class, unsigned end, uint64_t fit)
+{
+    for (; class < end; class ++)
+        for (unsigned larger = class + 1;
+             larger < end && changed.classes[larger].size * 100 <= changed.classes[class].size * fit; larger++)
+            changed.classes[class].servers = (uint8_t)(larger - class);
+}
+
+bool hk_classes_looks HK_EACH_PROCESS_DATA;
+
+/* Applies `bins` first, because its sizes are those of the classes without the option `classes`. */
+void hk_classes_begin(void)
+{
+    const struct hk_options *options = &hk_options;
+    bool serves = options->small_fit + options->medium_fit > 200;
+    hk_classes_looks = serves || options->profile_save != NULL;
+    if (HK_LIKELY(options->classes == NULL && options->bins == NULL && !serves))
+        return;
+    memcpy(changed.classes, hk_classes, sizeof hk_classes);
+    memcpy(changed.fine_offsets, hk_fine_offsets, sizeof hk_fine_offsets);
+    take_list("bins", options->bins, set_first_cap);
+    take_list("classes", options->classes, fit_class);
+    set_servers(changed_class_of(FITTED_FROM), HK_FINE_CLASSES, options->small_fit);
+    set_servers(HK_FINE_CLASSES, HK_CLASSES, options->medium_fit);
+    if (!hk_os_overwrite(hk_classes, changed.classes, sizeof hk_classes) ||
+        !hk_os_overwrite(hk_fine_offsets, changed.fine_offsets, sizeof hk_fine_offsets))
+        hk_message(HK_TEXT_classes_constant);
+}
+
+struct hk_learned hk_learned HK_COLD_DATA;
+enum {
+    LEAST_SAVING = 8, /* percent of the bytes of a class */
+    LEAST_VOTES = 75, /* percent of the new slabs of a class */
+    LEAST_SLABS = 16,
+};
+
+#define VOTES(vote) ((vote)&UINT32_MAX)
+#define VOTED_SIZE(vote) ((vote) >> 32)
+
+void hk_learned_vote(unsigned class, size_t size)
+{
+    uint64_t block_size = hk_align_up(size, HK_FINE_STEP);
+    if (class >= HK_FINE_CLASSES)
+        return;
+    uint64_t vote = hk_load(hk_learned.xvote[class]);
+    if (VOTES(vote) == 0)
+        vote = block_size << 32;
+    hk_store(hk_learned.xvote[class], VOTED_SIZE(vote) == block_size ? vote + 1 : vote - 1);
+}
+
+/* Returns how many bytes of the class's slabs the dominant size would save as a block size. Returns 0 if it would save little, or if too many new slabs
+ * were made for other sizes, because the larger ones of these would go to the next class. */
+static uint64_t saving(unsigned class, uint64_t slabs_made)
+{
+    const struct hk_class *row = &hk_classes[class];
+    uint64_t vote = hk_load(hk_learned.xvote[class]);
+    if (slabs_made < LEAST_SLABS || VOTES(vote) == 0 || VOTES(vote) < slabs_made * LEAST_VOTES / 100 ||
+        class + 1 == HK_FINE_CLASSES)
+        return 0;
+    uint64_t now = row->slab_bytes / (row->size + row->smaller), then = row->slab_bytes / VOTED_SIZE(vote);
+    uint64_t percent = (then - now) * 100 / then;
+    return percent >= LEAST_SAVING ? slabs_made * row->slab_bytes * percent / 100 : 0;
+}
+
+void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES])
+{
+    const char *before = "classes = ";
+    uint64_t least = UINT64_MAX;
+    for (unsigned n = 0; n < MOST_FITTED; n++) {
+        unsigned best = 0;
+        for (unsigned class = 1; class < HK_FINE_CLASSES; class ++)
+            if (saving(class, slabs_made[class]) < least &&
+                saving(class, slabs_made[class]) > saving(best, slabs_made[best]))
+                best = class;
+        if ((least = saving(best, slabs_made[best])) == 0)
+            break;
+        hk_text_add(text, "%s%lu", before, VOTED_SIZE(hk_load(hk_learned.xvote[best])));
+        before = ",";
+    }
+    hk_text_add(text, *before == ',' ? "\n" : "");
+    before = "bins = ";
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        unsigned blocks = hk_load(hk_learned.xcapacity[class]);
+        if (blocks == 0)
+            continue;
+        hk_text_add(text, "%s%ux%u", before, hk_classes[class].size + hk_classes[class].smaller, blocks);
+        before = ",";
+    }
+    hk_text_add(text, *before == ',' ? "\n" : "");
 }

@@ -1,10 +1,11 @@
 /* Classes: makes constants and tables from the rows of classes.def.
  * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
- * Threads    Any thread may read the tables, because they are constant. */
+ * Owns       At the start, the option `classes` changes the block sizes of up to four classes, and other options change fields of the rows.
+ * Threads    Any thread may read the tables, because they are constant after the start. */
 #ifndef HK_CLASSES_H
 #define HK_CLASSES_H
 
-#include "base/base.h"
+#include "base/message.h"
 
 /* HK_TIER_LARGE is the tier of large blocks, which have no size class. */
 enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
@@ -38,8 +39,11 @@ enum {
 
 extern const struct hk_class {
     uint32_t size, slab_bytes;
-    uint16_t cap;
-    uint8_t tier;
+    uint16_t smaller; /* bytes by which the option `classes` made `size` smaller */
+    uint8_t cap, tier;
+    uint8_t first_cap; /* capacity of a new bin, from the option `bins`; 0: tcache/bins.c chooses it */
+    uint8_t
+        servers; /* number of larger classes whose free blocks may serve this class, from small_fit and medium_fit */
 } hk_classes[HK_CLASSES];
 
 /* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX, in steps of 16 bytes. The index of a size is (size + 15) / 16. */
@@ -65,5 +69,21 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 /* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES if there is none. `align` is a power of
  * two up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
+
+/* What this run has learned about its classes, for the saved profile. Written only if the option profile_save is set. */
+extern struct hk_learned {
+    _Atomic uint64_t xvote[HK_FINE_CLASSES]; /* the upper half is a block size, the lower half its votes */
+    _Atomic uint8_t xcapacity[HK_CLASSES];   /* largest capacity that a bin of the class has had */
+} hk_learned;
+/* True if a miss looks at the class before it makes a slab, because of the options small_fit, medium_fit or profile_save. Set at the start. */
+extern bool hk_classes_looks;
+/* Votes for the size for which a slab of the class is made. A size with more than half of the votes wins (Boyer and Moore). Its number of votes is then
+ * what it has more than all others. Two votes at once may count as one. */
+void hk_learned_vote(unsigned class, size_t size);
+/* Adds the lines `classes` and `bins` of a profile. */
+void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES]);
+
+/* Applies the options classes, bins, small_fit and medium_fit. Called at the start, before the first slab exists. */
+void hk_classes_begin(void);
 
 #endif

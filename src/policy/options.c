@@ -8,7 +8,7 @@ enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
 /* The texts are arrays, because pointers would need relocations. */
 struct row {
-    char name[20], unit[24];
+    char name[20], unit[32];
     enum kind kind;
     unsigned offset;
     uint64_t min, max;

@@ -1,6 +1,5 @@
 /* Publishes new pages of knobs, and writes the knobs as a profile. */
 #include "policy/policy.h"
-#include "base/message.h"
 #include "os/os.h"
 
 const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
@@ -70,11 +69,9 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
     return true;
 }
 
-void hk_profile_write(int fd, const struct hk_knobs *knobs)
+void hk_profile_add(struct hk_text *text, const struct hk_knobs *knobs)
 {
-    struct hk_text text = {.fd = fd};
-    hk_text_add(&text, "# hakmem profile\n");
+    hk_text_add(text, "# hakmem profile\n");
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
-        hk_text_add(&text, "%s = %lu # %s\n", hk_knob_rows[knob].name, knobs->value[knob], hk_knob_rows[knob].unit);
-    hk_text_flush(&text);
+        hk_text_add(text, "%s = %lu # %s\n", hk_knob_rows[knob].name, knobs->value[knob], hk_knob_rows[knob].unit);
 }

@@ -9,6 +9,7 @@
 #ifndef HK_POLICY_H
 #define HK_POLICY_H
 
+#include "base/message.h"
 #include "policy/options.h"
 
 /* HK_TICK_MS is the time in ms between two ticks. At a tick, a thread looks for idle memory, and the learner reads its signals. */
@@ -53,7 +54,7 @@ void hk_policy_read(struct hk_knobs *knobs);
 /* Publishes the knobs and the phase. Returns false, and changes nothing, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* Writes the knobs as a profile. Only one thread at a time may call this function. */
-void hk_profile_write(int fd, const struct hk_knobs *knobs);
+/* Adds the knobs as lines of a profile. */
+void hk_profile_add(struct hk_text *text, const struct hk_knobs *knobs);
 
 #endif

@@ -201,14 +201,20 @@ HK_COLD void hk_learning_tick(void)
     hk_unlock(&learning.lock);
 }
 
-/* Writes the learned knobs. The ceiling comes from the option, because the learned ceiling depends on the memory goal of this run. */
+/* Writes the learned knobs, classes and bins. The ceiling comes from the option, because the learned ceiling depends on the memory goal of this run. */
 static int write_profile(int fd, const char *path)
 {
     (void)path;
     begin_learner();
     struct hk_knobs learned = learning.learner.target;
     learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
-    hk_profile_write(fd, &learned);
+    struct hk_text text = {.fd = fd};
+    uint64_t slabs_made[HK_FINE_CLASSES];
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        slabs_made[class] = hk_tcaches_refilled(class, HK_SOURCE_NEW);
+    hk_profile_add(&text, &learned);
+    hk_learned_write(&text, slabs_made);
+    hk_text_flush(&text);
     return 0;
 }
 

@@ -42,6 +42,7 @@ static void step_options(void)
     if (hk_options.background == HK_BACKGROUND_ON)
         hk_slab_lists_shared = true;
     hk_policy_begin();
+    hk_classes_begin();
     options_are_read = true;
 }
 

@@ -41,8 +41,10 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
 {
     size_t size = hk_classes[class].size;
     bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
-    size_t target = now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
+    size_t learned = now == 0 ? hk_classes[class].first_cap : 0;
+    size_t target = learned != 0 ? learned : now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
+    first_bytes = hk_max(first_bytes, learned * size);
     while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
     size_t budget = cache->budget + (hk_classes[class].tier == HK_TIER_TINY ? cache->budget / 2 : 0);
@@ -85,6 +87,8 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
         hk_meta_free(bin->base, array_bytes(now));
     *bin = (struct hk_bin){.top = array + items, .limit = array + capacity, .served = bin->served, .base = array};
     cache->granted += (capacity - now) * hk_classes[class].size;
+    if (HK_UNLIKELY(hk_options.profile_save != NULL) && capacity > hk_load(hk_learned.xcapacity[class]))
+        hk_store(hk_learned.xcapacity[class], (uint8_t)capacity);
     note_capacity(cache, class, HK_DECISION_bin_grown, now);
     return true;
 }

@@ -79,10 +79,41 @@ static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
+/* Takes a free block of a larger class from the bins, so that no slab is made for the request. Takes only a block that is aligned as those of the
+ * class are, because the request may be aligned. Returns NULL if there is none. */
+static HK_NOINLINE void *take_of_larger_class(struct hk_tcache *cache, unsigned class)
+{
+    size_t align = hk_classes[class].size & -hk_classes[class].size;
+    for (unsigned larger = class + 1; larger <= class + hk_classes[class].servers; larger++) {
+        const struct hk_bin *bin = &cache->hot.bins[larger];
+        if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0)
+            return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
+    }
+    return NULL;
+}
+
+/* Called if the class may need a new slab. If it does, notes the requested size for the saved profile, and returns a block of a larger class, or NULL
+ * if the slab must be made. */
+static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class, size_t size)
+{
+    if (hk_bin_items(&cache->hot.bins[class]) > 0 || cache->depot.classes[class].blocks > 0 ||
+        hk_slab_heap_has_partial(&cache->owner, class) || hk_abandoned_has(class))
+        return NULL;
+    if (hk_options.profile_save != NULL)
+        hk_learned_vote(class, size);
+    void *block = take_of_larger_class(cache, class);
+    if (block != NULL) {
+        HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
+        count_refill(cache, class);
+    }
+    return block;
+}
+
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     struct hk_miss_counts *counts = &cache->miss_counts[class];
+    void *block;
     hk_tick(cache, hk_tick_weight(class));
     hk_store(counts->xrequested, hk_load(counts->xrequested) + size);
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
@@ -97,6 +128,9 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     }
     if (HK_UNLIKELY(hk_bin_capacity(bin) == 0))
         return alloc_without_bin(cache, class);
+    if (HK_UNLIKELY(needs_slab_soon) && HK_UNLIKELY(hk_classes_looks) &&
+        (block = instead_of_slab(cache, class, size)) != NULL)
+        return block;
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
     count_refill(cache, class);

@@ -295,6 +295,25 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);
 }
 
+UNIT_TEST(a_policy_that_settles_is_frozen)
+{
+    begin(HK_LEARN_SETTLE);
+    const struct hk_signals *calm = SEEN(IS(misses) = 1000), *missed = SEEN(IS(misses) = 1000, MISSED);
+    uint64_t first = knob(HK_KNOB_large_cache);
+    pass(calm, 300, HK_DECISION_KINDS);
+    assert_int_equal(pass(missed, 2, HK_DECISION_large_cache_more), 1);
+    assert_int_equal(pass(calm, 16, HK_DECISION_canary_kept), 1);
+    assert_int_equal(knob(HK_KNOB_large_cache), 2 * first);
+    for (int i = 0; i < 30 && pass(calm, 64, HK_DECISION_policy_frozen) == 0; i++)
+        continue;
+    assert_int_equal(learner.mode, HK_LEARN_FROZEN);
+    struct hk_knobs frozen = learner.now;
+    pass(missed, 500, HK_DECISION_KINDS);
+    assert_memory_equal(&learner.now, &frozen, sizeof frozen);
+    pass(SEEN(IS(goal) = HK_MIB, IS(used) = HK_MIB), 1, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_depot), 0);
+}
+
 UNIT_TEST(a_stall_does_not_make_a_goal_near)
 {
     begin(HK_LEARN_ON);
@@ -358,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_stall_does_not_make_a_goal_near),
         cmocka_unit_test(frozen_moves_for_the_goal_only),
         cmocka_unit_test(a_canary_that_does_worse_is_taken_back),
+        cmocka_unit_test(a_policy_that_settles_is_frozen),
         cmocka_unit_test(any_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,7 +118,9 @@ UNIT_TEST(what_is_written_is_read_again)
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
         knobs.value[knob] = hk_knob_rows[knob].min + 1;
     fake_os_capture();
-    hk_profile_write(1, &knobs);
+    struct hk_text saved = {.fd = 1};
+    hk_profile_add(&saved, &knobs);
+    hk_text_flush(&saved);
     static char text[4096];
     strcpy(text, fake_os.captured);
     const struct fake_file files[] = {{"/p", text}, {NULL, NULL}};

@@ -691,6 +691,50 @@ UNIT_TEST(everything_is_stolen_in_need)
     expect_all_home();
 }
 
+/* Before a slab is made, a free block of a larger class serves: one that W_MAX allows, that is aligned, and that is of the same kind. */
+UNIT_TEST(served_by_a_larger_class)
+{
+    hk_options.small_fit = 140;
+    hk_options.medium_fit = 160;
+    start();
+    hk_classes_begin();
+    void *large = hak_malloc(6144), *odd = hak_malloc(81920), *medium = hak_malloc(98304);
+    hak_free(large);
+    hak_free(odd);
+    hak_free(medium);
+    size_t slabs = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
+    void *block = hak_malloc(4700);
+    assert_ptr_equal(block, large);
+    assert_int_equal(hak_malloc_usable_size(block), 6144);
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 1);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_slabs_made]), slabs);
+    hak_free_sized(block, 4700);
+    assert_ptr_equal(hak_malloc(6000), large);
+    void *zeroed = hak_calloc(1, 70000);
+    assert_ptr_equal(zeroed, odd);
+    hak_free(zeroed);
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 2);
+    void *aligned = hak_aligned_alloc(65536, 65536);
+    assert_int_equal((uintptr_t)aligned % 65536, 0);
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 2 + ((uintptr_t)odd % 65536 == 0));
+    hak_free(aligned);
+    void *of_slab = hak_malloc(33000); /* 40 KiB: 80 KiB would be more than 160 % */
+    assert_int_equal(hk_tcaches_refilled(CLASS_OF_40960, HK_SOURCE_NEW), 1);
+    hak_free(of_slab);
+    unit_heap_holds(1);
+}
+
+UNIT_TEST(capacities_from_the_start)
+{
+    struct hk_tcache *cache = start();
+    hk_options.bins = "64x255,4096x1";
+    hk_classes_begin();
+    hak_free(hak_malloc(64));
+    hak_free(hak_malloc(4096));
+    assert_int_equal(hk_bin_capacity(&cache->hot.bins[CLASS_OF_64]), 255);
+    assert_int_equal(hk_bin_capacity(&cache->hot.bins[CLASS_OF_4096]), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -725,6 +769,8 @@ int main(void)
         cmocka_unit_test(stolen_and_left),
         cmocka_unit_test(everything_is_stolen_in_need),
         cmocka_unit_test(stolen_from_who_ends),
+        cmocka_unit_test(served_by_a_larger_class),
+        cmocka_unit_test(capacities_from_the_start),
     };
     return cmocka_run_group_tests_name("tcache", tests, NULL, NULL);
 }

@@ -98,8 +98,10 @@ CASES: dict[str, list[Case]] = {
                       Case(("depot", "", "0", str(1 << 30), str(8 << 20)), {"DEPOT": ""}),
                       Case(("depot", r"1\x0a2\x7f", "0", str(1 << 30), str(8 << 20)), {"DEPOT": "1\n2\x7f"}),
                       Case(("depot", CUT, "0", str(1 << 30), str(8 << 20)), {"DEPOT": LONG})],
-    "option_word": [Case(("learn", "On", "off|on|frozen|canary", "on"), {"LEARN": "On"}),
+    "option_word": [Case(("learn", "On", "off|on|frozen|canary|settle", "on"), {"LEARN": "On"}),
                     Case(("background", r"ja\xc2\x9bä", "0|1|auto", "auto"), {"BACKGROUND": "ja\x9bä"})],
+    "option_item": [Case(("classes", "1041"), {"CLASSES": "1041,2064"}), Case(("classes", "1040"), {"CLASSES": "1056,1040"}),
+                    Case(("classes", r"\x1b"), {"CLASSES": "\x1b"}), Case(("bins", "64x100"), {"BINS": "64x100"}), Case(("bins", CUT), {"BINS": LONG})],
     "option_texts": [Case(("report", "8191"), {"REPORT": "x" * 9000})],
     "conf_form": [Case(("report",), {"CONF": "report"}), Case((CUT,), {"CONF": "depot:1," + LONG})],
     "conf_long": [Case(("4095",), {"CONF": "x" * 4096})],
@@ -162,7 +164,8 @@ CASES: dict[str, list[Case]] = {
 
 # Unit tests for messages that only a fault of HAKMEM, a refusal of the system at one moment, or overwritten memory can cause.
 UNIT_TESTS = {
-    "moved_table": "large.c", "samples_memory": "hooks.c", "sites_memory": "sites.c", "empty_memory": "modes.c", "assertion": "message.c", "given_twice": "remote_track.c",
+    "moved_table": "large.c", "samples_memory": "hooks.c", "sites_memory": "sites.c", "classes_constant": "classes.c",
+    "empty_memory": "modes.c", "assertion": "message.c", "given_twice": "remote_track.c",
     "nobody_freed": "remote_track.c", "drained_twice": "remote_track.c", "not_claimed": "remote_track.c", "lost": "remote_track.c",
     "heap_other": "heap_edges.c",
 }

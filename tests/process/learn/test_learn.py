@@ -104,15 +104,25 @@ class Learned(unittest.TestCase):
             if decision["what"] in knobs and decision["who"] != "class":
                 self.assertEqual(knobs[decision["what"]], decision["old"])
                 knobs[decision["what"]] = decision["new"]
-        saved = re.findall(r"^(\w+) = (\d+)", (self.folder / "profile_save").read_text(), re.MULTILINE)
+        saved = re.findall(r"^(\w+) = (\d+) #", (self.folder / "profile_save").read_text(), re.MULTILINE)
         self.assertEqual({name: int(value) for name, value in saved}, knobs)
+
+    def test_bins_begin_as_large_as_they_became(self) -> None:
+        """The capacities that bins reached in the first run are those of the second run from the start."""
+        explain = self.folder / "explain_again"
+        done = run(SHIFTS.format(turns=60), profile=str(self.folder / "profile_save"), explain=str(explain))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        again = [json.loads(line) for line in explain.read_text().splitlines()]
+        before, after = (sum(1 for decision in run if decision["what"] == "capacity" and decision["new"] > decision["old"] > 0) for run in (self.decisions, again))
+        self.assertGreater(before, 20)
+        self.assertLess(after * 4, before)
 
     def test_what_was_saved_is_where_the_next_run_begins(self) -> None:
         report = self.folder / "report.json"
         done = run("pass", profile=str(self.folder / "profile_save"), learn="frozen", report=str(report))
         self.assertEqual(done.stderr, "")
         options = json.loads(report.read_text())["options"]
-        for name, value in re.findall(r"^(\w+) = (\d+)", (self.folder / "profile_save").read_text(), re.MULTILINE):
+        for name, value in re.findall(r"^(\w+) = (\d+) #", (self.folder / "profile_save").read_text(), re.MULTILINE):
             self.assertEqual(options[name], int(value))
 
     def test_a_trace_of_another_kind_is_refused(self) -> None:

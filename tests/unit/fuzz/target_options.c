@@ -311,7 +311,9 @@ void fuzz_profile(struct fuzz_input *in)
         size_t used = fuzz_pieces(in, words, file, 1000);
         file[used++] = '\n';
         begin_model(&defaults);
-        hk_profile_write(1, &knobs);
+        struct hk_text saved = {.fd = 1};
+        hk_profile_add(&saved, &knobs);
+        hk_text_flush(&saved);
         used += spread_out(in, file + used, sizeof file - used - 200, fake_os.captured);
         file[used++] = '#';
         fuzz_text(in, file + used, 100);
