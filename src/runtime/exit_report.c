@@ -73,7 +73,7 @@ static int dump_peak(int fd, const char *path)
 {
     uint64_t live = hk_heap_profile_live();
     (void)dump(fd, path);
-    if (live <= dumps.live || hk_heap_profile_live() < live - live / PEAK_PART)
+    if (hk_heap_profile_live() < live - live / PEAK_PART)
         return HK_FILE_STAYS;
     dumps.live = live;
     has_come(dumps.resident + dumps.resident / PEAK_PART);

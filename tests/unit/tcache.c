@@ -713,15 +713,29 @@ UNIT_TEST(served_by_a_larger_class)
     void *zeroed = hak_calloc(1, 70000);
     assert_ptr_equal(zeroed, odd);
     hak_free(zeroed);
-    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 2);
     void *aligned = hak_aligned_alloc(65536, 65536);
     assert_int_equal((uintptr_t)aligned % 65536, 0);
-    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 2 + ((uintptr_t)odd % 65536 == 0));
+    bool fits = (uintptr_t)odd % 65536 == 0 || (uintptr_t)medium % 65536 == 0;
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 1 + fits);
     hak_free(aligned);
     void *of_slab = hak_malloc(33000); /* 40 KiB: 80 KiB would be more than 160 % */
     assert_int_equal(hk_tcaches_refilled(CLASS_OF_40960, HK_SOURCE_NEW), 1);
     hak_free(of_slab);
     unit_heap_holds(1);
+}
+
+/* A block of 5 KiB that does not begin at a page cannot serve an aligned request of 4 KiB. */
+UNIT_TEST(an_aligned_request_gets_no_unaligned_block)
+{
+    start();
+    hk_options.small_fit = 140;
+    hk_classes_begin();
+    get_many(5120, 4);
+    size_t odd = (uintptr_t)blocks[0] % 4096 != 0 ? 0 : 1;
+    assert_int_not_equal((uintptr_t)blocks[odd] % 4096, 0);
+    hak_free(blocks[odd]);
+    assert_int_equal((uintptr_t)hak_aligned_alloc(4096, 4096) % 4096, 0);
+    assert_int_equal(hk_tcaches_counted(HK_THREAD_fitted), 0);
 }
 
 UNIT_TEST(capacities_from_the_start)
@@ -770,6 +784,7 @@ int main(void)
         cmocka_unit_test(everything_is_stolen_in_need),
         cmocka_unit_test(stolen_from_who_ends),
         cmocka_unit_test(served_by_a_larger_class),
+        cmocka_unit_test(an_aligned_request_gets_no_unaligned_block),
         cmocka_unit_test(capacities_from_the_start),
     };
     return cmocka_run_group_tests_name("tcache", tests, NULL, NULL);

@@ -233,7 +233,7 @@ class Systems(unittest.TestCase):
         self.assertEqual(check_systems.steps(text), [["cat > a <<'END'\none\nEND", ""], ["cat a", "one\n> quoted\n"]])
         self.assertEqual(check_systems.run("echo 3; false", "/"), "3\n")
 
-    def test_each_system_but_one_has_a_command(self) -> None:
+    def test_each_system_has_a_command(self) -> None:
         commands: dict[str, int] = {}
         for match in check_systems.BLOCK.finditer(check_systems.PAGE.read_text()):
             if match[1]:
@@ -241,7 +241,7 @@ class Systems(unittest.TestCase):
             else:
                 commands[list(commands)[-1]] += len(check_systems.steps(match[3]))
         self.assertEqual(list(commands), [f"S{number}" for number in range(1, 37)])
-        self.assertEqual([name for name, count in commands.items() if count == 0], ["S14"])
+        self.assertEqual([name for name, count in commands.items() if count == 0], [])
 
     def test_what_a_machine_can_show(self) -> None:
         for told, gives in (('{"huge_fault_ns": 250}', True), ('{"huge_fault_ns": -1}', False), ('{"huge_fault_ns": 0}', False), ("", False)):
