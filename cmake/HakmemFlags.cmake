@@ -37,6 +37,7 @@ set(hakmem_no_builtin)
 foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_memalign valloc pvalloc)
   list(APPEND hakmem_no_builtin -fno-builtin-${name})
 endforeach()
+# -fno-lto: the start changes tables that are constants (policy/classes.c). A compiler that sees the whole program may use their first values.
 # Builds with -O1 need sibling calls too, because the functions at the end of malloc find the return address of malloc's caller.
 target_compile_options(hakmem_build INTERFACE
-  -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=${HAKMEM_TLS_MODEL} ${hakmem_no_builtin})
+  -fno-lto -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=${HAKMEM_TLS_MODEL} ${hakmem_no_builtin})

@@ -37,8 +37,8 @@ fn compile(root: &Path) {
     build.define("HK_OVERRIDE", if feature("OVERRIDE") { "1" } else { "0" });
     build.define("HK_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
     build.flag("-fvisibility=hidden").flag("-fno-semantic-interposition");
-    // operator new throws; sibling calls: what malloc ends with finds the return address of malloc's caller.
-    build.flag("-fexceptions").flag("-foptimize-sibling-calls");
+    // operator new throws; no LTO: the start changes constants; sibling calls: what malloc ends with finds the return address of malloc's caller.
+    build.flag("-fexceptions").flag("-foptimize-sibling-calls").flag("-fno-lto");
     for name in OWN_NAMES {
         build.flag(format!("-fno-builtin-{name}"));
     }

@@ -58,7 +58,9 @@ static void *take_block(struct hk_request *request)
         return hk_plain_alloc_large(cache, request);
     if (class >= HK_FINE_CLASSES)
         return take_of_medium_class(cache, class, request);
-    void *block = take_of_class(cache, class, request->size);
+    /* A saved profile must not propose a block size that would not hold this alignment. */
+    size_t size = HK_LIKELY(align <= HK_FINE_STEP) ? request->size : hk_align_up(request->size, align);
+    void *block = take_of_class(cache, class, size);
     if (HK_UNLIKELY(((uintptr_t)block & (align - 1)) != 0) && cache != NULL)
         block = take_aligned(cache, class, block);
     return block;

@@ -397,7 +397,7 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with the alignment `align` or a larger one gives the block's class, or one that it may serve. Larger
+/* Returns true if a request of `size` bytes with the alignment `align` or a larger one gives the block's class, or a smaller one that the block's class may serve. Larger
  * alignments are accepted, because C++14 code may free aligned blocks of C++17 code. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {

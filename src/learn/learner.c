@@ -289,7 +289,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
 }
 
 /* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values.
- * With learn=settle, the learner also freezes the knobs after SETTLED_TICKS without a trial. */
+ * With learn=settle, the learner also freezes the knobs after SETTLED_TICKS without a trial, but not while huge_step() has lowered a knob for a time. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* ticks after a failed trial in which no trial may begin */
@@ -353,7 +353,7 @@ static bool canary_permits(struct hk_learner *learner, const struct hk_signals *
 
 static void freeze_if_settled(struct hk_learner *learner, struct hk_step *step)
 {
-    if (learner->mode != HK_LEARN_SETTLE || ++learner->canary.quiet < SETTLED_TICKS)
+    if (learner->mode != HK_LEARN_SETTLE || ++learner->canary.quiet < SETTLED_TICKS || learner->blocks_rest > 0)
         return;
     learner->mode = HK_LEARN_FROZEN;
     hk_rule_note(step, HK_DECISION_policy_frozen, 0, 1, SETTLED_TICKS, learner->canary.usual_cost, 0);

@@ -127,7 +127,7 @@ bool hk_os_identify(int fd, struct hk_file_id *id);
 /* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
-/* Overwrites constants of HAKMEM through /proc/self/mem. Returns false, and changes nothing, if the system refuses it. */
+/* Overwrites constants of HAKMEM through /proc/self/mem. Returns false if the system refuses it. A part may then be changed. */
 bool hk_os_overwrite(const void *constants, const void *bytes, size_t size);
 void hk_os_remove(const char *path);
 /* Stores the environment that the loader passes to HAKMEM. hk_os.environment() returns it until the C library has set `environ`. */

@@ -1,4 +1,4 @@
-/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. Two options may change them at the start. */
+/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. Four options may change them at the start. */
 #include "policy/classes.h"
 
 #include <string.h>
@@ -10,6 +10,11 @@
 const struct hk_class hk_classes[HK_CLASSES] = {
 #define HK_CLASS(idx, bytes, slab_kib, most, kind)                                                                     \
     [idx] = {.size = (bytes), .slab_bytes = (slab_kib)*1024, .cap = (most), .tier = HK_TIER_##kind},
+#include "policy/classes.def"
+};
+
+const uint32_t hk_usual_sizes[HK_CLASSES] = {
+#define HK_CLASS(idx, bytes, slab_kib, cap, tier) [idx] = (bytes),
 #include "policy/classes.def"
 };
 
@@ -72,8 +77,8 @@ static unsigned changed_class_of(size_t size)
                                : hk_class_of(size);
 }
 
-/* Makes `size` the block size of its class. Sizes between the new and the old block size then belong to the next class. Returns false for a size that
- * no class can have, if the class has been changed already, and after MOST_FITTED sizes. */
+/* Makes `size` the block size of its class. Sizes between the new and the old block size then belong to the next class. Returns false if no
+ * class can have the size. Also returns false if its class was changed before, or if MOST_FITTED classes were changed. */
 static bool fit_class(uint64_t size, uint64_t not_used)
 {
     (void)not_used;
@@ -83,11 +88,10 @@ static bool fit_class(uint64_t size, uint64_t not_used)
     struct hk_class *row = &changed.classes[class];
     if (size == row->size)
         return true;
-    if (class + 1 == HK_FINE_CLASSES || row->smaller != 0 || changed.fitted == MOST_FITTED)
+    if (class + 1 == HK_FINE_CLASSES || row->size != hk_usual_sizes[class] || changed.fitted == MOST_FITTED)
         return false;
     for (size_t step = size / HK_FINE_STEP + 1; step <= row->size / HK_FINE_STEP; step++)
         changed.fine_offsets[step] = (uint16_t)((class + 1) * HK_CLASS_BYTES);
-    row->smaller = (uint16_t)(row->size - size);
     row->size = (uint32_t)size;
     changed.fitted++;
     return true;
@@ -140,15 +144,16 @@ void hk_classes_begin(void)
     take_list("classes", options->classes, fit_class);
     set_servers(changed_class_of(FITTED_FROM), HK_FINE_CLASSES, options->small_fit);
     set_servers(HK_FINE_CLASSES, HK_CLASSES, options->medium_fit);
-    if (!hk_os_overwrite(hk_classes, changed.classes, sizeof hk_classes) ||
-        !hk_os_overwrite(hk_fine_offsets, changed.fine_offsets, sizeof hk_fine_offsets))
+    /* If a later write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
+    if (!hk_os_overwrite(hk_fine_offsets, changed.fine_offsets, sizeof hk_fine_offsets) ||
+        !hk_os_overwrite(hk_classes, changed.classes, sizeof hk_classes))
         hk_message(HK_TEXT_classes_constant);
 }
 
 struct hk_learned hk_learned HK_COLD_DATA;
 enum {
     LEAST_SAVING = 8, /* percent of the bytes of a class */
-    LEAST_VOTES = 75, /* percent of the new slabs of a class */
+    LEAST_VOTES = 75, /* least count of votes, in percent of the new slabs of the class */
     LEAST_SLABS = 16,
 };
 
@@ -157,7 +162,7 @@ enum {
 
 void hk_learned_vote(unsigned class, size_t size)
 {
-    uint64_t block_size = hk_align_up(size, HK_FINE_STEP);
+    uint64_t block_size = hk_align_up(hk_max(size, 1), HK_FINE_STEP);
     if (class >= HK_FINE_CLASSES)
         return;
     uint64_t vote = hk_load(hk_learned.xvote[class]);
@@ -166,8 +171,8 @@ void hk_learned_vote(unsigned class, size_t size)
     hk_store(hk_learned.xvote[class], VOTED_SIZE(vote) == block_size ? vote + 1 : vote - 1);
 }
 
-/* Returns how many bytes of the class's slabs the dominant size would save as a block size. Returns 0 if it would save little, or if too many new slabs
- * were made for other sizes, because the larger ones of these would go to the next class. */
+/* Returns how many bytes of the class's slabs the dominant size would save as a block size. Returns 0 if it would save little. Also returns 0 if many new
+ * slabs were made for other sizes. Requests above the new block size would then go to the next class, and waste more. */
 static uint64_t saving(unsigned class, uint64_t slabs_made)
 {
     const struct hk_class *row = &hk_classes[class];
@@ -175,33 +180,36 @@ static uint64_t saving(unsigned class, uint64_t slabs_made)
     if (slabs_made < LEAST_SLABS || VOTES(vote) == 0 || VOTES(vote) < slabs_made * LEAST_VOTES / 100 ||
         class + 1 == HK_FINE_CLASSES)
         return 0;
-    uint64_t now = row->slab_bytes / (row->size + row->smaller), then = row->slab_bytes / VOTED_SIZE(vote);
+    uint64_t now = row->slab_bytes / hk_usual_sizes[class], then = row->slab_bytes / VOTED_SIZE(vote);
     uint64_t percent = (then - now) * 100 / then;
     return percent >= LEAST_SAVING ? slabs_made * row->slab_bytes * percent / 100 : 0;
 }
 
 void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES])
 {
-    const char *before = "classes = ";
-    uint64_t least = UINT64_MAX;
+    uint64_t chosen = 0;
     for (unsigned n = 0; n < MOST_FITTED; n++) {
-        unsigned best = 0;
-        for (unsigned class = 1; class < HK_FINE_CLASSES; class ++)
-            if (saving(class, slabs_made[class]) < least &&
-                saving(class, slabs_made[class]) > saving(best, slabs_made[best]))
-                best = class;
-        if ((least = saving(best, slabs_made[best])) == 0)
-            break;
-        hk_text_add(text, "%s%lu", before, VOTED_SIZE(hk_load(hk_learned.xvote[best])));
+        uint64_t most = 0, best = 0;
+        for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+            if ((chosen >> class & 1) == 0 && saving(class, slabs_made[class]) > most) {
+                most = saving(class, slabs_made[class]);
+                best = (uint64_t)1 << class;
+            }
+        chosen |= best;
+    }
+    const char *before = "classes = ";
+    for (uint64_t left = chosen; left != 0;
+         left &= left - 1) { /* ascending, because fit_class() depends on the order */
+        hk_text_add(text, "%s%lu", before, VOTED_SIZE(hk_load(hk_learned.xvote[hk_ctz64(left)])));
         before = ",";
     }
-    hk_text_add(text, *before == ',' ? "\n" : "");
+    hk_text_add(text, chosen != 0 ? "\n" : "");
     before = "bins = ";
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         unsigned blocks = hk_load(hk_learned.xcapacity[class]);
         if (blocks == 0)
             continue;
-        hk_text_add(text, "%s%ux%u", before, hk_classes[class].size + hk_classes[class].smaller, blocks);
+        hk_text_add(text, "%s%ux%u", before, hk_usual_sizes[class], blocks);
         before = ",";
     }
     hk_text_add(text, *before == ',' ? "\n" : "");

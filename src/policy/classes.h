@@ -39,12 +39,12 @@ enum {
 
 extern const struct hk_class {
     uint32_t size, slab_bytes;
-    uint16_t smaller; /* bytes by which the option `classes` made `size` smaller */
     uint8_t cap, tier;
     uint8_t first_cap; /* capacity of a new bin, from the option `bins`; 0: tcache/bins.c chooses it */
-    uint8_t
-        servers; /* number of larger classes whose free blocks may serve this class, from small_fit and medium_fit */
+    uint8_t servers;   /* number of larger classes whose free blocks may serve this one */
 } hk_classes[HK_CLASSES];
+/* The block sizes of classes.def, which the option `classes` does not change. */
+extern const uint32_t hk_usual_sizes[HK_CLASSES];
 
 /* Holds class * HK_CLASS_BYTES for sizes up to HK_FINE_MAX, in steps of 16 bytes. The index of a size is (size + 15) / 16. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
@@ -75,10 +75,10 @@ extern struct hk_learned {
     _Atomic uint64_t xvote[HK_FINE_CLASSES]; /* the upper half is a block size, the lower half its votes */
     _Atomic uint8_t xcapacity[HK_CLASSES];   /* largest capacity that a bin of the class has had */
 } hk_learned;
-/* True if a miss looks at the class before it makes a slab, because of the options small_fit, medium_fit or profile_save. Set at the start. */
+/* True if a miss calls instead_of_slab() before a slab is made. Set at the start if small_fit, medium_fit or profile_save is set. */
 extern bool hk_classes_looks;
-/* Votes for the size for which a slab of the class is made. A size with more than half of the votes wins (Boyer and Moore). Its number of votes is then
- * what it has more than all others. Two votes at once may count as one. */
+/* Votes for the size for which a slab of the class is made. A size with more than half of the votes wins (Boyer and Moore). Its count is at most the
+ * number of its votes, and at least its lead over all other sizes together. Two votes at once may count as one. */
 void hk_learned_vote(unsigned class, size_t size);
 /* Adds the lines `classes` and `bins` of a profile. */
 void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES]);

@@ -42,11 +42,21 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
     hk_text_add(context, "# live %u %zu %u\n", sample->number, sample->size, sample->born);
 }
 
+/* Scales the samples up, because large blocks are sampled more often than small ones. */
+static void add_estimate(void *context, const struct hk_site *site, unsigned number)
+{
+    struct sums sums = {0, 0, 0, 0};
+    add_up(&sums, site, number);
+    if (sums.live_blocks > 0 && sums.live_bytes > 0)
+        *(uint64_t *)context += (uint64_t)sums.live_blocks *
+                                hk_countdown_weight((uint64_t)(sums.live_bytes / sums.live_blocks), hk_hooks.mean);
+}
+
 uint64_t hk_heap_profile_live(void)
 {
-    struct sums total = {0, 0, 0, 0};
-    hk_sites_visit(&hk_samples, add_up, &total);
-    return total.live_bytes > 0 ? (uint64_t)total.live_bytes : 0;
+    uint64_t live = 0;
+    hk_sites_visit(&hk_samples, add_estimate, &live);
+    return live;
 }
 
 void hk_heap_profile_write(int fd)

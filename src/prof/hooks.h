@@ -76,7 +76,7 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
  *
  * Any thread may call the function. Samples that other threads take during the call may be missing. */
 void hk_heap_profile_write(int fd);
-/* Returns the live bytes of all samples, not scaled up. */
+/* Returns the live bytes of the program, estimated from the samples. */
 uint64_t hk_heap_profile_live(void);
 
 #endif

@@ -65,14 +65,14 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
             hk_text_add(text, "%7u %-8s", hk_classes[class].size, hk_tier_names[hk_classes[class].tier]);
             text_row(text, &heap_stats->classes[class]);
         }
-    for (const struct hk_class *row = hk_classes; row < hk_classes + HK_CLASSES; row++) {
-        size_t blocks = row->slab_bytes / row->size, before = row->slab_bytes / (row->size + row->smaller);
-        size_t slabs = heap_stats->classes[row - hk_classes].slabs;
-        if (row->smaller != 0)
-            hk_text_add(
-                text, "class %u instead of %u: %zu blocks a slab instead of %zu, so its slabs are %zu bytes smaller\n",
-                row->size, row->size + row->smaller, blocks, before,
-                slabs * row->slab_bytes * (blocks - before) / before);
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_class *row = &hk_classes[class];
+        uint32_t usual = hk_usual_sizes[class], blocks = row->slab_bytes / row->size, before = row->slab_bytes / usual;
+        if (row->size != usual)
+            hk_text_add(text,
+                        "class %u instead of %u: %u blocks a slab instead of %u, so its slabs are %lu bytes smaller\n",
+                        row->size, usual, blocks, before,
+                        heap_stats->classes[class].slabs * row->slab_bytes * (blocks - before) / before);
     }
 }
 

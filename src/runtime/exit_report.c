@@ -24,6 +24,7 @@ static HK_COLD void dumps_begin(uint64_t now_ms)
 {
     const char *text = hk_options.heap_profile_at;
     dumps.last_ms = now_ms;
+    dumps.live = 0;
     hk_store(dumps.xat, false);
     dumps.at_peak = text != NULL && strcmp(text, "peak") == 0;
     dumps.at = dumps.at_peak;
@@ -47,7 +48,7 @@ static void has_come(uint64_t at)
 }
 
 /* Returns true if the resident bytes have reached dumps.at. Memory that the program has freed stays resident for a while, so a new peak must also have
- * more live bytes than the last one. */
+ * more live bytes, estimated from the samples, than the last profile. */
 static bool comes(void)
 {
     struct hk_process process = {0};
@@ -68,7 +69,7 @@ static int dump(int fd, const char *path)
     return 0;
 }
 
-/* Keeps the file of the last peak if the program has freed much memory since the look. */
+/* Keeps the file of the last peak if the program has freed much memory while the profile was written. */
 static int dump_peak(int fd, const char *path)
 {
     uint64_t live = hk_heap_profile_live();

@@ -35,13 +35,13 @@ static bool from_commons(const struct hk_tcache *cache, unsigned class)
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin begins small and grows fourfold. Its first capacity is
+/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin begins small, or with the capacity of the option `bins`, and grows fourfold. Its first capacity is
  * at least one block, even over the budget. Tiny classes may exceed the budget by half, because bins of larger blocks may have used it up. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
     bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
-    size_t learned = now == 0 ? hk_classes[class].first_cap : 0;
+    size_t learned = now == 0 && !from_commons(cache, class) ? hk_classes[class].first_cap : 0;
     size_t target = learned != 0 ? learned : now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     first_bytes = hk_max(first_bytes, learned * size);

@@ -33,7 +33,8 @@ int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
 /* Tells the cache that a large block of the calling thread was given `bytes` of new memory, so that a tick comes soon. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
-/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. Returns NULL if memory is refused. */
+/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. With small_fit or medium_fit, the block may be of a larger
+ * class. Returns NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 /* Returns a block of a class for a request of `size` bytes after a miss, or NULL if memory is refused. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);

@@ -82,7 +82,7 @@ UNIT_TEST(fitted_classes)
     hk_options.classes = "1040,6160,16,28672,20000";
     begin();
     assert_int_equal(hk_classes[CLASS_OF_1152].size, 1040);
-    assert_int_equal(hk_classes[CLASS_OF_1152].smaller, 112);
+    assert_int_equal(hk_usual_sizes[CLASS_OF_1152] - hk_classes[CLASS_OF_1152].size, 112);
     assert_int_equal(hk_classes[CLASS_OF_7168].size, 6160);
     assert_int_equal(hk_classes[CLASS_OF_20480].size, 20000);
     assert_int_equal(hk_class_of(1040), CLASS_OF_1152);
@@ -102,7 +102,7 @@ UNIT_TEST(classes_that_cannot_be)
     }
     assert_int_equal(hk_classes[CLASS_OF_1152].size, 1040);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        assert_int_equal(hk_classes[class].smaller, class == CLASS_OF_1152 ? 112 : 0);
+        assert_int_equal(hk_usual_sizes[class] - hk_classes[class].size, class == CLASS_OF_1152 ? 112 : 0);
 }
 
 UNIT_TEST(at_most_four)
@@ -110,8 +110,8 @@ UNIT_TEST(at_most_four)
     hk_options.classes = "144,176,208,240,272";
     begin();
     assert_int_equal(hk_class_of(240), CLASS_OF_256);
-    assert_int_equal(hk_classes[CLASS_OF_256].smaller, 16);
-    assert_int_equal(hk_classes[CLASS_OF_320].smaller, 0);
+    assert_int_equal(hk_usual_sizes[CLASS_OF_256] - hk_classes[CLASS_OF_256].size, 16);
+    assert_int_equal(hk_usual_sizes[CLASS_OF_320] - hk_classes[CLASS_OF_320].size, 0);
 }
 
 UNIT_TEST(first_capacities)
@@ -163,6 +163,12 @@ UNIT_TEST(learned_sizes)
     assert_string_equal(learned(CLASS_OF_1152, 1000), "");
 }
 
+UNIT_TEST(votes_for_nothing)
+{
+    vote(1000, 0);
+    assert_string_equal(learned(CLASS_OF_16, 1000), "");
+}
+
 /* A run with the profile proposes the same sizes again. */
 UNIT_TEST(learned_sizes_stay)
 {
@@ -181,9 +187,9 @@ UNIT_TEST(no_file_for_changed_classes)
     fake_os_capture();
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
     begin();
-    assert_non_null(
-        strstr(fake_os.captured,
-               "/proc/self/mem cannot be written: the options classes, bins, small_fit and medium_fit have no effect"));
+    assert_non_null(strstr(
+        fake_os.captured,
+        "/proc/self/mem cannot be written: the options classes, bins, small_fit and medium_fit may have no effect"));
     assert_int_equal(hk_classes[CLASS_OF_1152].size, 1152);
 }
 
@@ -206,6 +212,7 @@ int main(void)
         cmocka_unit_test(first_capacities),
         cmocka_unit_test(servers),
         cmocka_unit_test(learned_sizes),
+        cmocka_unit_test(votes_for_nothing),
         cmocka_unit_test(learned_sizes_stay),
         cmocka_unit_test(no_file_for_changed_classes),
         cmocka_unit_test(learned_capacities),

@@ -314,6 +314,19 @@ UNIT_TEST(a_policy_that_settles_is_frozen)
     assert_int_equal(knob(HK_KNOB_depot), 0);
 }
 
+/* A burst of large blocks puts them on huge pages for a minute. The learner does not freeze this knob in the meantime. */
+UNIT_TEST(a_knob_that_is_lowered_for_a_time_is_not_frozen)
+{
+    begin(HK_LEARN_SETTLE);
+    uint64_t first = knob(HK_KNOB_huge_blocks_from);
+    pass(SEEN(IS(misses) = 10), 1, HK_DECISION_KINDS);
+    pass(SEEN(IS(misses) = 10, IS(large_fresh) = 100 * HK_MIB), 1, HK_DECISION_KINDS);
+    assert_true(knob(HK_KNOB_huge_blocks_from) < first);
+    pass(SEEN(IS(misses) = 10), 600, HK_DECISION_KINDS);
+    assert_int_equal(learner.mode, HK_LEARN_FROZEN);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), first);
+}
+
 UNIT_TEST(a_stall_does_not_make_a_goal_near)
 {
     begin(HK_LEARN_ON);
@@ -378,6 +391,7 @@ int main(void)
         cmocka_unit_test(frozen_moves_for_the_goal_only),
         cmocka_unit_test(a_canary_that_does_worse_is_taken_back),
         cmocka_unit_test(a_policy_that_settles_is_frozen),
+        cmocka_unit_test(a_knob_that_is_lowered_for_a_time_is_not_frozen),
         cmocka_unit_test(any_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

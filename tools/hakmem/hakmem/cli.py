@@ -53,7 +53,7 @@ def hakmem(
 
 
 class Learn(str, Enum):
-    on, off, frozen, canary = "on", "off", "frozen", "canary"
+    on, off, frozen, canary, settle = "on", "off", "frozen", "canary", "settle"
 
 
 @app.command(context_settings=PROGRAM)
