@@ -404,9 +404,9 @@ static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t 
     unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);
     if (class == HK_CLASS_LARGE)
         return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
-    while (own < class && own + hk_classes[own].servers < class && align < HK_SLICE)
+    while (own < class && own + hk_class_settings[own].servers < class && align < HK_SLICE)
         own = hk_class_of_aligned(size, align *= 2);
-    return own <= class && class <= own + hk_classes[own].servers;
+    return own <= class && class <= own + hk_class_settings[own].servers;
 }
 
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)

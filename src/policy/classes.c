@@ -1,4 +1,4 @@
-/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. Four options may change them at the start. */
+/* Defines the tables that map sizes to classes. The compiler computes them from classes.def. The option `classes` may change them at the start. */
 #include "policy/classes.h"
 
 #include <string.h>
@@ -71,12 +71,6 @@ static struct changed {
     unsigned fitted;
 } changed HK_COLD_DATA;
 
-static unsigned changed_class_of(size_t size)
-{
-    return size <= HK_FINE_MAX ? changed.fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES
-                               : hk_class_of(size);
-}
-
 /* Makes `size` the block size of its class. Sizes between the new and the old block size then belong to the next class. Returns false if no
  * class can have the size. Also returns false if its class was changed before, or if MOST_FITTED classes were changed. */
 static bool fit_class(uint64_t size, uint64_t not_used)
@@ -84,7 +78,7 @@ static bool fit_class(uint64_t size, uint64_t not_used)
     (void)not_used;
     if (size == 0 || size % HK_FINE_STEP != 0 || size > HK_FINE_MAX)
         return false;
-    unsigned class = changed_class_of(size);
+    unsigned class = changed.fine_offsets[size / HK_FINE_STEP] / HK_CLASS_BYTES;
     struct hk_class *row = &changed.classes[class];
     if (size == row->size)
         return true;
@@ -101,7 +95,7 @@ static bool set_first_cap(uint64_t size, uint64_t blocks)
 {
     bool right = size - 1 < HK_MEDIUM_MAX && blocks - 1 < UINT8_MAX && (blocks & (blocks + 1)) == 0;
     if (right)
-        changed.classes[changed_class_of(size)].first_cap = (uint8_t)blocks;
+        hk_class_settings[hk_class_of(size)].first_cap = (uint8_t)blocks;
     return right;
 }
 
@@ -123,12 +117,24 @@ static void take_list(const char *option, const char *list, bool (*take)(uint64_
 static void set_servers(unsigned class, unsigned end, uint64_t fit)
 {
     for (; class < end; class ++)
-        for (unsigned larger = class + 1;
-             larger < end && changed.classes[larger].size * 100 <= changed.classes[class].size * fit; larger++)
-            changed.classes[class].servers = (uint8_t)(larger - class);
+        for (unsigned larger = class + 1; larger < end && hk_classes[larger].size * 100 <= hk_classes[class].size * fit;
+             larger++)
+            hk_class_settings[class].servers = (uint8_t)(larger - class);
+}
+
+/* If a later write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
+static void change_classes(const char *sizes)
+{
+    memcpy(changed.classes, hk_classes, sizeof hk_classes);
+    memcpy(changed.fine_offsets, hk_fine_offsets, sizeof hk_fine_offsets);
+    take_list("classes", sizes, fit_class);
+    if (!hk_os_overwrite(hk_fine_offsets, changed.fine_offsets, sizeof hk_fine_offsets) ||
+        !hk_os_overwrite(hk_classes, changed.classes, sizeof hk_classes))
+        hk_message(HK_TEXT_classes_constant);
 }
 
 bool hk_classes_looks HK_EACH_PROCESS_DATA;
+struct hk_class_setting hk_class_settings[HK_CLASSES] HK_EACH_PROCESS_DATA;
 
 /* Applies `bins` first, because its sizes are those of the classes without the option `classes`. */
 void hk_classes_begin(void)
@@ -138,16 +144,11 @@ void hk_classes_begin(void)
     hk_classes_looks = serves || options->profile_save != NULL;
     if (HK_LIKELY(options->classes == NULL && options->bins == NULL && !serves))
         return;
-    memcpy(changed.classes, hk_classes, sizeof hk_classes);
-    memcpy(changed.fine_offsets, hk_fine_offsets, sizeof hk_fine_offsets);
     take_list("bins", options->bins, set_first_cap);
-    take_list("classes", options->classes, fit_class);
-    set_servers(changed_class_of(FITTED_FROM), HK_FINE_CLASSES, options->small_fit);
+    if (options->classes != NULL)
+        change_classes(options->classes);
+    set_servers(hk_class_of(FITTED_FROM), HK_FINE_CLASSES, options->small_fit);
     set_servers(HK_FINE_CLASSES, HK_CLASSES, options->medium_fit);
-    /* If a later write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
-    if (!hk_os_overwrite(hk_fine_offsets, changed.fine_offsets, sizeof hk_fine_offsets) ||
-        !hk_os_overwrite(hk_classes, changed.classes, sizeof hk_classes))
-        hk_message(HK_TEXT_classes_constant);
 }
 
 struct hk_learned hk_learned HK_COLD_DATA;

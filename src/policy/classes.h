@@ -40,9 +40,12 @@ enum {
 extern const struct hk_class {
     uint32_t size, slab_bytes;
     uint8_t cap, tier;
-    uint8_t first_cap; /* capacity of a new bin, from the option `bins`; 0: tcache/bins.c chooses it */
-    uint8_t servers;   /* number of larger classes whose free blocks may serve this one */
 } hk_classes[HK_CLASSES];
+/* What the options bins, small_fit and medium_fit say of each class. The start writes it. */
+extern struct hk_class_setting {
+    uint8_t first_cap; /* capacity of a new bin; 0: tcache/bins.c chooses it */
+    uint8_t servers;   /* number of larger classes whose free blocks may serve this one */
+} hk_class_settings[HK_CLASSES];
 /* The block sizes of classes.def, which the option `classes` does not change. */
 extern const uint32_t hk_usual_sizes[HK_CLASSES];
 

@@ -41,7 +41,7 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
 {
     size_t size = hk_classes[class].size;
     bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
-    size_t learned = now == 0 && !from_commons(cache, class) ? hk_classes[class].first_cap : 0;
+    size_t learned = now == 0 && !from_commons(cache, class) ? hk_class_settings[class].first_cap : 0;
     size_t target = learned != 0 ? learned : now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     first_bytes = hk_max(first_bytes, learned * size);

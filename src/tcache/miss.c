@@ -84,7 +84,7 @@ static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
 static HK_NOINLINE void *take_of_larger_class(struct hk_tcache *cache, unsigned class)
 {
     size_t size = hk_classes[class].size, align = hk_min(size & -size, HK_SLICE);
-    for (unsigned larger = class + 1; larger <= class + hk_classes[class].servers; larger++) {
+    for (unsigned larger = class + 1; larger <= class + hk_class_settings[class].servers; larger++) {
         const struct hk_bin *bin = &cache->hot.bins[larger];
         if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0)
             return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
