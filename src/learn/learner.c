@@ -289,7 +289,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
 }
 
 /* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values.
- * With learn=settle, the learner also freezes the knobs after SETTLED_TICKS without a trial, but not while huge_step() has lowered a knob for a time. */
+ * With learn=settle, it also freezes the knobs after SETTLED_TICKS without a trial, but not while huge_step() has lowered a knob for a time. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* ticks after a failed trial in which no trial may begin */

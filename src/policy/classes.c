@@ -62,17 +62,16 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
     return class;
 }
 
-enum { MOST_FITTED = 4, FITTED_FROM = 2048 };
+enum { FITTED_FROM = 2048 };
 
-/* Changed copies of the tables. The tables themselves are constants, so that all processes without such options share their pages. */
+/* Changed copies of the tables, which then overwrite the tables. The tables are constants, so that processes without the option share their pages. */
 static struct changed {
     struct hk_class classes[HK_CLASSES];
     uint16_t fine_offsets[sizeof hk_fine_offsets / sizeof hk_fine_offsets[0]];
-    unsigned fitted;
 } changed HK_COLD_DATA;
 
 /* Makes `size` the block size of its class. Sizes between the new and the old block size then belong to the next class. Returns false if no
- * class can have the size. Also returns false if its class was changed before, or if MOST_FITTED classes were changed. */
+ * class can have the size, or if its class was changed before. */
 static bool fit_class(uint64_t size, uint64_t not_used)
 {
     (void)not_used;
@@ -82,12 +81,11 @@ static bool fit_class(uint64_t size, uint64_t not_used)
     struct hk_class *row = &changed.classes[class];
     if (size == row->size)
         return true;
-    if (class + 1 == HK_FINE_CLASSES || row->size != hk_usual_sizes[class] || changed.fitted == MOST_FITTED)
+    if (class + 1 == HK_FINE_CLASSES || row->size != hk_usual_sizes[class])
         return false;
     for (size_t step = size / HK_FINE_STEP + 1; step <= row->size / HK_FINE_STEP; step++)
         changed.fine_offsets[step] = (uint16_t)((class + 1) * HK_CLASS_BYTES);
     row->size = (uint32_t)size;
-    changed.fitted++;
     return true;
 }
 
@@ -172,46 +170,33 @@ void hk_learned_vote(unsigned class, size_t size)
     hk_store(hk_learned.xvote[class], VOTED_SIZE(vote) == block_size ? vote + 1 : vote - 1);
 }
 
-/* Returns how many bytes of the class's slabs the dominant size would save as a block size. Returns 0 if it would save little. Also returns 0 if many new
- * slabs were made for other sizes. Requests above the new block size would then go to the next class, and waste more. */
-static uint64_t saving(unsigned class, uint64_t slabs_made)
+/* Returns true if the dominant size would save enough as a block size. Returns false if many new slabs were made for other sizes, because larger
+ * requests would then go to the next class, and waste more. */
+static bool pays(unsigned class, uint64_t slabs_made)
 {
     const struct hk_class *row = &hk_classes[class];
     uint64_t vote = hk_load(hk_learned.xvote[class]);
-    if (slabs_made < LEAST_SLABS || VOTES(vote) == 0 || VOTES(vote) < slabs_made * LEAST_VOTES / 100 ||
-        class + 1 == HK_FINE_CLASSES)
-        return 0;
+    if (slabs_made < LEAST_SLABS || VOTES(vote) < slabs_made * LEAST_VOTES / 100 || class + 1 == HK_FINE_CLASSES)
+        return false;
     uint64_t now = row->slab_bytes / hk_usual_sizes[class], then = row->slab_bytes / VOTED_SIZE(vote);
-    uint64_t percent = (then - now) * 100 / then;
-    return percent >= LEAST_SAVING ? slabs_made * row->slab_bytes * percent / 100 : 0;
+    return (then - now) * 100 >= then * LEAST_SAVING;
 }
 
+/* Lists sizes in ascending order, because fit_class() depends on their order. */
 void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES])
 {
-    uint64_t chosen = 0;
-    for (unsigned n = 0; n < MOST_FITTED; n++) {
-        uint64_t most = 0, best = 0;
-        for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-            if ((chosen >> class & 1) == 0 && saving(class, slabs_made[class]) > most) {
-                most = saving(class, slabs_made[class]);
-                best = (uint64_t)1 << class;
-            }
-        chosen |= best;
-    }
     const char *before = "classes = ";
-    for (uint64_t left = chosen; left != 0;
-         left &= left - 1) { /* ascending, because fit_class() depends on the order */
-        hk_text_add(text, "%s%lu", before, VOTED_SIZE(hk_load(hk_learned.xvote[hk_ctz64(left)])));
-        before = ",";
-    }
-    hk_text_add(text, chosen != 0 ? "\n" : "");
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        if (pays(class, slabs_made[class])) {
+            hk_text_add(text, "%s%lu", before, VOTED_SIZE(hk_load(hk_learned.xvote[class])));
+            before = ",";
+        }
+    hk_text_add(text, *before == ',' ? "\n" : "");
     before = "bins = ";
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        unsigned blocks = hk_load(hk_learned.xcapacity[class]);
-        if (blocks == 0)
-            continue;
-        hk_text_add(text, "%s%ux%u", before, hk_usual_sizes[class], blocks);
-        before = ",";
-    }
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        if (hk_load(hk_learned.xcapacity[class]) > 0) {
+            hk_text_add(text, "%s%ux%u", before, hk_usual_sizes[class], hk_load(hk_learned.xcapacity[class]));
+            before = ",";
+        }
     hk_text_add(text, *before == ',' ? "\n" : "");
 }

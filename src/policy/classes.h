@@ -1,6 +1,6 @@
 /* Classes: makes constants and tables from the rows of classes.def.
  * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
- * Owns       At the start, the option `classes` changes the block sizes of up to four classes, and other options change fields of the rows.
+ * Owns       The start may overwrite block sizes (option `classes`), and writes hk_class_settings.
  * Threads    Any thread may read the tables, because they are constant after the start. */
 #ifndef HK_CLASSES_H
 #define HK_CLASSES_H

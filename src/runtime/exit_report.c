@@ -13,11 +13,11 @@ enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CR
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;             /* resident bytes that make the next profile due; 0: none */
-    uint64_t resident, live; /* at_peak: resident bytes at the last look, and live bytes of the last profile */
-    bool at_peak;            /* each profile raises `at` above the resident bytes */
-    bool refused;            /* the last attempt to write the profile failed */
-    _Atomic bool xat;        /* a profile was due at least once */
+    uint64_t at;      /* resident bytes that make the next profile due; 0: none */
+    uint64_t live;    /* at_peak: estimated live bytes of the last profile */
+    bool at_peak;     /* after each profile, `at` is set above the resident bytes */
+    bool refused;     /* the last attempt to write the profile failed */
+    _Atomic bool xat; /* a profile was due at least once */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)
@@ -41,14 +41,8 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-static void has_come(uint64_t at)
-{
-    dumps.at = at;
-    hk_store(dumps.xat, true);
-}
-
-/* Returns true if the resident bytes have reached dumps.at. Memory that the program has freed stays resident for a while, so a new peak must also have
- * more live bytes, estimated from the samples, than the last profile. */
+/* Returns true if the resident bytes have reached dumps.at. Freed memory stays resident for a while, so a new peak must also have more live bytes,
+ * estimated from the samples, than the last profile. */
 static bool comes(void)
 {
     struct hk_process process = {0};
@@ -56,10 +50,11 @@ static bool comes(void)
         hk_read_statm(&process);
     if (dumps.at == 0 || process.resident_bytes < dumps.at)
         return false;
-    dumps.resident = process.resident_bytes;
-    if (!dumps.at_peak)
-        has_come(0);
-    return !dumps.at_peak || hk_heap_profile_live() > dumps.live;
+    if (dumps.at_peak)
+        return hk_heap_profile_live() > dumps.live;
+    dumps.at = 0;
+    hk_store(dumps.xat, true);
+    return true;
 }
 
 static int dump(int fd, const char *path)
@@ -72,12 +67,15 @@ static int dump(int fd, const char *path)
 /* Keeps the file of the last peak if the program has freed much memory while the profile was written. */
 static int dump_peak(int fd, const char *path)
 {
+    struct hk_process process = {0};
     uint64_t live = hk_heap_profile_live();
     (void)dump(fd, path);
     if (hk_heap_profile_live() < live - live / PEAK_PART)
         return HK_FILE_STAYS;
+    hk_read_statm(&process);
     dumps.live = live;
-    has_come(dumps.resident + dumps.resident / PEAK_PART);
+    dumps.at = process.resident_bytes + process.resident_bytes / PEAK_PART;
+    hk_store(dumps.xat, true);
     return 0;
 }
 

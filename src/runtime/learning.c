@@ -201,7 +201,7 @@ HK_COLD void hk_learning_tick(void)
     hk_unlock(&learning.lock);
 }
 
-/* Writes the learned knobs, classes and bins. The ceiling comes from the option, because the learned ceiling depends on the memory goal of this run. */
+/* Writes the learned knobs, classes and bins. The ceiling comes from the option, because the learned one depends on the memory goal of this run. */
 static int write_profile(int fd, const char *path)
 {
     (void)path;

@@ -22,8 +22,7 @@ bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Ends the text with NUL. Returns false if the text is too long. */
 bool hk_path_end(struct hk_text *path);
 
-/* The type of a function that writes a file. It returns 0, a negative error number, or HK_FILE_STAYS if the former file is to stay. A
- * file that is written in place does not stay. */
+/* The type of a function that writes a file. It returns 0, a negative error number, or HK_FILE_STAYS if the former file stays (if not in place). */
 enum { HK_FILE_STAYS = 1 };
 typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp, and then renames it to NAME, so that a reader of NAME always sees a complete file. Writes a pipe or a device in place. "-"

@@ -35,8 +35,9 @@ static bool from_commons(const struct hk_tcache *cache, unsigned class)
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin begins small, or with the capacity of the option `bins`, and grows fourfold. Its first capacity is
- * at least one block, even over the budget. Tiny classes may exceed the budget by half, because bins of larger blocks may have used it up. */
+/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin grows fourfold. It begins with a few blocks, or with the
+ * capacity of the option `bins`, but with at least one block, even over the budget. Tiny classes may exceed the budget by half, because larger blocks
+ * may have used it up. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -44,8 +45,7 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     size_t learned = now == 0 && !from_commons(cache, class) ? hk_class_settings[class].first_cap : 0;
     size_t target = learned != 0 ? learned : now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
     size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
-    first_bytes = hk_max(first_bytes, learned * size);
-    while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
+    while (target > most || (now == 0 && learned == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
     size_t budget = cache->budget + (hk_classes[class].tier == HK_TIER_TINY ? cache->budget / 2 : 0);
     while (target > now && target > 1 && cache->granted + (target - now) * size > budget)

@@ -79,35 +79,27 @@ static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
-/* Takes a free block of a larger class from the bins, so that no slab is made for the request. The block must be aligned as the blocks of `class` are,
- * because the request may be aligned. Returns NULL if there is none. */
-static HK_NOINLINE void *take_of_larger_class(struct hk_tcache *cache, unsigned class)
-{
-    size_t size = hk_classes[class].size, align = hk_min(size & -size, HK_SLICE);
-    for (unsigned larger = class + 1; larger <= class + hk_class_settings[class].servers; larger++) {
-        const struct hk_bin *bin = &cache->hot.bins[larger];
-        if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0)
-            return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
-    }
-    return NULL;
-}
-
 /* Called if the thread seems to have no slab with free blocks of the class. Returns NULL if it has blocks after all, or if a slab must be made.
- * Otherwise returns a block of a larger class. Notes the size for which a slab is made, for the saved profile. */
+ * Otherwise returns a block of a larger class, aligned as those of `class` are. Notes the size for which a slab is made, for the saved profile. */
 static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class, size_t size)
 {
+    size_t own = hk_classes[class].size, align = hk_min(own & -own, HK_SLICE);
     if (hk_bin_items(&cache->hot.bins[class]) > 0 || cache->depot.classes[class].blocks > 0 ||
         hk_slab_heap_has_partial(&cache->owner, class) || hk_abandoned_has(class))
         return NULL;
-    void *block = take_of_larger_class(cache, class);
-    if (block != NULL) {
-        HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
-        count_refill(cache, class);
-        cache->served_at_turn[class] -=
-            INT32_MAX; /* otherwise the bin grows, because it ran empty again, although it is not used */
-    } else if (hk_options.profile_save != NULL)
+    for (unsigned larger = class + 1; larger <= class + hk_class_settings[class].servers; larger++) {
+        const struct hk_bin *bin = &cache->hot.bins[larger];
+        if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0) {
+            HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
+            count_refill(cache, class);
+            /* The bin of `class` ran empty again, but is not used. Without this line it would count as hot, and grow. */
+            cache->served_at_turn[class] -= INT32_MAX;
+            return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
+        }
+    }
+    if (hk_options.profile_save != NULL)
         hk_learned_vote(class, size);
-    return block;
+    return NULL;
 }
 
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)

@@ -105,13 +105,14 @@ UNIT_TEST(classes_that_cannot_be)
         assert_int_equal(hk_usual_sizes[class] - hk_classes[class].size, class == CLASS_OF_1152 ? 112 : 0);
 }
 
-UNIT_TEST(at_most_four)
+UNIT_TEST(many_classes)
 {
-    hk_options.classes = "144,176,208,240,272";
+    hk_options.classes = "144,176,208,240,272,528";
     begin();
-    assert_int_equal(hk_class_of(240), CLASS_OF_256);
-    assert_int_equal(hk_usual_sizes[CLASS_OF_256] - hk_classes[CLASS_OF_256].size, 16);
-    assert_int_equal(hk_usual_sizes[CLASS_OF_320] - hk_classes[CLASS_OF_320].size, 0);
+    assert_int_equal(hk_classes[CLASS_OF_256].size, 240);
+    assert_int_equal(hk_classes[CLASS_OF_320].size, 272);
+    every_size_body();
+    every_alignment_body();
 }
 
 UNIT_TEST(first_capacities)
@@ -206,7 +207,7 @@ int main(void)
         cmocka_unit_test(rows),
         cmocka_unit_test(fitted_classes),
         cmocka_unit_test(classes_that_cannot_be),
-        cmocka_unit_test(at_most_four),
+        cmocka_unit_test(many_classes),
         cmocka_unit_test(first_capacities),
         cmocka_unit_test(servers),
         cmocka_unit_test(learned_sizes),
