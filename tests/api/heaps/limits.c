@@ -122,7 +122,8 @@ static void limit_comes_later(unsigned count)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Threads allocate up to the limit. Each refusal recalls the blocks that other threads have in their caches at that moment. */
+/* Threads allocate up to the limit. Each refusal recalls the blocks that other threads have in their caches at that moment. All threads keep their
+ * blocks until the last one is done, because the limit would not be reached if they ran one after the other. */
 static atomic_uint refusals;
 
 static void *press(void *number)
@@ -143,6 +144,7 @@ static void *press(void *number)
         else
             refusals++;
     }
+    pthread_barrier_wait(&turn);
     for (size_t n = 0; n < LIVE; n++)
         hak_free(live[n].at);
     check_thread_done();
@@ -151,7 +153,8 @@ static void *press(void *number)
 
 static void threads_run(unsigned count)
 {
-    heap = hak_heap_create("pressed", (size_t)count * 96 * KIB + 256 * KIB);
+    heap = hak_heap_create("pressed", (size_t)count * 64 * KIB + 128 * KIB);
+    pthread_barrier_init(&turn, NULL, count);
     refusals = 0;
     begin_threads(count, press);
     for (unsigned i = 0; i < 10; i++) {
@@ -166,6 +169,7 @@ static void threads_run(unsigned count)
               status);
     }
     join_threads(count);
+    pthread_barrier_destroy(&turn);
     CHECK(refusals > 0 && stats().refused == refusals, "%u refusals, %zu counted", (unsigned)refusals,
           (size_t)stats().refused);
     CHECK(stats().live_blocks == 0 && stats().peak <= stats().limit, "%zu blocks live", (size_t)stats().live_blocks);
