@@ -67,7 +67,7 @@ class Pages(unittest.TestCase):
     def test_control(self):
         done = run([sys.executable, "-c", PYTHON], COARSE_SAYS_FINE="1", HAKMEM_PURGE_DELAY="1", HAKMEM_BACKGROUND="1")
         self.assertEqual(done.returncode, -6)
-        self.assertTrue(re.search(r"coarse_pages: \w+\(0x", done.stderr), done.stderr)
+        self.assertTrue(re.search(r"coarse_pages: \w+\(", done.stderr), done.stderr)
 
 
 if __name__ == "__main__":
