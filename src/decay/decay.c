@@ -19,6 +19,8 @@ enum {
 
 #define LEAST_WATERMARK (64 * HK_MIB)
 #define LEAST_RECLAIM (4 * HK_MIB)
+#define IDLE_ALLOWED (8 * HK_MIB)
+#define LEAST_EXCESS HK_MIB
 #define LEAST_LEFT (2 * HK_MIB)
 enum {
     /* RISE_PART, SWEEP_PART and IDLE_PART are divisors of the footprint. */
@@ -27,11 +29,11 @@ enum {
     IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
-    LEFT_PER_MS = 64 * 1024,       /* bytes whose page faults take 1 % of a millisecond */
+    PURGED_PER_MS = 64 * 1024,     /* bytes whose page faults take 1 % of a millisecond */
     UNUSED_MS = 250,               /* in ms; no more reclaiming time than this is saved up while nothing is reclaimed */
+    UNUSED_FOR_EXCESS_MS = 2000,   /* the same for excess; 125 MiB can go at once */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20,      /* more recently freed memory is likely to be reused */
-    PATIENT_MS = 1000, /* if the purge delay is longer, memory of ended threads also waits for it */
+    IDLE_MS = 20, /* more recently freed memory is likely to be reused */
 };
 
 static _Atomic uint64_t xlast_epoch;
@@ -46,8 +48,15 @@ static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint has never reached HK_SMALL_HEAP */
 static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used up its share of the time */
-static _Atomic uint64_t xleft_at;    /* ms; until this time, hk_decay_left() is not due */
-static _Atomic size_t xkept;         /* the fewest bytes that were held since the last purge by hk_decay_left() */
+static _Atomic uint64_t xexcess_at;  /* ms; until this time, purges of excess have used up their share of the time */
+/* the values of reused_soon() at the last epoch, and at the epoch before it */
+static _Atomic size_t xback_at_epoch, xback_before;
+static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* the last tick allowed so many bytes of slices to be idle */
+static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
+/* the values of the count purged_excess that xexcess_at includes, and at which hk_decay_purge_excess() last returned true */
+static _Atomic uint64_t xexcess_paid, xshrunk_by;
+static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
+static _Atomic size_t xkept;      /* the fewest bytes that were held since the last purge by hk_decay_left() */
 
 size_t hk_decay_mapped(void)
 {
@@ -63,14 +72,15 @@ size_t hk_decay_footprint(void)
     return mapped - hk_min(mapped, hk_slabs_clean() + hk_remote_clean());
 }
 
-size_t hk_decay_idle(void)
+static struct hk_large_totals large_totals(void)
 {
-    struct hk_page_heap_totals slices;
-    struct hk_large_totals large;
-    hk_page_heap_total(&slices);
-    hk_large_total(&large);
-    return slices.free_dirty + large.cached;
+    struct hk_large_totals large = {0};
+    if (hk_large_mapped() > 0)
+        hk_large_total(&large);
+    return large;
 }
+
+size_t hk_decay_idle(void) { return hk_page_heap_idle() + large_totals().cached; }
 
 static void lower_watermark(void)
 {
@@ -92,6 +102,9 @@ static bool rested(uint64_t from, uint64_t to)
 /* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */
 static bool keeps_all(void) { return hk_options.free_policy == HK_FREE_KEEP; }
 
+/* Returns the bytes of all memory that the program has used again at most 128 ms after it became idle, purged or not. */
+static size_t reused_soon(void) { return hk_load(hk_reuse.xback[0]) + hk_load(hk_reuse.xback[1]); }
+
 static void epoch_if_due(uint64_t now)
 {
     hk_reuse_saw(now);
@@ -101,6 +114,8 @@ static void epoch_if_due(uint64_t now)
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
     /* If no thread has ticked for a long time, all free memory is older than the delay, and is purged at once. */
+    hk_store(xback_before, hk_load(xback_at_epoch));
+    hk_store(xback_at_epoch, reused_soon());
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay, SIZE_MAX, delay == 0);
     hk_large_purge(now, delay, SIZE_MAX);
@@ -236,6 +251,52 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
+/* Returns how many bytes may be idle beside a part of the large blocks in use. */
+static size_t idle_allowed(size_t footprint, size_t slices, const struct hk_large_totals *large)
+{
+    size_t used = footprint - hk_min(footprint, slices + large->cached + large->live);
+    return IDLE_ALLOWED + used / HK_IDLE_PER_USED + reused_soon() - hk_load(xback_before);
+}
+
+/* Returns how many bytes of excess may be purged now. The page faults of a program that uses them again may take a share of the time only. */
+static size_t affordable_excess(uint64_t now)
+{
+    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
+    uint64_t from = hk_max(hk_load(xexcess_at), now - hk_min(now, UNUSED_FOR_EXCESS_MS));
+    from += (gone - hk_load(xexcess_paid)) / PURGED_PER_MS;
+    hk_store(xexcess_paid, gone);
+    hk_store(xexcess_at, from);
+    return (now - hk_min(now, from)) * PURGED_PER_MS;
+}
+
+/* The program may make no slow calls after it has freed much memory. So the amount decides, and not the age. Large blocks go when they are freed, and
+ * slices at the next tick. */
+bool hk_decay_purge_excess(const struct hk_ticker *ticker)
+{
+    size_t slices = hk_page_heap_idle(), footprint = hk_decay_footprint(), grown = footprint - hk_load(xfootprint_seen);
+    if (HK_LIKELY(slices <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
+        HK_LIKELY(ticker->now == ticker->before))
+        return false;
+    hk_store(xfootprint_seen, footprint);
+    struct hk_large_totals large = large_totals();
+    size_t allowed = idle_allowed(footprint, slices, &large);
+    size_t affordable = hk_policy_purges_excess() ? affordable_excess(ticker->now) : 0;
+    bool purges = affordable >= LEAST_RECLAIM;
+    hk_store(hk_large_allowed, purges ? allowed - hk_min(allowed, slices) : HK_LARGE_NO_EXCESS);
+    if (purges)
+        hk_large_hold_to_budget();
+    allowed += large.live / HK_IDLE_PER_USED;
+    size_t idle = slices + large_totals().cached, most = allowed + LEAST_EXCESS;
+    hk_store(xslices_allowed, most - hk_min(most, idle - slices));
+    if (purges && idle > most)
+        HK_COUNT(purged_excess, hk_page_heap_purge(ticker->now, 0, hk_min(idle - allowed, affordable), false));
+    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
+    bool shrunk = gone - hk_load(xshrunk_by) > hk_decay_footprint();
+    if (shrunk)
+        hk_store(xshrunk_by, gone);
+    return shrunk;
+}
+
 void hk_decay_notify(void)
 {
     if (HK_UNLIKELY(hk_slab_lists_shared))
@@ -330,8 +391,8 @@ bool hk_decay_left_is_due(size_t caches)
     size_t held = hk_decay_footprint() + caches, kept = hk_load(xkept);
     if (held < kept)
         hk_store(xkept, held);
-    bool patient = HK_POLICY(purge_delay) > PATIENT_MS || keeps_all();
-    return held > kept + LEAST_LEFT && !patient && hk_os.clock_ms() >= hk_load(xleft_at);
+    return held > kept + LEAST_LEFT && HK_POLICY(purge_delay) <= HK_PATIENT_MS && !keeps_all() &&
+           hk_os.clock_ms() >= hk_load(xleft_at);
 }
 
 /* Does not purge the slabs of the remaining thread, because that thread still allocates from them. */
@@ -340,6 +401,6 @@ void hk_decay_left(size_t caches)
     hk_idle_inboxes_purge();
     size_t bytes = caches + hk_abandoned_purge() + hk_meta_purge(true) + purge_all_idle();
     hk_store(xkept, hk_decay_footprint());
-    hk_store(xleft_at, hk_os.clock_ms() + bytes / LEFT_PER_MS);
+    hk_store(xleft_at, hk_os.clock_ms() + bytes / PURGED_PER_MS);
     lower_watermark();
 }

@@ -137,7 +137,7 @@ void hk_large_free(void *block)
         return;
     hk_reuse_idled(large->d.bytes);
     hk_large_put_cached_locked(large);
-    bool over = hk_large.totals.cached > hk_large_budget();
+    bool over = hk_large.totals.cached > hk_min(hk_large_excess_from_locked(), hk_large_budget());
     hk_unlock(&hk_large.lock);
     if (over)
         hk_large_hold_to_budget();

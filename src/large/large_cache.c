@@ -174,14 +174,26 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Takes the block to unmap next out of its list, and returns it. If more than `keep` bytes are cached, this is the oldest cached block or, if that is
- * too young, the oldest kept block. A block is too young if it became idle after the time `before`. If there is none, this is the oldest block of
- * pending_unmap. Returns NULL if pending_unmap is empty, too. */
-static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
+enum why {
+    OLD,
+    EXCESS,
+    OVER
+}; /* blocks are unmapped because of their age, as excess, or because the cache is over its budget */
+
+static size_t bytes_to_keep_locked(enum why why)
+{
+    return why == OLD ? 0 : why == OVER ? hk_large_budget() : hk_large_excess_from_locked();
+}
+
+/* Takes the block to unmap next out of its list, and returns it. If too many bytes are cached, this is the oldest cached block or, if that is too
+ * young, the oldest kept block, unless only excess is unmapped. A block is too young if it became idle after the time `before`. If there is none, this
+ * is the oldest block of pending_unmap. Returns NULL if pending_unmap is empty, too. */
+static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
+    size_t keep = bytes_to_keep_locked(why);
     struct hk_large_block *large;
-    for (unsigned i = 0; i < 2 && hk_large.totals.cached > keep; i++)
+    for (unsigned i = 0; i < (why == EXCESS ? 1 : 2) && hk_large.totals.cached > keep; i++)
         if ((large = oldest_in(lists[i])) != NULL && large->idle_since <= before) {
             leave_cache_locked(large);
             return large;
@@ -194,16 +206,16 @@ static struct hk_large_block *take_due_locked(uint64_t before, size_t keep)
 }
 
 /* Unmaps the blocks that take_due_locked() returns, until `enough` bytes are unmapped or the system refuses. Returns the unmapped bytes. */
-static size_t unmap_while(uint64_t before, size_t keep, size_t enough)
+static size_t unmap_while(uint64_t before, enum why why, size_t enough)
 {
     size_t bytes = 0;
     while (bytes < enough) {
         hk_lock(&hk_large.lock);
-        struct hk_large_block *large = take_due_locked(before, keep);
+        struct hk_large_block *large = take_due_locked(before, why);
         hk_unlock(&hk_large.lock);
         if (large == NULL)
             break;
-        struct hk_large_ghost ghost = {large->d.bytes, large->idle_from, keep != 0};
+        struct hk_large_ghost ghost = {large->d.bytes, large->idle_from, why == OVER};
         if (!hk_large_release(large))
             break;
         bytes += ghost.bytes;
@@ -242,11 +254,15 @@ static bool still_over(void)
     return over;
 }
 
+_Atomic size_t hk_large_allowed = 8 * HK_MIB + HK_SLICE;
+
 void hk_large_hold_to_budget(void)
 {
+    if (hk_policy_purges_excess())
+        HK_COUNT(purged_excess, unmap_while(HK_LARGE_UNSEEN, EXCESS, SIZE_MAX));
     if (!still_over())
         return;
-    unmap_while(HK_LARGE_UNSEEN, hk_large_budget(), SIZE_MAX);
+    unmap_while(HK_LARGE_UNSEEN, OVER, SIZE_MAX);
     while (still_over() && cut_oldest_slack(HK_LARGE_UNSEEN) > 0)
         continue;
 }
@@ -270,7 +286,7 @@ size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     date_unseen_locked(&hk_large.cached, offsetof(struct hk_large_block, link), now_ms);
     date_unseen_locked(&hk_large.with_slack, offsetof(struct hk_large_block, by_slack), now_ms);
     hk_unlock(&hk_large.lock);
-    size_t bytes = unmap_while(before, 0, enough);
+    size_t bytes = unmap_while(before, OLD, enough);
     bool cuts = delay_ms == 0 || enough == SIZE_MAX;
     for (size_t cut = 1; cuts && bytes < enough && cut > 0; bytes += cut)
         cut = cut_oldest_slack(before);

@@ -115,7 +115,14 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 /* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. */
+/* Cached blocks of more bytes than this and a quarter of the large blocks in use are excess. Set at each tick. HK_LARGE_NO_EXCESS if excess may stay. */
+extern _Atomic size_t hk_large_allowed; /* bytes; before the first tick, 8 MiB and a slice */
+#define HK_LARGE_NO_EXCESS (SIZE_MAX / 2)
+HK_INLINE size_t hk_large_excess_from_locked(void)
+{
+    return hk_load(hk_large_allowed) + hk_large.totals.live / HK_IDLE_PER_USED;
+}
+/* Unmaps the oldest blocks that are excess. Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. */
 HK_ROOM void hk_large_hold_to_budget(void);
 
 #endif

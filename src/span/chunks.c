@@ -63,7 +63,7 @@ void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices)
     if (hk_load(chunk->xhuge) && chunk->dirty == 0) { /* the first touch makes the whole huge page resident */
         chunk->fresh = chunk->free;
         chunk->dirty = chunk->owned;
-        hk_page_heap.free_dirty_slices += hk_popcount64(chunk->free);
+        hk_page_heap_count_idle((int)hk_popcount64(chunk->free));
         hk_page_heap_count_dirty((int)hk_popcount64(chunk->owned));
     }
     uint32_t back = slices & (chunk->purged | (chunk->dirty & ~chunk->fresh));
@@ -86,7 +86,7 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices)
     hk_page_heap.staked_slices -= hk_popcount64(slices & chunk->staked);
     chunk->staked &= ~slices;
     hk_page_heap.free_slices += hk_popcount64(slices);
-    hk_page_heap.free_dirty_slices += hk_popcount64(slices & chunk->dirty);
+    hk_page_heap_count_idle((int)hk_popcount64(slices & chunk->dirty));
     chunk->free |= slices;
     if (hk_chunk_idle(chunk) != 0 && !hk_link_linked(&chunk->by_age))
         begin_aging(chunk);

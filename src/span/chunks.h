@@ -24,7 +24,8 @@ extern struct hk_page_heap {
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age; /* chunks with free dirty slices; the longest dirty chunk is first */
     struct hk_list holes;  /* chunks with unmapped slices, which growth maps again before it uses new addresses */
-    size_t free_slices, free_dirty_slices;
+    size_t free_slices;
+    _Atomic size_t xidle;   /* number of free slices that are dirty */
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
     size_t staked_slices;   /* slices of HK_USE_UNSURE spans in dense chunks */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
@@ -47,10 +48,14 @@ void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
 /* hk_chunk_withdraw() makes free slices unavailable for allocation, for example during a purge. hk_chunk_use() withdraws slices for a span, and marks
  * them as dirty. hk_chunk_release() makes slices free again. */
+HK_INLINE void hk_page_heap_count_idle(int slices)
+{
+    hk_store(hk_page_heap.xidle, hk_load(hk_page_heap.xidle) + (size_t)slices);
+}
 HK_INLINE void hk_chunk_withdraw(struct hk_chunk *chunk, uint32_t slices)
 {
     hk_page_heap.free_slices -= hk_popcount64(slices);
-    hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
+    hk_page_heap_count_idle(-(int)hk_popcount64(slices & chunk->dirty));
     chunk->free &= ~slices;
     chunk->aged &= ~slices;
     hk_chunk_relist(chunk);

@@ -78,7 +78,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     struct hk_arena *arena = &hk_page_heap.arenas[use];
     struct hk_arena *other = &hk_page_heap.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
     struct hk_chunk *chunk = tightest_fit(arena, slices);
-    if ((chunk == NULL || hk_chunk_idle(chunk) == 0) && hk_page_heap.free_dirty_slices >= slices) {
+    if ((chunk == NULL || hk_chunk_idle(chunk) == 0) && hk_load(hk_page_heap.xidle) >= slices) {
         struct hk_chunk *dirty_span = dirty_run(other, slices, slices);
         chunk = dirty_span != NULL ? dirty_span : chunk;
     }
@@ -260,11 +260,13 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address)
 
 size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
 
+size_t hk_page_heap_idle(void) { return hk_load(hk_page_heap.xidle) * HK_SLICE; }
+
 void hk_page_heap_total(struct hk_page_heap_totals *totals)
 {
     hk_lock(&hk_page_heap.lock);
     totals->mapped = hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
-    totals->free_dirty = hk_page_heap.free_dirty_slices * HK_SLICE;
-    totals->free_clean = (hk_page_heap.free_slices - hk_page_heap.free_dirty_slices) * HK_SLICE;
+    totals->free_dirty = hk_page_heap_idle();
+    totals->free_clean = hk_page_heap.free_slices * HK_SLICE - totals->free_dirty;
     hk_unlock(&hk_page_heap.lock);
 }

@@ -29,6 +29,8 @@ bool hk_span_is_guarded(uintptr_t address);
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
 /* Returns the bytes of slices that may be resident. The slices are in use or free. */
 size_t hk_page_heap_dirty(void);
+/* Returns the bytes of free slices that may be resident. */
+size_t hk_page_heap_idle(void);
 /* Returns how many bytes of HK_USE_UNSURE spans may lie in dense chunks, which may stand on huge pages. */
 size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices in the chunk of the address. */

@@ -35,8 +35,10 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     cache->budget = hk_bins_budget();
     if (cache->outbox.table != NULL)
         hk_outbox_tune(&cache->outbox, hk_page_heap_dirty());
-    if (was_idle)
+    if (was_idle || HK_UNLIKELY(hk_decay_purge_excess(&cache->ticker))) {
         hk_bins_empty_after_rest(cache);
+        hk_decay_purge_excess(&cache->ticker);
+    }
     if (hk_decay_tick(&cache->ticker))
         on_epoch(cache);
     if (hk_decay_growth(&cache->ticker)) {

@@ -236,9 +236,10 @@ static void test_users(void)
 
 static void test_exec(void)
 {
-    chain_drop(chain_grow(WORTH, BLOCK));
+    void *list = chain_grow(WORTH, BLOCK);
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
+    chain_drop(list);
     if (check_failures() == 0) {
         struct again self;
         char **words = again(&self, "one", NULL);

@@ -145,7 +145,7 @@ class Reports(Differing):
         """Python with threads has memory in all states. The sums must be exact."""
         work = "import json, sys, threading\nleft = []\ndef work():\n    kept = [json.loads('[1, {\"a\": [2.5, \"text\"]}]' * 1) for _ in range(%d)]\n    del kept[::3]\n    left.append(kept[::4])\nall = [threading.Thread(target=work) for _ in range(4)]\n[t.start() for t in all]\n[t.join() for t in all]\nbig = [bytearray(3 << 20) for _ in range(6)][:3]\n"
         for name, amount in (("a", 2000), ("b", 30000)):
-            self.preloaded(f"{name}.json", PYTHON, "-c", work % amount, PYTHONMALLOC="malloc", HAKMEM_HEAP_SAMPLE="64k")
+            self.preloaded(f"{name}.json", PYTHON, "-c", work % amount, PYTHONMALLOC="malloc", HAKMEM_HEAP_SAMPLE="64k", **SETTLED)
         found = self.compared("a.json", "b.json")
         self.assertGreater(found["change"], MIB)
 

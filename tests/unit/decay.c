@@ -242,6 +242,7 @@ UNIT_TEST(reclaims_idle_memory)
     SET_KNOB(huge_blocks_from, 0);
     hold(24);
     hold_no_more_than(20);
+    hk_store(hk_large_allowed, HK_LARGE_NO_EXCESS);
     void *one = hk_large_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_large_alloc(6 * HK_MIB, 16, &zeroed);
     hk_large_free(one);
     hk_large_free(other);
@@ -440,6 +441,131 @@ UNIT_TEST(one_call_a_hold_in_background)
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
 }
 
+/* What purges of excess leave: 8 MiB and a quarter of the used memory. */
+static size_t allowed(void) { return 8 * HK_MIB + (footprint() - idle_bytes()) / 4; }
+
+static size_t purge_excess(uint64_t ms)
+{
+    struct hk_ticker ticker = {0};
+    size_t before = idle_bytes();
+    fake_os_pass_ms(ms);
+    hk_decay_read_clock(&ticker);
+    hk_decay_purge_excess(&ticker);
+    return before - idle_bytes();
+}
+
+/* Idle memory beyond the allowed amount is purged at once, though no time has passed since it was freed. Slices are purged at a tick, and large blocks
+ * are unmapped when they are freed, the oldest first. */
+UNIT_TEST(purges_excess)
+{
+    bool zeroed;
+    unit_start();
+    SET_KNOB(huge_blocks_from, 0);
+    fake_os_pass_ms(10000);
+    hold(24);
+    void *blocks[] = {hk_large_alloc(2 * HK_MIB, 16, &zeroed), hk_large_alloc(9 * HK_MIB, 16, &zeroed)};
+    hold_no_more_than(20);
+    assert_int_equal(purge_excess(1), 0); /* 18 MiB may be idle, and a quarter of the large blocks */
+    hk_large_free(blocks[0]);
+    assert_int_equal(idle_bytes(), 10 * HK_MIB);
+    hk_large_free(blocks[1]);
+    assert_int_equal(idle_bytes(), 8 * HK_MIB + 9 * HK_MIB);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 2 * HK_MIB);
+    hold_no_more_than(4);
+    assert_in_range(purge_excess(0), 39 * HK_MIB, 41 * HK_MIB);
+    assert_true(idle_bytes() < allowed() + HK_MIB);
+    assert_int_equal(purge_excess(1000), 0);
+}
+
+/* A program that uses its memory again soon keeps it, except for the first time. */
+UNIT_TEST(keeps_what_is_used_again)
+{
+    bool zeroed;
+    unit_start();
+    SET_KNOB(huge_blocks_from, 0);
+    fake_os_pass_ms(10000);
+    struct hk_ticker ticker = {0};
+    for (unsigned i = 0; i < 100; i++) {
+        void *block = hk_large_alloc(50 * HK_MIB, 16, &zeroed);
+        fake_os_pass_ms(10);
+        hk_decay_read_clock(&ticker);
+        hk_decay_tick(&ticker);
+        hk_decay_purge_excess(&ticker);
+        hk_large_free(block);
+    }
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 50 * HK_MIB);
+    fake_os_pass_ms(400);
+    tick();
+    fake_os_pass_ms(200);
+    tick();
+    fake_os_pass_ms(1);
+    hk_decay_read_clock(&ticker);
+    hk_decay_purge_excess(&ticker);
+    assert_int_equal(idle_bytes(), 0);
+}
+
+/* Purges of excess may cause page faults for 1 % of the time, so at most 64 KiB for each ms, and 125 MiB after a pause. */
+UNIT_TEST(excess_has_a_rate)
+{
+    unit_start();
+    fake_os_pass_ms(10000);
+    hold(MOST_CHUNKS);
+    hold_no_more_than(0);
+    size_t at_once = purge_excess(0);
+    assert_in_range(at_once, 125 * HK_MIB, 127 * HK_MIB);
+    assert_int_equal(purge_excess(63), 0);
+    assert_in_range(purge_excess(100), 4 * HK_MIB, 8 * HK_MIB);
+    assert_in_range(purge_excess(1000), 60 * HK_MIB, 64 * HK_MIB);
+    while (purge_excess(1000) > 0)
+        assert_true(idle_bytes() + HK_MIB >= allowed());
+    assert_true(idle_bytes() < allowed() + HK_MIB);
+}
+
+/* The caches of a thread shrink once the heap has lost more than it has left. */
+UNIT_TEST(has_shrunk)
+{
+    struct hk_ticker ticker = {0};
+    unit_start();
+    fake_os_pass_ms(10000);
+    hk_decay_read_clock(&ticker);
+    hold(40);
+    hold_no_more_than(30);
+    assert_false(hk_decay_purge_excess(&ticker));
+    hold_no_more_than(4);
+    assert_true(hk_decay_purge_excess(&ticker));
+    assert_false(hk_decay_purge_excess(&ticker));
+}
+
+static void excess_stays(void)
+{
+    unit_start();
+    fake_os_pass_ms(10000);
+    hold(32);
+    hold_no_more_than(0);
+    assert_int_equal(purge_excess(0), 0);
+    bool zeroed;
+    hk_large_free(hk_large_alloc(50 * HK_MIB, 16, &zeroed));
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 0);
+}
+
+UNIT_TEST(excess_stays_if_kept)
+{
+    hk_options.free_policy = HK_FREE_KEEP;
+    excess_stays();
+}
+
+UNIT_TEST(excess_stays_in_batches)
+{
+    hk_options.free_policy = HK_FREE_BATCH;
+    excess_stays();
+}
+
+UNIT_TEST(excess_waits_for_a_long_delay)
+{
+    SET_KNOB(purge_delay, 1001);
+    excess_stays();
+}
+
 /* If the heap is larger than the ceiling, idle memory is purged at once. If the heap is still too large then, threads purge their slabs, at most
  * once in 50 ms. */
 UNIT_TEST(ceiling)
@@ -549,6 +675,13 @@ int main(void)
                                        cmocka_unit_test(no_delay),
                                        cmocka_unit_test(rested),
                                        cmocka_unit_test(ceiling),
+                                       cmocka_unit_test(purges_excess),
+                                       cmocka_unit_test(keeps_what_is_used_again),
+                                       cmocka_unit_test(excess_has_a_rate),
+                                       cmocka_unit_test(has_shrunk),
+                                       cmocka_unit_test(excess_stays_if_kept),
+                                       cmocka_unit_test(excess_stays_in_batches),
+                                       cmocka_unit_test(excess_waits_for_a_long_delay),
                                        cmocka_unit_test(share_of_time),
                                        cmocka_unit_test(below_the_watermark),
                                        cmocka_unit_test(reclaims_idle_memory),

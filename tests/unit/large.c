@@ -1040,9 +1040,32 @@ UNIT_TEST(modified_and_not_unmapped)
     assert_int_equal(hk_large_purge(0, 0, SIZE_MAX), 6 * MB);
 }
 
+/* A block that is freed while more is cached than the last tick allowed leaves the cache, unless excess stays. A kept block stays in any case. */
+UNIT_TEST(excess)
+{
+    start();
+    hk_store(hk_large_allowed, 3 * MB + MB / 2); /* 6 MB are in use, a quarter of which is allowed too */
+    char *kept = get(6 * MB, false);
+    hk_large_keep(kept, hk_os.clock_ms() + 1000);
+    hk_large_hold_to_budget();
+    assert_int_equal(totals().cached, 6 * MB);
+    assert_ptr_equal(get(6 * MB, true), kept);
+    char *one = get(4 * MB, false), *other = get(3 * MB, false), *third = get(4 * MB, false);
+    hk_large_free(one);
+    assert_int_equal(totals().cached, 4 * MB);
+    hk_large_free(other);
+    assert_int_equal(totals().cached, 3 * MB);
+    SET_KNOB(purge_delay, HK_PATIENT_MS + 1);
+    hk_large_free(third);
+    assert_int_equal(totals().cached, 7 * MB);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 4 * MB);
+}
+
 int main(void)
 {
+    hk_store(hk_large_allowed, HK_LARGE_NO_EXCESS); /* Only one test is about excess. */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(excess),
         cmocka_unit_test(reuse),
         cmocka_unit_test(fit),
         cmocka_unit_test(spare),

@@ -133,6 +133,7 @@ UNIT_TEST(large_blocks_leave_small_ones_their_budget)
 /* When a realloc makes a large block grow, idle memory is reclaimed as for any growth of the heap. */
 UNIT_TEST(growth_by_realloc)
 {
+    SET_KNOB(purge_delay, HK_PATIENT_MS + 1); /* excess stays */
     start();
     get_many(256 * HK_KIB, 200);
     free_many(200);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCKS = 1000, BLOCK = 5000, LARGE = 64 << 20, MIB = 1 << 20, FILLED = 0xA5 };
+enum { BLOCKS = 1000, BLOCK = 5000, LARGE = 7 << 20, MIB = 1 << 20, FILLED = 0xA5 };
 
 static int failures;
 
@@ -244,18 +244,18 @@ static void test_older_and_newer(void)
 
 static void test_trim(void)
 {
-    enum { KEPT = 16 * MIB };
+    enum { KEPT = 3 * MIB };
     char *large[4];
     hak_malloc_trim(0);
     MUST(hak_malloc_trim(0) == 0);
     for (int i = 0; i < 4; i++) {
-        large[i] = (char *)hak_malloc(8 * MIB);
+        large[i] = (char *)hak_malloc(MIB / 2 * 3);
         MUST(large[i] != NULL);
     }
     for (int i = 0; i < 4; i++)
         hak_free(large[i]);
     errno = 7;
-    MUST(hak_malloc_trim(SIZE_MAX) == 0 && now().large_cached >= 32 * MIB);
+    MUST(hak_malloc_trim(SIZE_MAX) == 0 && now().large_cached >= 6 * MIB);
     MUST(hak_malloc_trim(KEPT) == 1);
     struct hak_stats kept = now();
     MUST(kept.large_cached + kept.idle_resident <= KEPT && kept.large_cached >= KEPT / 2);
