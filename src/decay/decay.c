@@ -215,9 +215,9 @@ static HK_COLD void no_longer_small(void)
         hk_store(hk_decay_learner_due_ms, 0);
 }
 
-bool hk_decay_growth(struct hk_ticker *ticker)
+bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint)
 {
-    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), ceiling = HK_POLICY(ceiling);
+    size_t watermark = hk_load(xwatermark), ceiling = HK_POLICY(ceiling);
     if (HK_UNLIKELY(hk_slab_lists_shared))
         hk_background_notify(footprint);
     if (HK_UNLIKELY(footprint >= HK_SMALL_HEAP) && HK_UNLIKELY(hk_load(xsmall)))
@@ -271,9 +271,9 @@ static size_t affordable_excess(uint64_t now)
 
 /* The program may make no slow calls after it has freed much memory. So the amount decides, and not the age. Large blocks go when they are freed, and
  * slices at the next tick. */
-bool hk_decay_purge_excess(const struct hk_ticker *ticker)
+bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
-    size_t slices = hk_page_heap_idle(), footprint = hk_decay_footprint(), grown = footprint - hk_load(xfootprint_seen);
+    size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
     if (HK_LIKELY(slices <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
         HK_LIKELY(ticker->now == ticker->before))
         return false;

@@ -35,15 +35,18 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     cache->budget = hk_bins_budget();
     if (cache->outbox.table != NULL)
         hk_outbox_tune(&cache->outbox, hk_page_heap_dirty());
-    if (was_idle || HK_UNLIKELY(hk_decay_purge_excess(&cache->ticker))) {
+    if (was_idle)
         hk_bins_empty_after_rest(cache);
-        hk_decay_purge_excess(&cache->ticker);
-    }
     if (hk_decay_tick(&cache->ticker))
         on_epoch(cache);
-    if (hk_decay_growth(&cache->ticker)) {
+    size_t footprint = hk_decay_footprint();
+    if (hk_decay_growth(&cache->ticker, footprint)) {
         hk_slab_heap_sweep_begin(&cache->owner, true);
         cache->reclaims_for_growth = true;
+    }
+    if (HK_UNLIKELY(hk_decay_purge_excess(&cache->ticker, footprint))) {
+        hk_bins_empty_after_rest(cache);
+        hk_decay_purge_excess(&cache->ticker, footprint);
     }
     struct hk_sweep share = hk_decay_share(&cache->ticker);
     if (cache->reclaims_for_growth)

@@ -41,6 +41,8 @@ static size_t idle_bytes(void)
     return slices.free_dirty + larges.cached;
 }
 
+static size_t footprint(void) { return hk_page_heap_dirty() + hk_large_mapped(); }
+
 UNIT_TEST(all)
 {
     unit_start();
@@ -118,7 +120,7 @@ UNIT_TEST(keeps_what_nothing_demands)
     SET_KNOB(ceiling, hk_decay_footprint() - idle);
     struct hk_ticker ticker = hk_decay_first_ticker();
     hk_decay_read_clock(&ticker);
-    hk_decay_growth(&ticker);
+    hk_decay_growth(&ticker, footprint());
     assert_int_equal(idle_bytes(), 0);
     SET_KNOB(ceiling, (uint64_t)1 << 40);
     leave_free_memory();
@@ -193,10 +195,8 @@ static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
 {
     fake_os_pass_ms(ms);
     hk_decay_read_clock(ticker);
-    return hk_decay_growth(ticker);
+    return hk_decay_growth(ticker, footprint());
 }
-
-static size_t footprint(void) { return hk_page_heap_dirty() + hk_large_mapped(); }
 
 enum { MOST_CHUNKS = 128, WATERMARK_CHUNKS = 32 }; /* 32 chunks have 64 MiB, the lowest watermark */
 static uintptr_t chunks[MOST_CHUNKS];
@@ -450,7 +450,7 @@ static size_t purge_excess(uint64_t ms)
     size_t before = idle_bytes();
     fake_os_pass_ms(ms);
     hk_decay_read_clock(&ticker);
-    hk_decay_purge_excess(&ticker);
+    hk_decay_purge_excess(&ticker, footprint());
     return before - idle_bytes();
 }
 
@@ -490,7 +490,7 @@ UNIT_TEST(keeps_what_is_used_again)
         fake_os_pass_ms(10);
         hk_decay_read_clock(&ticker);
         hk_decay_tick(&ticker);
-        hk_decay_purge_excess(&ticker);
+        hk_decay_purge_excess(&ticker, footprint());
         hk_large_free(block);
     }
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 50 * HK_MIB);
@@ -500,7 +500,7 @@ UNIT_TEST(keeps_what_is_used_again)
     tick();
     fake_os_pass_ms(1);
     hk_decay_read_clock(&ticker);
-    hk_decay_purge_excess(&ticker);
+    hk_decay_purge_excess(&ticker, footprint());
     assert_int_equal(idle_bytes(), 0);
 }
 
@@ -530,10 +530,10 @@ UNIT_TEST(has_shrunk)
     hk_decay_read_clock(&ticker);
     hold(40);
     hold_no_more_than(30);
-    assert_false(hk_decay_purge_excess(&ticker));
+    assert_false(hk_decay_purge_excess(&ticker, footprint()));
     hold_no_more_than(4);
-    assert_true(hk_decay_purge_excess(&ticker));
-    assert_false(hk_decay_purge_excess(&ticker));
+    assert_true(hk_decay_purge_excess(&ticker, footprint()));
+    assert_false(hk_decay_purge_excess(&ticker, footprint()));
 }
 
 static void excess_stays(void)
@@ -577,16 +577,16 @@ UNIT_TEST(ceiling)
     char *live = hk_large_alloc(16 * HK_MIB, 16, &zeroed);
     fake_os_pass_ms(100);
     hk_decay_read_clock(&ticker);
-    assert_true(hk_decay_growth(&ticker));
-    assert_false(hk_decay_growth(&ticker));
+    assert_true(hk_decay_growth(&ticker, footprint()));
+    assert_false(hk_decay_growth(&ticker, footprint()));
     fake_os_pass_ms(49);
     hk_decay_read_clock(&ticker);
-    assert_false(hk_decay_growth(&ticker));
+    assert_false(hk_decay_growth(&ticker, footprint()));
     fake_os_pass_ms(1);
     hk_decay_read_clock(&ticker);
-    assert_true(hk_decay_growth(&ticker));
+    assert_true(hk_decay_growth(&ticker, footprint()));
     leave_free_memory();
-    hk_decay_growth(&ticker);
+    hk_decay_growth(&ticker, footprint());
     assert_int_equal(idle_bytes(), 0);
     hk_large_free(live);
 }
