@@ -83,5 +83,5 @@ target_link_libraries(hakmem_static INTERFACE Threads::Threads)
 
 # hakmem-replay is the learner alone, which needs neither heap nor clock.
 file(GLOB hakmem_replay_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/learn/*.c ${PROJECT_SOURCE_DIR}/src/policy/*.c)
-add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_modules.c src/os/linux_signals.c src/os/os_linux.c src/os/forward.c)
+add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_modules.c src/os/linux_signals.c src/os/os_linux.c src/os/forward.c src/os/maps.c)
 target_link_libraries(hakmem-replay PRIVATE hakmem_build)

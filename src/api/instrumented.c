@@ -371,10 +371,9 @@ size_t hk_guarded_usable_size(const void *block)
     if (HK_UNLIKELY(hk_heaps_has(block)))
         return hk_heaps_bytes(HK_CALL_USABLE_SIZE, block, hk_page_map_lookup((uintptr_t)block));
     size_t size = hk_guard_requested(HK_CALL_USABLE_SIZE, block);
-    if (HK_LIKELY(size != HK_SIZE_UNKNOWN))
-        return size;
-    size_t bootstrap = hk_bootstrap_size(block);
-    return bootstrap != SIZE_MAX ? bootstrap : 0;
+    if (HK_UNLIKELY(size == HK_SIZE_UNKNOWN))
+        size = hk_bootstrap_size(block);
+    return size != SIZE_MAX ? size : 0;
 }
 
 HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)

@@ -53,7 +53,6 @@ static char *append(const char *call, char *to, const char *from, size_t bytes, 
 }
 
 HK_CHECKED(char *, strcpy, (char *to, const char *from)) { return copy("strcpy()", to, from, SIZE_MAX), to; }
-
 HK_CHECKED(char *, stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
 HK_CHECKED(char *, __stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
 

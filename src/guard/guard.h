@@ -35,8 +35,6 @@ HK_INLINE bool hk_guard_is_small(size_t size)
 
 /* Puts the protections of the options in force. Runs at the start, after the options are read and before the first mapping. */
 void hk_guard_begin(void);
-/* Makes each guarded call go to the hooks until the process ends. Runs at the start. */
-void hk_guard_take_hooks(void);
 
 /* Turns on the remote track (slab/remote_track.h) after the options are read, before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the track
  * notes the stack of each remote free, and the guard checks each free before it has an effect. By default, a debug build notes the caller only. */

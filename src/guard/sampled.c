@@ -63,12 +63,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
     hk_os_leave_fault(number);
 }
 
-HK_EACH_PROCESS void hk_sampled_begin(void)
-{
-    hk_slots_init();
-    hk_sample_rounds_begin();
-}
-
 static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
 {
     struct hk_stack stack;

@@ -15,9 +15,6 @@
 #include "guard/sampled_slots.h"
 #include "policy/gate.h"
 
-/* Registers the locks and turns sampling on if the options ask for it. Runs at the start. */
-void hk_sampled_begin(void);
-
 /* Returns a zeroed block against a guard page. Returns NULL if no sample is due (sampled_due.h), no slot is free, or the system refuses memory. */
 void *hk_sampled_alloc(struct hk_request *request);
 

@@ -5,12 +5,6 @@
 
 struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 
-void hk_guard_take_hooks(void)
-{
-    hk_guard.small = 0;
-    hk_guard.frees_plainly = false;
-}
-
 #define STATES_OF_CHUNK (HK_CHUNK >> HK_STATE_SHIFT)
 
 static _Atomic(hk_state_byte *) xspare; /* mapped state bytes that no chunk has yet; NULL: none */

@@ -1,6 +1,7 @@
 /* Finds the memory goal in the option or in the limits of the control group. Reads how much memory and how many CPUs the process may use. */
 #include "learn/goal.h"
 
+#include "os/maps.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
@@ -25,12 +26,6 @@ static const char *word_after(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
     return found != NULL ? found + strlen(key) : "";
-}
-
-static const char *next_word(const char *text)
-{
-    text = strchrnul(text, ' ');
-    return *text != 0 ? text + 1 : text;
 }
 
 /* Reads a file of the control group. Returns false if the file cannot be read. */
@@ -70,7 +65,7 @@ static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *
         *limit = hk_min(*limit, limit_in("", group, bytes, "memory.high"));
         char text[NUMBERS_BYTES];
         if (read_group_file("", group, bytes, "cpu.max", text))
-            *cpus = hk_min(*cpus, rounded_up(hk_number_in(text), hk_number_in(next_word(text))));
+            *cpus = hk_min(*cpus, rounded_up(hk_number_in(text), hk_number_in(hk_word_behind(text))));
         if (bytes == 0 || !all)
             return;
     }
@@ -172,7 +167,7 @@ void hk_goal_look(struct hk_signals *saw, uint64_t now_ms)
         return;
     HK_SAW(saw, used) = 1;
     if (hk_os.read_file("/proc/self/statm", text, sizeof text) != 0) {
-        uint64_t all = hk_number_in(next_word(text)), shared = hk_number_in(next_word(next_word(text)));
+        uint64_t all = hk_number_in(hk_word_behind(text)), shared = hk_number_in(hk_word_behind(hk_word_behind(text)));
         if (all != UINT64_MAX && shared <= all)
             HK_SAW(saw, used) = hk_max((all - shared) * hk_system_page(), 1);
     }

@@ -39,7 +39,7 @@ static const char *read_number(const char *at, unsigned base, uintptr_t *value)
     }
 }
 
-static const char *word_behind(const char *at)
+const char *hk_word_behind(const char *at)
 {
     at += strcspn(at, " ");
     return at + strspn(at, " ");
@@ -54,11 +54,11 @@ bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
         return false;
     const char *rights = read_number(dash + 1, 16, &end);
     rights += *rights == ' ';
-    const char *offset_at = word_behind(rights), *inode_at = word_behind(word_behind(offset_at));
+    const char *offset_at = hk_word_behind(rights), *inode_at = hk_word_behind(hk_word_behind(offset_at));
     read_number(offset_at, 16, &offset);
     read_number(inode_at, 10, &inode);
     bool is_code = strnlen(rights, 3) == 3 && rights[2] == 'x';
-    *mapping = (struct hk_mapping){start, end, 0, inode, offset, word_behind(inode_at), is_code};
+    *mapping = (struct hk_mapping){start, end, 0, inode, offset, hk_word_behind(inode_at), is_code};
     return true;
 }
 
@@ -74,7 +74,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
     while (hk_lines_next(&lines, line, sizeof line))
         /* The kernel lists a mapping again if it has grown. It is skipped then, because a walk over a growing heap might never end. */
         if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && strncmp(line, "Rss:", 4) == 0) {
-            read_number(word_behind(line), 10, &kib); /* the line is such as "Rss:      12 kB" */
+            read_number(hk_word_behind(line), 10, &kib); /* the line is such as "Rss:      12 kB" */
             mapping.resident = kib * 1024;
             mapping.path = "";
             visit(context, &mapping);

@@ -18,6 +18,9 @@ bool hk_lines_open(struct hk_lines *lines, const char *path);
 /* Reads the next line, and cuts it off after size - 1 bytes. Returns false if no complete line follows. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);
 
+/* Returns the word that follows the word at `at`, or an empty text. Spaces separate the words. */
+const char *hk_word_behind(const char *at);
+
 struct hk_mapping {
     uintptr_t start, end;
     size_t resident;         /* bytes */

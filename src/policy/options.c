@@ -43,14 +43,6 @@ HK_INLINE bool same_name(const char *name, const char *text, size_t length)
     return i == length && name[i] == 0;
 }
 
-static const struct row *row_named(const char *text, size_t length)
-{
-    for (const struct row *row = rows; row < rows + ROWS; row++)
-        if (same_name(row->name, text, length))
-            return row;
-    return NULL;
-}
-
 /* Returns how many letters must be inserted, dropped or replaced to turn the text into `name`. */
 static size_t edits(const char *name, const char *text, size_t length)
 {
@@ -155,12 +147,13 @@ static HK_NOINLINE void set_value(const struct row *row, const char *text)
 
 static bool set_option(const char *name, size_t length, const char *value)
 {
-    const struct row *row = row_named(name, length);
-    if (row != NULL && row->kind == KIND_TEXT)
-        set_text(row, value);
-    else if (row != NULL)
-        set_value(row, value);
-    return row != NULL;
+    const struct row *row = rows;
+    while (row < rows + ROWS && !same_name(row->name, name, length))
+        row++;
+    if (row == rows + ROWS)
+        return false;
+    (row->kind == KIND_TEXT ? set_text : set_value)(row, value);
+    return true;
 }
 
 /* Prints that a name is not an option, and suggests a similar name. With a prefix, the suggestion has capital letters, as in the environment. */

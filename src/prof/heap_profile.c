@@ -11,8 +11,8 @@ static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
     (void)number;
     struct sums *total = context;
-    total->live_blocks += hk_site_live(hk_load(site->xlive_blocks));
-    total->live_bytes += hk_site_live(hk_load(site->xlive_bytes));
+    total->live_blocks += (int64_t)hk_positive_part(hk_load(site->xlive_blocks));
+    total->live_bytes += (int64_t)hk_positive_part(hk_load(site->xlive_bytes));
     total->blocks += hk_load(site->xblocks);
     total->bytes += hk_load(site->xbytes);
 }

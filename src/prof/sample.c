@@ -126,9 +126,6 @@ static uint64_t lift(const struct hk_samples *samples, const void *block, bool f
 uint64_t hk_sample_lift(struct hk_samples *samples, const void *block) { return lift(samples, block, false); }
 uint64_t hk_sample_free(struct hk_samples *samples, const void *block) { return lift(samples, block, true); }
 
-/* Returns the exponent of the smallest power of two that is at least the size. Blocks with the same stack and the same exponent share one site. */
-static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
-
 /* Returns the number of the site, and adds the site if no thread has added it yet. Returns HK_SAMPLE_SITES if there is no room or no memory. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
@@ -158,7 +155,7 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
 
 unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack)
 {
-    unsigned number = find_site(samples, stack, bits_of(size));
+    unsigned number = find_site(samples, stack, hk_ctz64(hk_pow2_from(size)));
     uint64_t record = (uint64_t)size << HK_SAMPLE_SITE_BITS | number;
     if (number == HK_SAMPLE_SITES || !put(samples, block, record))
         return HK_SAMPLE_SITES;

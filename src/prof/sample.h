@@ -22,15 +22,12 @@ struct hk_site {
     unsigned size_bits; /* log2 of the largest size; the sizes of a site differ little, so that scaling is accurate */
     unsigned depth;
     /* Any thread may change the next fields. */
-    _Atomic int64_t xlive_blocks, xlive_bytes;
-    _Atomic uint64_t xblocks, xbytes;                 /* blocks and bytes ever sampled */
+    _Atomic int64_t xlive_blocks, xlive_bytes; /* negative while a thread has updated only some of the counters */
+    _Atomic uint64_t xblocks, xbytes;          /* blocks and bytes ever sampled */
     _Atomic uint32_t xlifetimes[HK_SAMPLE_LIFETIMES]; /* numbers of freed blocks, by their age at the free */
     /* constant */
     void *stack[];
 };
-
-/* Returns the count, or 0 if the count is negative. A count may be negative while another thread has updated only some of the site's counters. */
-HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
 
 struct hk_samples {
     /* constant */

@@ -189,8 +189,8 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
         const struct site_state *state = &site_states[i];
         if (site == NULL || now - state->seen_ms > HK_SITE_LIFE_MS)
             continue;
-        uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks)), all = 0, below = 0;
-        uint64_t live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
+        uint64_t blocks = hk_positive_part(hk_load(site->xlive_blocks)), all = 0, below = 0;
+        uint64_t live = bytes_for(blocks, hk_positive_part(hk_load(site->xlive_bytes))),
                  bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes));
         struct hk_site_line line = {site, live, bytes, 0, state->rule, state->saved, state->wasted};
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)

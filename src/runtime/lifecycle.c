@@ -59,7 +59,8 @@ static HK_NOINLINE void step_lists(void)
     hk_heap_state_init();
     hk_pool_init();
     hk_sites_init();
-    hk_sampled_begin();
+    hk_slots_init();
+    hk_sample_rounds_begin();
     if (hk_background_home() == 0)
         hk_background_settle();
     hk_background_reset();
@@ -68,7 +69,8 @@ static HK_NOINLINE void step_lists(void)
     hk_cacheless_shut(&hk_thread_unborn);
     hk_gate_open(hk_guard.on ? 0 : hits_to);
     if (hits_to != HK_ALL_HIT) {
-        hk_guard_take_hooks();
+        hk_guard.small = 0; /* each guarded call goes to the hooks until the process ends */
+        hk_guard.frees_plainly = false;
         hk_mode_set(HK_MODE_HOOKS);
     }
     hk_store_release(hk_start_done, true);

@@ -141,11 +141,6 @@ static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-static struct hk_slab *new_slab(const struct hk_owner *owner, unsigned class)
-{
-    return hk_slab_make(class, owner->id, expected_use(owner, class));
-}
-
 static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned got = 0;
@@ -156,7 +151,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
             if (slab == NULL && hk_page_heap_dirty() >= JOIN_FROM && (got = join_blocks(owner, class, end, want)) > 0)
                 break;
             owner->source = slab != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
-            if (slab != NULL || (slab = new_slab(owner, class)) != NULL)
+            if (slab != NULL || (slab = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
                 enter_slab(owner, slab);
         }
         if (slab == NULL)
@@ -230,8 +225,9 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_slab_lists_lock(owner);
-    struct hk_slab *fresh = hk_slab_heap_partial(owner, class) == NULL ? new_slab(owner, class) : NULL;
-    if (fresh != NULL)
+    struct hk_slab *fresh;
+    if (hk_slab_heap_partial(owner, class) == NULL &&
+        (fresh = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
         enter_slab(owner, fresh);
     unsigned got = hk_slab_heap_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
     hk_slab_lists_unlock(owner);

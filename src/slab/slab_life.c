@@ -29,7 +29,7 @@ HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
     return true;
 }
 
-HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool remote)
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
     if (slab == NULL)
@@ -47,11 +47,6 @@ HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool re
     return NULL;
 }
 
-struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote)
-{
-    return cut(class, bytes, tail, remote);
-}
-
 void hk_slab_drop(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
@@ -65,7 +60,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     size_t page = hk_system_page();
     /* If guard pages are on, the last page of a slab is made inaccessible, unless a single block fills the slab. */
     size_t tail = hk_page_heap_guarded && row->slab_bytes >= row->size + page ? page : 0;
-    struct hk_slab *slab = cut(class, row->slab_bytes, tail, true);
+    struct hk_slab *slab = hk_slab_cut(class, row->slab_bytes, tail, true);
     bool blank;
     uintptr_t start = slab != NULL ? hk_span_alloc(slab->d.bytes / HK_SLICE, use, &blank) : 0;
     if (start == 0 && slab != NULL)
