@@ -1,5 +1,4 @@
 /* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts the protections in force. */
-
 #include "guard/states.h"
 #include "large/large.h"
 #include "slab/slab_heap.h"

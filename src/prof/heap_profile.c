@@ -1,5 +1,4 @@
 /* Writes the heap profile in the format heap_v2. */
-
 #include "prof/hooks.h"
 
 struct sums {

@@ -1,6 +1,5 @@
 /* Exports the record by which the tool `hakmem` finds the state of a running process. Starts and stops sampling at the request of the tool. */
 #include "runtime/attach.h"
-
 #include "prof/hooks.h"
 
 struct hk_attach_state hk_attach_state HK_COLD_DATA;

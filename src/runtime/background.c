@@ -1,8 +1,6 @@
 /* Creates the background thread, runs its rounds, and ends it when the program has only one thread again. */
 #include "runtime/background.h"
-
 #include <errno.h>
-
 #include "decay/background_state.h"
 #include "guard/sampled_due.h"
 #include "runtime/exit_report.h"

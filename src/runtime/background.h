@@ -16,7 +16,6 @@
 #define HK_BACKGROUND_H
 
 #include <pthread.h>
-
 #include "base/base.h"
 
 /* Makes this process the owner of the background thread's state. Called when the library is loaded, and in a fork child. */

@@ -1,8 +1,6 @@
 /* Writes reports and heap profiles when they are due, and when SIGTERM ends the program. Prints the last events if the program crashes. */
 #include "runtime/exit_report.h"
-
 #include <errno.h>
-
 #include "prof/hooks.h"
 #include "report/report.h"
 #include "runtime/named_file.h"

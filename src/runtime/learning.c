@@ -1,6 +1,5 @@
 /* Collects the learner's signals at each tick, runs the learner, publishes its knobs, and writes the log of its decisions. */
 #include "runtime/learning.h"
-
 #include "learn/goal.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"

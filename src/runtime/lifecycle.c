@@ -1,7 +1,6 @@
 /* Runs the steps of the start in order, under a lock. Begins the cache of a thread, and ends it in the destructor of a thread key. Makes a fork child
  * consistent. Defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
-
 #include "count/decisions.h"
 #include "decay/background_state.h"
 #include "prof/hooks.h"

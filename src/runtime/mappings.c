@@ -1,7 +1,6 @@
 /* Interposes the C library's functions that change mappings, because HAKMEM must know if the program has changed the mapping of a large block.
  * Interposes _exit and _Exit, which end the process without its destructors, because HAKMEM must still write its reports. */
 #include <stdarg.h>
-
 #include "os/forward.h"
 #include "runtime/lifecycle.h"
 

@@ -1,9 +1,7 @@
 /* Expands the names of files in options. Opens, writes and replaces these files. */
 #include "runtime/named_file.h"
-
 #include <errno.h>
 #include <string.h>
-
 #include "os/os.h"
 #include "policy/options.h"
 

@@ -8,7 +8,6 @@
  * Threads    Any thread may call the functions. */
 #include <errno.h>
 #include <stdarg.h>
-
 #include "hakmem.h"
 #include "os/forward.h"
 #include "runtime/background.h"
