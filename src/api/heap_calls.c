@@ -1,10 +1,8 @@
 /* Defines the functions of hakmem.h for user heaps. */
 #include <errno.h>
-#include <string.h>
 #include "api/entry.h"
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
-#include "base/bits.h"
 #include "hakmem.h"
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"

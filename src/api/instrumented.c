@@ -3,10 +3,8 @@
  * block_checks checks each block when it is given out and when it is taken back. */
 #include "api/instrumented.h"
 #include <errno.h>
-#include <string.h>
 #include "api/heap_blocks.h"
 #include "api/kinds.h"
-#include "base/bits.h"
 #include "guard/sampled.h"
 #include "prof/attach_sampling.h"
 #include "prof/hooks.h"

@@ -1,8 +1,6 @@
 /* Defines mallinfo, mallopt, malloc_info and malloc_stats, and the functions of hakmem.h that return or write statistics. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include "base/bits.h"
 #include "base/libc.h"
 #include "decay/decay.h"
 #include "hakmem.h"

@@ -1,13 +1,10 @@
 /* Defines malloc, calloc, realloc, the aligned forms and malloc_trim, and the hak_ functions that do the same. */
 #include <errno.h>
-#include <string.h>
 #include "api/entry.h"
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
-#include "base/bits.h"
 #include "hakmem.h"
-#include "os/os.h"
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 #include "span/bootstrap.h"

@@ -9,10 +9,8 @@
  * program, which may hide its symbols or contain only parts of it. */
 #include "api/entry.h"
 #include <dlfcn.h>
-#include <string.h>
 #include "api/instrumented.h"
 #include "api/operators.h"
-#include "base/bits.h"
 #include "os/elf_file.h"
 
 #pragma weak dlsym

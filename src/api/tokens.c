@@ -3,11 +3,9 @@
  * group of tokens apart from those of other groups. Without it, the token is ignored. Some versions of Clang spell the operators with one underscore
  * less. The functions of -fsanitize-alloc-token-fast-abi are not defined, because each token would need a function of its own. */
 #include <errno.h>
-#include <string.h>
 #include "api/entry.h"
 #include "api/instrumented.h"
 #include "api/operators.h"
-#include "base/bits.h"
 #include "slab/abandoned.h"
 
 #define TOKEN(type, name, parameters) HK_BY_NAME(type, token_##name, parameters, __alloc_token_##name)

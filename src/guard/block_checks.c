@@ -1,8 +1,6 @@
 /* Writes and checks the state bytes and canaries of blocks, and makes the pages of freed medium blocks inaccessible. */
 #include "guard/block_checks.h"
-#include <string.h>
 #include "base/inline_copy.h"
-#include "guard/guard.h"
 #include "slab/joined_blocks.h"
 #include "tcache/layout.h"
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include "guard/fault_text.h"
 #include "guard/sampled_due.h"
-#include "tcache/tcache.h"
 
 /* Begins a report with a line about the mistake, and the stacks of the slot's block. Returns false if a report was begun before. */
 static bool tell_begin(const struct hk_slot *slot, const char *what, const char *access, uintptr_t address)

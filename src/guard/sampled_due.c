@@ -1,7 +1,6 @@
 /* Counts the bytes that the bins have served, and shuts the gate in rounds, so that a sample is taken soon after it is due. */
 #include "guard/sampled_due.h"
 #include "decay/background_state.h"
-#include "policy/options.h"
 #include "tcache/tcache.h"
 
 enum {

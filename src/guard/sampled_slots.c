@@ -1,6 +1,5 @@
 /* Hands out slots between guard pages, and makes a slot inaccessible when its block is freed. */
 #include "guard/sampled_slots.h"
-#include "base/bits.h"
 #include "base/lock.h"
 
 #define LEAST_SLOT (8 * HK_KIB)

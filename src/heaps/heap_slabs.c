@@ -1,7 +1,6 @@
 /* Makes and releases the slabs of a user heap, takes blocks from these slabs, and frees blocks into them. Several small slabs may share a slice. */
 #include "heaps/heap_slabs.h"
 #include "policy/gate.h"
-#include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 

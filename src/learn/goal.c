@@ -1,10 +1,8 @@
 /* Finds the memory goal in the option or in the limits of the control group. Reads how much memory and how many CPUs the process may use. */
 #include "learn/goal.h"
-
-#include "os/maps.h"
 #include "base/bits.h"
+#include "os/maps.h"
 #include "os/os.h"
-#include "policy/options.h"
 
 enum { GROUPS_BYTES = 2048, NUMBERS_BYTES = 64, REREAD_MS = 2000, PERCENT_MOST = 100 };
 #define GROUPS "/sys/fs/cgroup"

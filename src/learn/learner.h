@@ -8,7 +8,6 @@
 #ifndef HK_LEARNER_H
 #define HK_LEARNER_H
 
-#include "base/message.h"
 #include "count/decisions.h"
 #include "count/stats.h"
 #include "policy/policy.h"

@@ -1,8 +1,5 @@
 /* Defines the tables that map sizes to classes. The compiler computes them from classes.def. The option `classes` may change them at the start. */
 #include "policy/classes.h"
-
-#include <string.h>
-
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"

@@ -1,6 +1,5 @@
 /* Keeps samples by address and call sites by stack, in tables that need no lock. */
 #include "prof/sample.h"
-#include <string.h>
 #include "count/stats.h"
 #include "span/meta.h"
 

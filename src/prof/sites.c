@@ -1,7 +1,5 @@
 /* Observes how soon the memory of each call site's blocks is reused, and chooses the rule of each site. */
 #include "prof/sites.h"
-#include <string.h>
-#include "base/bits.h"
 #include "base/lock.h"
 #include "count/decisions.h"
 #include "count/stats.h"

@@ -1,7 +1,5 @@
 /* Captures call stacks frame by frame, packs them, and keeps the packed stacks in a table. */
 #include "prof/stack.h"
-#include <string.h>
-#include "base/bits.h"
 #include "prof/unwind.h"
 #include "span/meta.h"
 

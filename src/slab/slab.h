@@ -11,7 +11,6 @@
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
 
-#include "base/bits.h"
 #include "span/descriptor.h"
 
 /* The state of the slab's pages without live blocks. The first three values tell what has happened since a sweep last visited the slab. */

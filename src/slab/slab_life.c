@@ -1,7 +1,6 @@
 /* Makes slabs with their descriptors, bitmaps and spans, and releases them. */
 #include "slab/joined_blocks.h"
 #include "count/stats.h"
-#include "policy/options.h"
 #include "slab/remote_track.h"
 #include "span/chunks.h"
 #include "span/footprint.h"

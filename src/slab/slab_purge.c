@@ -2,7 +2,6 @@
 #include "slab/slab_purge.h"
 #include "count/stats.h"
 #include "count/ring.h"
-#include "os/os.h"
 #include "policy/policy.h"
 #include "span/page_heap.h"
 

@@ -16,8 +16,6 @@
 #include "policy/classes.h"
 #include "policy/gate.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
-#include "span/page_map.h"
 
 /* `top` points to the newest item, and equals `base` if the bin is empty. `limit` is the highest value of `top`. `served` is the number of blocks
  * that malloc has taken from the bin. *base is NULL. */
