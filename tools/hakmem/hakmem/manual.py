@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,9 +19,23 @@ from typer.models import ArgumentInfo, OptionInfo
 from hakmem import __version__
 from hakmem.cli import app
 
-INTRODUCTION = """HAKMEM is a memory allocator that takes the place of the C library's malloc.
+# The macro EN makes the entry of an option: its name, and then its meaning.
+HEAD = rf'''.TH HAKMEM 1 "" "HAKMEM {__version__}" "User Commands"
+.\" Written by hakmem.manual from the help of the commands.
+.de EN
+.IP "\fB\\$1\fR"
+\\$2
+..
+.SH NAME
+hakmem \- runs programs on HAKMEM, monitors and tunes them, and finds problems
+.SH SYNOPSIS
 .B hakmem
-runs programs on it, monitors them, shows reports, tunes, and finds problems."""
+COMMAND [OPTIONS] [ARGUMENTS]
+.SH DESCRIPTION
+HAKMEM is a memory allocator that takes the place of the C library's malloc.
+.B hakmem
+runs programs on it, monitors them, shows reports, tunes, and finds problems.
+.SH COMMANDS'''
 FILES = (
     ("$XDG_RUNTIME_DIR/hakmem/PID.json, /tmp/hakmem-UID/PID.json", "live reports, for hakmem top"),
     ("hakmem.profile", "what hakmem tune writes"),
@@ -44,9 +58,9 @@ def roff(text: str) -> str:
     return "\\&" + clean if clean.startswith((".", "'")) else clean
 
 
-def entry(term: str, text: str) -> Iterator[str]:
-    yield f'.IP "\\fB{roff(term)}\\fR"'
-    yield roff(text) or "\\&"
+def entry(term: str, text: str) -> str:
+    term, text = (roff(part).replace('"', "\\(dq") for part in (term, text))
+    return f'.EN "{term}" "{text}"'
 
 
 @dataclass(frozen=True)
@@ -62,23 +76,17 @@ class Parameter:
         return isinstance(self.info, ArgumentInfo)
 
     @property
-    def is_flag(self) -> bool:
-        return bool in (self.kind, *get_args(self.kind))
-
-    @property
     def value(self) -> str:
         kinds = [kind for kind in (self.kind, *get_args(self.kind)) if isinstance(kind, type) and issubclass(kind, Enum)]
-        words = "|".join(str(member.value) for member in kinds[0]) if kinds else ""
-        return self.info.metavar or words or self.name.upper().replace("_", "-")
+        return self.info.metavar or "|".join(str(member.value) for kind in kinds for member in kind) or self.name.upper().replace("_", "-")
 
     @property
     def term(self) -> str:
         if self.is_argument:
             return self.value
-        names = list(self.info.param_decls or ["--" + self.name.replace("_", "-")])
-        plain = ", ".join(sorted((name for given in names for name in given.split("/")[:1]), key=len))
-        off = " / ".join(name.split("/")[1] for name in names if "/" in name)
-        return f"{plain} / {off}" if off else plain if self.is_flag else f"{plain} {self.value}"
+        names = self.info.param_decls or ["--" + self.name.replace("_", "-")]
+        term = ", ".join(sorted(names, key=len)).replace("/", " / ")
+        return term if bool in (self.kind, *get_args(self.kind)) else f"{term} {self.value}"
 
     @property
     def meaning(self) -> str:
@@ -94,29 +102,22 @@ def parameters(function: Callable[..., object]) -> list[Parameter]:
     return sorted(found, key=lambda one: not one.is_argument)
 
 
-def command_lines(name: str, function: Callable[..., object]) -> Iterator[str]:
+def command_lines(name: str, function: Callable[..., object]) -> list[str]:
     given = parameters(function)
     options = ["[OPTIONS]"] if any(not one.is_argument for one in given) else []
     usage = " ".join([f"hakmem {name}", *options, *[one.value for one in given if one.is_argument]])
-    yield from (f".SS {roff(name)}", f".B {roff(usage)}", ".PP", roff(function.__doc__ or ""))
-    for one in given:
-        if one.meaning:
-            yield from entry(one.term, one.meaning)
+    head = [f".SS {roff(name)}", f".B {roff(usage)}", ".PP", roff(function.__doc__ or "")]
+    return head + [entry(one.term, one.meaning) for one in given if one.meaning]
 
 
 def page() -> str:
-    lines = [f'.TH HAKMEM 1 "" "HAKMEM {__version__}" "User Commands"', '.\\" Written by hakmem.manual from the help of the commands.']
-    lines += [".SH NAME", "hakmem \\- runs programs on HAKMEM, monitors and tunes them, and finds problems"]
-    lines += [".SH SYNOPSIS", ".B hakmem", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", INTRODUCTION, ".SH COMMANDS"]
-    for command in app.registered_commands:
-        if command.callback and not command.hidden:
-            lines += command_lines(command.name or command.callback.__name__.replace("_", "-"), command.callback)
+    commands = [command for command in app.registered_commands if command.callback and not command.hidden]
+    lines = [HEAD]
+    for command in commands:
+        lines += command_lines(command.name or command.callback.__name__.replace("_", "-"), command.callback)
     for title, rows in (("EXIT STATUS", EXITS), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)):
-        lines.append(f".SH {title}")
-        for row in rows:
-            lines += entry(*row)
-    lines += [".SH SEE ALSO", ".BR malloc (3)"]
-    return "\n".join(lines) + "\n"
+        lines += [f".SH {title}", *[entry(*row) for row in rows]]
+    return "\n".join([*lines, ".SH SEE ALSO", ".BR malloc (3)"]) + "\n"
 
 
 if __name__ == "__main__":
