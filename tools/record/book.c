@@ -19,9 +19,8 @@ struct thread {
 };
 
 struct rec_book {
-    struct rec_map map;
+    rec_map map;
     struct slot *slots;
-    size_t room;
     struct thread *threads;
     size_t thread_count;
     uint32_t sample;
@@ -43,7 +42,7 @@ struct rec_book *rec_book_open(size_t threads, uint32_t sample, rec_op_sink sink
     book->totals.threads = (uint32_t)threads;
     for (size_t i = 0; book->threads != NULL && i < threads; i++)
         book->threads[i].free_slot = REC_NO_SLOT;
-    if (book->threads != NULL && rec_map_open(&book->map))
+    if (book->threads != NULL)
         return book;
     rec_book_close(book);
     return NULL;
@@ -60,19 +59,6 @@ void rec_book_close(struct rec_book *book)
 const struct rec_totals *rec_book_totals(const struct rec_book *book) { return &book->totals; }
 
 /* ---- slots ------------------------------------------------------------- */
-
-static bool grow_slots(struct rec_book *book)
-{
-    if (book->totals.slots < book->room)
-        return true;
-    size_t room = book->room == 0 ? 1024 : book->room * 2;
-    struct slot *larger = room < REC_NO_SLOT ? realloc(book->slots, room * sizeof *larger) : NULL;
-    if (larger == NULL)
-        return false;
-    book->slots = larger;
-    book->room = room;
-    return true;
-}
 
 /* Moves the older half of the longest list of free slots to a thread. If one thread only allocates and another one only frees, the first reuses the
  * slots of the second in this way. */
@@ -104,8 +90,10 @@ static uint32_t take_slot(struct rec_book *book, uint32_t thread)
         of->free_count--;
         return slot;
     }
-    if (!grow_slots(book))
+    struct slot *larger = rec_with_room(book->slots, book->totals.slots, sizeof *larger);
+    if (larger == NULL || book->totals.slots + 1 == REC_NO_SLOT)
         return REC_NO_SLOT;
+    book->slots = larger;
     book->slots[book->totals.slots] = (struct slot){.thread = thread};
     return book->totals.slots++;
 }

@@ -68,50 +68,38 @@ NEW_OPERATOR(_ZnwmSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, si
 NEW_OPERATOR(_ZnamSt11align_val_tRKSt9nothrow_t, log_of(align), (size_t size, size_t align, const void *tag), size,
              align, tag)
 
-/* Notes and passes on a delete. The sized and nothrow forms call the plain operator, too. Only the kind that is noted differs. */
-static void delete_plain(struct below *below, enum rec_kind kind, void *block, size_t size)
+/* Notes and passes on a delete. The sized and nothrow forms call the plain operator, too. Only the kind that is noted differs. `align` is 0 for an
+ * operator without an alignment. */
+static void pass_delete(struct below *below, enum rec_kind kind, void *block, size_t size, size_t align)
 {
     if (block == NULL || rec_is_early(block))
         return;
-    void (*next)(void *) = (void (*)(void *))look_up(below);
+    void *next = look_up(below);
     ENTER();
     if (!was_inside)
         rec_note_free(kind, block, size);
-    next(block);
+    if (align == 0)
+        ((void (*)(void *))next)(block);
+    else
+        ((void (*)(void *, size_t))next)(block, align);
 }
 
-static void delete_aligned(struct below *below, enum rec_kind kind, void *block, size_t size, size_t align)
-{
-    if (block == NULL || rec_is_early(block))
-        return;
-    void (*next)(void *, size_t) = (void (*)(void *, size_t))look_up(below);
-    ENTER();
-    if (!was_inside)
-        rec_note_free(kind, block, size);
-    next(block, align);
-}
-
-#define DELETE_OPERATOR(symbol, parameters, call)                                                                      \
+#define TAG __attribute__((unused)) const void *tag
+#define DELETE_OPERATOR(symbol, parameters, below, kind, size, align)                                                  \
     REC_EXPORT void symbol parameters;                                                                                 \
-    void symbol parameters { call; }
+    void symbol parameters { pass_delete(&(below), kind, block, size, align); }
 
-DELETE_OPERATOR(_ZdlPv, (void *block), delete_plain(&delete_one, REC_DELETE, block, 0))
-DELETE_OPERATOR(_ZdaPv, (void *block), delete_plain(&delete_array, REC_DELETE, block, 0))
-DELETE_OPERATOR(_ZdlPvm, (void *block, size_t size), delete_plain(&delete_one, REC_DELETE_SIZED, block, size))
-DELETE_OPERATOR(_ZdaPvm, (void *block, size_t size), delete_plain(&delete_array, REC_DELETE_SIZED, block, size))
-DELETE_OPERATOR(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag), (void)tag;
-                delete_plain(&delete_one, REC_DELETE, block, 0))
-DELETE_OPERATOR(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag), (void)tag;
-                delete_plain(&delete_array, REC_DELETE, block, 0))
-DELETE_OPERATOR(_ZdlPvSt11align_val_t, (void *block, size_t align),
-                delete_aligned(&delete_one_aligned, REC_DELETE, block, 0, align))
-DELETE_OPERATOR(_ZdaPvSt11align_val_t, (void *block, size_t align),
-                delete_aligned(&delete_array_aligned, REC_DELETE, block, 0, align))
-DELETE_OPERATOR(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t align),
-                delete_aligned(&delete_one_aligned, REC_DELETE_SIZED, block, size, align))
-DELETE_OPERATOR(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t align),
-                delete_aligned(&delete_array_aligned, REC_DELETE_SIZED, block, size, align))
-DELETE_OPERATOR(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, const void *tag), (void)tag;
-                delete_aligned(&delete_one_aligned, REC_DELETE, block, 0, align))
-DELETE_OPERATOR(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, const void *tag), (void)tag;
-                delete_aligned(&delete_array_aligned, REC_DELETE, block, 0, align))
+DELETE_OPERATOR(_ZdlPv, (void *block), delete_one, REC_DELETE, 0, 0)
+DELETE_OPERATOR(_ZdaPv, (void *block), delete_array, REC_DELETE, 0, 0)
+DELETE_OPERATOR(_ZdlPvm, (void *block, size_t size), delete_one, REC_DELETE_SIZED, size, 0)
+DELETE_OPERATOR(_ZdaPvm, (void *block, size_t size), delete_array, REC_DELETE_SIZED, size, 0)
+DELETE_OPERATOR(_ZdlPvRKSt9nothrow_t, (void *block, TAG), delete_one, REC_DELETE, 0, 0)
+DELETE_OPERATOR(_ZdaPvRKSt9nothrow_t, (void *block, TAG), delete_array, REC_DELETE, 0, 0)
+#define ALIGNED_DELETE_OPERATORS(letter, below)                                                                        \
+    DELETE_OPERATOR(_Zd##letter##PvSt11align_val_t, (void *block, size_t align), below, REC_DELETE, 0, align)          \
+    DELETE_OPERATOR(_Zd##letter##PvmSt11align_val_t, (void *block, size_t size, size_t align), below,                  \
+                    REC_DELETE_SIZED, size, align)                                                                     \
+    DELETE_OPERATOR(_Zd##letter##PvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, TAG), below, REC_DELETE, \
+                    0, align)
+ALIGNED_DELETE_OPERATORS(l, delete_one_aligned)
+ALIGNED_DELETE_OPERATORS(a, delete_array_aligned)

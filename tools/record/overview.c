@@ -10,7 +10,7 @@ struct touch {
 
 struct overview {
     struct touch *touches; /* sorted by `born` */
-    size_t touch_count, touch_room, next_touch;
+    size_t touch_count, next_touch;
     uint64_t *last_order; /* for each thread, the place of its last operation in the order */
     uint32_t last_thread;
     uint64_t *lane_until; /* for each lane, the place of the last operation of its last thread */
@@ -29,14 +29,10 @@ static bool note(void *context, const struct rec_op *op)
     overview->last_thread = op->thread;
     if (op->touched == 0)
         return true;
-    if (overview->touch_count == overview->touch_room) {
-        size_t room = overview->touch_room == 0 ? 256 : overview->touch_room * 2;
-        struct touch *larger = realloc(overview->touches, room * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        overview->touches = larger;
-        overview->touch_room = room;
-    }
+    struct touch *larger = rec_with_room(overview->touches, overview->touch_count, sizeof *larger);
+    if (larger == NULL)
+        return false;
+    overview->touches = larger;
     overview->touches[overview->touch_count++] = (struct touch){op->block.born, op->touched - 1};
     return true;
 }

@@ -343,22 +343,20 @@ static void *play_thread(void *number)
 
 /* ---- playing the plan -------------------------------------------------- */
 
+/* Replaces the operator delete with a size or an alignment if the allocator does not define it. */
+static void delete_plainly(void *block, __attribute__((unused)) size_t ignored) { below.delete_block(block); }
+
+#define FIND(member, symbol, otherwise)                                                                                \
+    below.member = (__typeof__(below.member))dlsym(RTLD_DEFAULT, symbol);                                              \
+    below.member = below.member != NULL ? below.member : (otherwise)
+
 static void find_operators(void)
 {
-    below.new_block = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "_Znwm");
-    below.new_aligned = (void *(*)(size_t, size_t))dlsym(RTLD_DEFAULT, "_ZnwmSt11align_val_t");
-    below.delete_block = (void (*)(void *))dlsym(RTLD_DEFAULT, "_ZdlPv");
-    below.delete_sized = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "_ZdlPvm");
-    below.delete_aligned = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "_ZdlPvSt11align_val_t");
-    below.new_block = below.new_block != NULL ? below.new_block : malloc;
-    below.delete_block = below.delete_block != NULL ? below.delete_block : free;
-}
-
-/* Replaces the operator delete with a size or an alignment if the allocator does not define it. */
-static void delete_plainly(void *block, size_t ignored)
-{
-    (void)ignored;
-    below.delete_block(block);
+    FIND(new_block, "_Znwm", malloc);
+    FIND(new_aligned, "_ZnwmSt11align_val_t", NULL);
+    FIND(delete_block, "_ZdlPv", free);
+    FIND(delete_sized, "_ZdlPvm", delete_plainly);
+    FIND(delete_aligned, "_ZdlPvSt11align_val_t", delete_plainly);
 }
 
 static const char *open_plan(int plan, const struct player_options *options)
@@ -372,8 +370,6 @@ static const char *open_plan(int plan, const struct player_options *options)
     if (stage.slots == MAP_FAILED || !progress_begin(stage.head.lanes, options->window))
         return "no memory for the player's tables";
     find_operators();
-    below.delete_sized = below.delete_sized != NULL ? below.delete_sized : delete_plainly;
-    below.delete_aligned = below.delete_aligned != NULL ? below.delete_aligned : delete_plainly;
     return NULL;
 }
 

@@ -29,6 +29,12 @@ __attribute__((format(printf, 2, 3))) static bool refuse(struct rec_reader *read
     return false;
 }
 
+void *rec_with_room(void *array, size_t count, size_t size)
+{
+    bool full = (count & (count - 1)) == 0;
+    return full ? realloc(array, (count == 0 ? 1 : count * 2) * size) : array;
+}
+
 /* ---- bytes ------------------------------------------------------------- */
 
 static uint64_t word_at(const uint8_t *at, unsigned bytes)
@@ -93,13 +99,10 @@ static bool check_head(struct rec_reader *reader)
 
 static bool add_run(struct rec_reader *reader, const struct rec_event *event, size_t at)
 {
-    if ((reader->run_count & (reader->run_count - 1)) == 0) { /* the array is full if the count is a power of two */
-        size_t room = reader->run_count == 0 ? 1 : reader->run_count * 2;
-        struct rec_run *larger = realloc(reader->runs, room * sizeof *larger);
-        if (larger == NULL)
-            return refuse(reader, "out of memory");
-        reader->runs = larger;
-    }
+    struct rec_run *larger = rec_with_room(reader->runs, reader->run_count, sizeof *larger);
+    if (larger == NULL)
+        return refuse(reader, "out of memory");
+    reader->runs = larger;
     reader->runs[reader->run_count++] = (struct rec_run){(uint32_t)event->size, event->address, at};
     return event->size <= UINT32_MAX || refuse(reader, "a thread's number makes no sense at byte %zu", at);
 }

@@ -8,6 +8,9 @@
 struct rec_cursor;
 struct rec_run;
 
+/* Returns an array of `count` elements with room for one more, or NULL if memory is refused. Each array is full if its count is a power of two. */
+void *rec_with_room(void *array, size_t count, size_t size);
+
 struct rec_reader {
     const uint8_t *bytes;
     size_t size, chunks;
