@@ -1,5 +1,5 @@
 /* Keeps the live blocks. */
-#include "live.h"
+#include "book.h"
 #include <search.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Collects the facts about later events that the writer of the plan needs. */
-#include "overview.h"
+#include "plan.h"
 #include <stdio.h>
 #include <stdlib.h>
 

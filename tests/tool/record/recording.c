@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "overview.h"
+#include "plan.h"
 #include "tool/record/made.h"
 #include "support/rng.h"
 

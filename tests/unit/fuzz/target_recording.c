@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
-#include "overview.h"
+#include "plan.h"
 #include "tool/record/made.h"
 
 enum { DRAWN_EVENTS = 500, MOST_EVENTS = 40000, MOST_THREADS = 5 };
