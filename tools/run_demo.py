@@ -14,7 +14,6 @@ import shlex
 import statistics
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -26,60 +25,36 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "hakmem"))
 
 from hakmem.figures import bytes_text, count_text  # noqa: E402
-from hakmem.library import preload  # noqa: E402
-from hakmem.measuring import Launcher  # noqa: E402
+from hakmem.measuring import GLIBC, Candidate, Launcher  # noqa: E402
 from hakmem.tables import plain_table  # noqa: E402
 from hakmem.trouble import Trouble  # noqa: E402
 from hakmem.tune import MARGIN, progress  # noqa: E402
 
 # Is set for the program on both sides, because Python's own pools would bypass either malloc, and its hash order would vary.
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+SIDES = (GLIBC, Candidate("HAKMEM"))
 SAME = 0.02  # smaller differences count as equal, because runs vary by this much
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 
-@dataclass
-class Side:
-    """An allocator, and what the launcher measured in its runs."""
-
-    name: str
-    library: Path | None
-    runs: list[dict] = field(default_factory=list)
-
-    def median(self, what: str) -> float:
-        return statistics.median(run[what] for run in self.runs)
-
-    def spread(self, what: str) -> float:
-        """Returns half the range from the smallest to the largest value, as a fraction of the median."""
-        values = [run[what] for run in self.runs]
-        return (max(values) - min(values)) / 2 / (statistics.median(values) or 1)
-
-
-def run(launch: Launcher, side: Side, output: str = os.devnull, **more: str) -> dict:
-    variables = ENVIRONMENT | more
-    if side.library:
-        variables["LD_PRELOAD"] = preload(side.library, launch.inherited)
-    elif "LD_PRELOAD" in launch.inherited:
-        variables["LD_PRELOAD"] = launch.inherited["LD_PRELOAD"]
-    reply, errors = launch.measure(launch.command, variables, output)
-    if reply.get("late"):
-        raise Trouble(f"on {side.name} it ran longer than {launch.timeout:g} s (--timeout)")
-    if "cannot be preloaded" in errors:
-        raise Trouble(f"{side.library} could not be preloaded:\n{errors}")
+def run(launch: Launcher, side: Candidate, output: str = os.devnull, **more: str) -> dict:
+    reply = launch.run(side, output, **more)
+    if "cannot be preloaded" in reply["said"]:
+        raise Trouble(f"{launch.library} could not be preloaded:\n{reply['said']}")
     if reply["code"] < 0:
-        raise Trouble(f"on {side.name} it was killed by signal {-reply['code']}:\n{errors[-2000:]}")
-    return reply | {"errors": errors}
+        raise Trouble(f"on {side.name} it was killed by signal {-reply['code']}:\n{reply['said']}")
+    return reply
 
 
-def rehearse(launch: Launcher, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bool]:
+def rehearse(launch: Launcher, folder: str) -> tuple[dict, bool]:
     """Runs the program once on each side, which does not count. This warms the file cache, and checks that HAKMEM serves the program and that both
     exit codes are equal. Returns HAKMEM's report, and whether the outputs are equal."""
-    report, outputs = Path(folder, "rehearsal.json"), [Path(folder, name) for name in ("glibc", "hakmem")]
-    plain = run(launch, glibc, str(outputs[0]))
+    report, outputs = Path(folder, "rehearsal.json"), [Path(folder, side.name) for side in SIDES]
+    plain = run(launch, SIDES[0], str(outputs[0]))
     code = plain["code"]
     if code in (125, 126, 127):
-        raise Trouble(f"the program does not run on glibc either:\n{plain['errors']}")
-    ours = run(launch, hakmem, str(outputs[1]), HAKMEM_REPORT=str(report))
+        raise Trouble(f"the program does not run on glibc either:\n{plain['said']}")
+    ours = run(launch, SIDES[1], str(outputs[1]), report=str(report))
     if ours["code"] != code:
         raise Trouble(f"exit code {code} on glibc, but {ours['code']} on HAKMEM")
     if not report.exists():
@@ -93,13 +68,15 @@ def rehearse(launch: Launcher, glibc: Side, hakmem: Side, folder: str) -> tuple[
     return served, outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-def compete(launch: Launcher, sides: list[Side], rounds: int) -> None:
+def compete(launch: Launcher, rounds: int) -> dict[str, list[dict]]:
     """Runs the program on both sides in each round, and swaps their order after each round."""
-    with progress(console, rounds * len(sides)) as tell:
+    runs: dict[str, list[dict]] = {side.name: [] for side in SIDES}
+    with progress(console, rounds * len(SIDES)) as tell:
         for at in range(rounds):
-            for side in sides if at % 2 == 0 else reversed(sides):
+            for side in SIDES[:: -1 if at % 2 else 1]:
                 tell(side.name)
-                side.runs.append(run(launch, side))
+                runs[side.name].append(run(launch, side))
+    return runs
 
 
 def seconds(value: float) -> str:
@@ -125,27 +102,28 @@ def change(before: float, after: float, spread: float) -> Text:
     return Text(f"{part * 100:+.1f} %", style=style)
 
 
-def table(glibc: Side, hakmem: Side) -> Table:
-    drawn = plain_table("", "", "glibc", "HAKMEM", "change", "spread")
+def table(runs: dict[str, list[dict]]) -> Table:
+    drawn = plain_table("", "", *runs, "change", "spread")
     for title, what, shown in ROWS:
-        before, after = glibc.median(what), hakmem.median(what)
-        spread = max(glibc.spread(what), hakmem.spread(what))
+        values = [[run[what] for run in side] for side in runs.values()]
+        before, after = map(statistics.median, values)
+        spread = max((max(side) - min(side)) / 2 / (statistics.median(side) or 1) for side in values)
         drawn.add_row(title, shown(before), Text(shown(after), style="bold"), change(before, after, spread), f"± {spread * 100:.0f} %")
     return drawn
 
 
-def sentence(glibc: Side, hakmem: Side) -> Text:
+def sentence(runs: dict[str, list[dict]]) -> Text:
     def said(what: str, noun: str) -> str:
-        part = hakmem.median(what) / (glibc.median(what) or 1) - 1
-        if abs(part) <= SAME:
-            return f"the same {noun}"
-        return f"{abs(part) * 100:.0f} % {'less' if part < 0 else 'more'} {noun}"
+        before, after = (statistics.median(run[what] for run in side) for side in runs.values())
+        part = after / (before or 1) - 1
+        return f"the same {noun}" if abs(part) <= SAME else f"{abs(part) * 100:.0f} % {'less' if part < 0 else 'more'} {noun}"
+
     return Text(f"HAKMEM, against glibc: {said('cpu_s', 'CPU time')}, {said('rss_bytes', 'peak memory')}.", style="bold")
 
 
-def show_report(launch: Launcher, hakmem: Side, folder: str) -> None:
+def show_report(launch: Launcher, folder: str) -> None:
     report = Path(folder, "report.txt")
-    run(launch, hakmem, HAKMEM_REPORT=str(report))
+    run(launch, SIDES[1], report=str(report))
     if not report.exists():
         raise Trouble("HAKMEM left no text report")
     console.print(Rule("HAKMEM's own report of one more run", align="left", style="dim"))
@@ -169,16 +147,13 @@ def main() -> None:
     console.print(Text.assemble(("The program: ", "bold"), arguments.prog or "a Python JSON and string workload (tools/workload_json.py)"))
     settings = " ".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
     console.print(f"  with {settings} on both (only Python programs read these)", style="dim")
-    glibc, hakmem = Side("glibc", None), Side("HAKMEM", arguments.library.resolve())
-    with (
-        tempfile.TemporaryDirectory(prefix="hakmem-run-") as folder,
-        Launcher(hakmem.library, shlex.split(arguments.prog) if arguments.prog else workload, arguments.timeout) as launch,
-    ):
+    os.environ.update(ENVIRONMENT)
+    command = shlex.split(arguments.prog) if arguments.prog else workload
+    with tempfile.TemporaryDirectory(prefix="hakmem-run-") as folder, Launcher(arguments.library.resolve(), command, arguments.timeout) as launch:
         console.print("  one warm-up run on each ...", style="dim")
-        served, same_output = rehearse(launch, glibc, hakmem, folder)
-        compete(launch, [glibc, hakmem], arguments.rounds)
-        console.print(table(glibc, hakmem))
-        console.print(sentence(glibc, hakmem))
+        served, same_output = rehearse(launch, folder)
+        runs = compete(launch, arguments.rounds)
+        console.print(table(runs), sentence(runs), sep="\n")
         calls = ", ".join(f"{count_text(number)} {name}" for name, number in served.items() if number)
         console.print(f"HAKMEM served {calls}.")
         if same_output:
@@ -188,7 +163,7 @@ def main() -> None:
         else:
             raise Trouble("the outputs of the workload on glibc and HAKMEM differ")
         console.print(f"Medians of {arguments.rounds} runs on each, alternating; spread is half the range from fastest to slowest.\n", style="dim")
-        show_report(launch, hakmem, folder)
+        show_report(launch, folder)
 
 
 if __name__ == "__main__":

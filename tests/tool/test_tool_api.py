@@ -14,7 +14,7 @@ from tool import LIBRARY, PLAIN, PYTHON, ROOT, TOOL, ToolTest
 
 README = ROOT / "tools/hakmem/README.md"
 # The files of the API and of the types that it returns. mypy checks them with all its options.
-STRICT = ("__init__", "api", "difference", "stacks", "reports", "wire", "trouble", "figures", "live", "completing", "manual", "top_threads", "top_flame", "difference_text")
+STRICT = ("__init__", "api", "difference", "reports", "trouble", "figures", "completing", "manual", "top_flame", "process", "difference_views", "top_tables")
 USER = """
 import hakmem
 report: hakmem.Report = hakmem.report("x.json")

@@ -5,7 +5,7 @@ import os
 import unittest
 from pathlib import Path
 
-from hakmem import allocators, bench, bench_page
+from hakmem import allocators, bench
 from hakmem.contest import Contest
 from hakmem.measuring import Launcher
 from tool import LIBRARY, LINKED_SHARED, PLAIN, STATIC, ToolTest
@@ -93,7 +93,7 @@ class Judging(ToolTest):
             contest.add("other", {"time": 1.0, "rss_bytes": 20.0, "faults": 3.0}, "it ended with code 1" if number == 5 else "")
         self.assertEqual(contest.able, ["glibc"])
         work = bench.Work("work", ["program"], False, 0, contest)
-        (time, memory) = bench_page.sections_of(work)
+        (time, memory) = bench.sections_of(work)
         self.assertEqual(time[2]["data"][0]["y"], ["glibc"])
         self.assertEqual(memory[0], "work: peak RSS")
 

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Optional
 
-from hakmem import difference, reports, stacks
+from hakmem import difference, reports
+from hakmem.difference import Stack, Stacks
 from hakmem.sources import Frame, Sources
-from hakmem.stacks import Stack, Stacks
 from tool import LIBRARY, PROGRAMS, PYTHON, TOOL, ToolTest
 
 GROW = str(PROGRAMS / "test_tool_grow")
@@ -243,7 +243,7 @@ class Profiles(Differing):
 
     def test_samples_are_scaled_as_by_pprof(self) -> None:
         text = "heap profile: 3: 30 [9: 90] @ heap_v2/10\n2: 20 [4: 40] @ 0x10 0x20\n1: 1000 [1: 1000] @ 0x30\n0: 0 [1: 10] @ 0x40\n\nMAPPED_LIBRARIES:\n"
-        found = stacks.of_heap_profile(text, Path("x"))
+        found = difference.stacks_of_heap_profile(text, Path("x"))
         self.assertEqual([(stack.live, stack.blocks) for stack in found.stacks], [(1000, 1), (32, 3)])
         self.assertEqual(found.live, 1032)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hakmem import allocators, record, replay
+from hakmem import allocators, replay, run
 from hakmem.trouble import Trouble
 from tool import LIBRARY, PLAIN, PYTHON, STATIC, ToolTest
 
@@ -137,7 +137,7 @@ class Allocators(ToolTest):
         self.assertTrue(two.serves(LIBRARY))
         self.assertFalse(two.serves("/lib/libc.so.6"))
         with self.assertRaises(Trouble):
-            record.beside(self.folder / "libhakmem.so", record.RECORDER)
+            run.beside(self.folder / "libhakmem.so", run.RECORDER)
 
 
 if __name__ == "__main__":

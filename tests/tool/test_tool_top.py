@@ -19,8 +19,8 @@ from unittest import mock
 
 from rich.console import Console
 
-from hakmem import explain, process, reports, top, top_flame, top_threads
-from hakmem.top_threads import Thread, ThreadRow
+from hakmem import explain, process, reports, top, top_flame, top_tables
+from hakmem.top_tables import Thread, ThreadRow
 from tool import PYTHON, TOOL, WAIT_S, ToolTest
 
 # Writes a report with its own library for each line of input, and ends with its input.
@@ -441,22 +441,22 @@ class Screens(unittest.TestCase):
 class Threads(unittest.TestCase):
     def test_a_line_of_the_kernel(self) -> None:
         fields = "S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 7 0 1000 99".split()
-        thread = top_threads.parse(f"42 (a (b) c) {' '.join(fields)}\n")
-        ticks = top_threads.TICKS_S
+        thread = top_tables.parse(f"42 (a (b) c) {' '.join(fields)}\n")
+        ticks = top_tables.TICKS_S
         self.assertEqual(thread, Thread(42, "a (b) c", "S", 200 / ticks, 1000 / ticks))
-        self.assertIsNone(top_threads.parse("42 (cut"))
+        self.assertIsNone(top_tables.parse("42 (cut"))
 
     def test_shares(self) -> None:
         before = {1: Thread(1, "a", "R", 10.0, 5.0), 2: Thread(2, "b", "S", 1.0, 5.0)}
         now = {1: Thread(1, "a", "R", 11.0, 5.0), 2: Thread(2, "c", "S", 3.0, 96.0), 3: Thread(3, "d", "S", 1.0, 90.0)}
-        shares = {row.thread.number: row.share for row in top_threads.rows(before, now, 2.0, 100.0)}
+        shares = {row.thread.number: row.share for row in top_tables.rows(before, now, 2.0, 100.0)}
         self.assertEqual(shares, {1: 0.5, 2: 0.75, 3: 0.1})
 
     def test_of_this_process(self) -> None:
-        self.assertIn(os.getpid(), top_threads.read(os.getpid()))
+        self.assertIn(os.getpid(), top_tables.read(os.getpid()))
         ended = subprocess.Popen(["true"])
         ended.wait()
-        self.assertEqual(top_threads.read(ended.pid), {})
+        self.assertEqual(top_tables.read(ended.pid), {})
 
 
 class Flames(unittest.TestCase):

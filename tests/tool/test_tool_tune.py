@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hakmem import candidates, interval, launcher, tune
+from hakmem import interval, launcher, measuring, tune
 from tool import LINKED, OWN_MALLOC, PLAIN, PYTHON, ROOT, TOOL, ToolTest
 
 QUICKLY = ("tune", "--budget", "0.02", "--rounds", "5", "--candidates", "3")
@@ -54,7 +54,7 @@ class Whole(ToolTest):
         self.assertNotIn("Against glibc", said)
 
     def test_all_profiles_compete(self) -> None:
-        names = [candidate.name for candidate in candidates.named({"profile": ""})]
+        names = [candidate.name for candidate in measuring.named({"profile": ""})]
         self.assertEqual(names, ["throughput", "balanced", "compact"])
 
     def test_what_it_cannot_tune(self) -> None:
@@ -157,7 +157,7 @@ class Choosing(unittest.TestCase):
         chance = random.Random(3)
 
         class Made:
-            def run(self, candidate: candidates.Candidate) -> dict:
+            def run(self, candidate: measuring.Candidate) -> dict:
                 noise = chance.gauss(1, 0.02)
                 return {
                     "code": 9 if candidate.name == failing else 0,
@@ -171,7 +171,7 @@ class Choosing(unittest.TestCase):
         return tune.Field(Made(), 0, chance)
 
     def test_the_best_is_found(self) -> None:
-        members = [candidates.Candidate(f"c{index}") for index in range(30)]
+        members = [measuring.Candidate(f"c{index}") for index in range(30)]
         of = tune.OBJECTIVE["both"]
         self.assertEqual(tune.search(self.contest({"c17": 0.7}), members, of, str).name, "c17")
         self.assertEqual(tune.search(self.contest({"c17": 0.7, "c4": 0.8}, failing="c17"), members, of, str).name, "c4")
@@ -188,28 +188,28 @@ class Choosing(unittest.TestCase):
         self.assertEqual(tune.rungs(9), [(9, 1), (3, 2)])
 
     def verdict(self, ratio: float) -> str:
-        best, plan = candidates.Candidate("best"), tune.Plan([], "time", 1, 11, None, Path(), 1)
+        best, plan = measuring.Candidate("best"), tune.Plan([], "time", 1, 11, None, Path(), 1)
         contest = self.contest({"best": ratio})
         for _ in range(plan.rounds):
-            contest.round([candidates.GLIBC, candidates.DEFAULT, best], str)
-        return tune.verdict(contest, best, candidates.DEFAULT, plan)
+            contest.round([measuring.GLIBC, measuring.DEFAULT, best], str)
+        return tune.verdict(contest, best, measuring.DEFAULT, plan)
 
     def test_the_best_so_far(self) -> None:
-        members = [candidates.Candidate(f"c{index}") for index in range(9)]
+        members = [measuring.Candidate(f"c{index}") for index in range(9)]
         contest, of = self.contest({"c3": 0.5, "c5": 0.8}, failing="c3"), tune.OBJECTIVE["time"]
         self.assertIsNone(contest.best_so_far(members, of))
-        contest.round([candidates.DEFAULT, *members], str)
+        contest.round([measuring.DEFAULT, *members], str)
         best, share = contest.best_so_far(members, of)
         self.assertEqual(best.name, "c5")
         self.assertAlmostEqual(share, 0.8, delta=0.1)
 
     def closing_words(self, ratio: float) -> str:
-        best = candidates.Candidate("best", {"large_cache": "1048576"})
+        best = measuring.Candidate("best", {"large_cache": "1048576"})
         with tempfile.TemporaryDirectory() as folder:
             plan = tune.Plan(["prog", "a b"], "time", 1, 11, None, Path(folder, "p"), 1)
             contest = self.contest({"best": ratio})
             for _ in range(plan.rounds):
-                contest.round([candidates.GLIBC, candidates.DEFAULT, best], str)
+                contest.round([measuring.GLIBC, measuring.DEFAULT, best], str)
             said = io.StringIO()
             tune.close(plan, contest, best, {"large_cache": "1048576"}, 3, Console(file=said, width=120))
             self.written = plan.output.exists()
@@ -232,12 +232,12 @@ class Choosing(unittest.TestCase):
 class Profiles(ToolTest):
     def written(self, options: dict[str, str]) -> list[str]:
         plan = tune.Plan(["prog", "a\nb"], "both", 1, 5, None, self.folder / "p", 1)
-        tune.write_profile(plan, candidates.Candidate("it"), options, ["Against default: less."])
+        tune.write_profile(plan, measuring.Candidate("it"), options, ["Against default: less."])
         return (self.folder / "p").read_text().splitlines()
 
     def test_only_bytes_are_abbreviated(self) -> None:
         self.assertIn("purge_delay = 24576", self.written({"purge_delay": str(24 << 10)}))
-        drawn = candidates.draw(200, random.Random(1), candidates.RANGES)
+        drawn = measuring.draw(200, random.Random(1), measuring.RANGES)
         delays = [part for candidate in drawn for part in candidate.name.split(", ") if part.startswith("purge_delay")]
         self.assertTrue(delays)
         for delay in delays:
@@ -256,26 +256,26 @@ class Candidates(unittest.TestCase):
         self.options = {name: (int(usual), int(least), int(most)) for name, usual, least, most in rows}
 
     def test_they_are_within_the_librarys_bounds(self) -> None:
-        for candidate in candidates.draw(500, random.Random(1), self.options):
+        for candidate in measuring.draw(500, random.Random(1), self.options):
             for name, value in candidate.options.items():
                 _, least, most = self.options[name]
                 self.assertTrue(least <= int(value) <= most, candidate.name)
 
     def test_they_reach_over_all_options_and_around_the_defaults(self) -> None:
-        drawn = candidates.draw(500, random.Random(1), self.options)
-        for name in candidates.RANGES:
+        drawn = measuring.draw(500, random.Random(1), self.options)
+        for name in measuring.RANGES:
             values = [int(candidate.options[name]) for candidate in drawn if name in candidate.options]
             self.assertTrue(min(values) < self.options[name][0], name)
             self.assertTrue(max(values) > self.options[name][0] or self.options[name][0] == self.options[name][2], name)
 
     def test_no_two_alike_and_only_what_the_library_knows(self) -> None:
-        drawn = candidates.draw(100, random.Random(1), {"large_fit": 400})
+        drawn = measuring.draw(100, random.Random(1), {"large_fit": 400})
         self.assertEqual(len({candidate.name for candidate in drawn}), len(drawn))
         self.assertEqual({name for candidate in drawn for name in candidate.options}, {"large_fit"})
-        self.assertEqual(candidates.draw(5, random.Random(1), {}), [])
-        self.assertEqual(candidates.named({"large_fit": 400}), [])
+        self.assertEqual(measuring.draw(5, random.Random(1), {}), [])
+        self.assertEqual(measuring.named({"large_fit": 400}), [])
         self.assertEqual(
-            [c.options for c in candidates.named({"profile": ""})], [{"profile": n} for n in candidates.PROFILES]
+            [c.options for c in measuring.named({"profile": ""})], [{"profile": n} for n in measuring.PROFILES]
         )
 
 

@@ -20,7 +20,7 @@ import time
 import traceback
 from pathlib import Path
 
-from hakmem import cli, doctor, elf, explain, options, page, report_text, reports, top
+from hakmem import cli, doctor, elf, explain, options, page, reports, top
 from hakmem.trouble import Trouble
 
 ODD = (None, True, False, 0, -1, 1.5, 1e308, -1e308, float("nan"), float("inf"), 10**30, 10**400, "", "x", "\u0000", "[bold]", "</script>",
@@ -93,7 +93,7 @@ def show_reports(folder: Path, seeds: list[bytes], log: bytes, rng: random.Rando
     decisions = explain.read(folder / "log")
     explain.check_process(folder / "log", found[-1])
     explain.tail(folder / "log", 5)
-    report_text.show(found, decisions, console)
+    page.show(found, decisions, console)
     page.write(folder / "page.html", found, decisions)
     for before, now in zip([None, *found], found):
         console.print(top.frame("title", top.step_of(before, now, 1.0), decisions, width, rng.choice((5, 24, 60))))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import random
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +19,13 @@ from rich.text import Text
 
 from hakmem import allocators
 from hakmem.allocators import Allocator
-from hakmem.contest import WIDE, Contest, Figure, Played, contest_table, show_refused, verdicts
+from hakmem.contest import WIDE, Contest, Figure, Played, cells_of, contest_table, last_line, ratio_text, show_refused, show_verdicts
 from hakmem.figures import bytes_text, count_text
 from hakmem.library import find_library, find_program
 from hakmem.measuring import TIMEOUT_S, Launcher
-from hakmem.record import beside
+from hakmem.page import Section, filled, table
+from hakmem.plots import Plot, plot
+from hakmem.run import beside
 from hakmem.trouble import FAILED, USAGE, Trouble
 from hakmem.tune import progress, rehearse
 
@@ -42,7 +43,6 @@ BENCHMARKS = {
 REST = (Figure("rss_bytes", "peak RSS", bytes_text, "Least memory"), Figure("faults", "faults", count_text))
 OF_BENCHMARKS = (Figure("time", "CPU per operation", lambda value: f"{value:.2f} ns", "Least CPU time"), *REST)
 OF_PROGRAMS = (Figure("time", "CPU", lambda value: f"{value:.3f} s", "Least CPU time"), *REST)
-SEED = 7
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,7 @@ def bench(plan: Plan, console: Console) -> None:
     if plan.output:
         write_json(plan, works)
     if plan.html:
-        from hakmem import bench_page  # slow to import
-
-        bench_page.write(plan.html, works, plan.rounds)
+        write_page(plan.html, works, plan.rounds)
         console.print(f"wrote {plan.html}", soft_wrap=True)
     if not any(work.contest.runs for work in works):
         raise Trouble("nothing could be measured", FAILED)
@@ -118,28 +116,23 @@ def works_of(plan: Plan, library: Path, members: list[Allocator]) -> list[Work]:
 
 
 def compete(work: Work, library: Path, rounds: int, folder: Path, tell) -> None:
-    chance = random.Random(SEED)
     with Launcher(library, work.command) as launch:
         if not work.is_benchmark and rehearse(launch, str(folder), work.exit_code)[1]:
             raise Trouble("the program is linked with HAKMEM, and cannot run on another allocator")
-        for number in range(rounds + 1):
-            for allocator in chance.sample(work.contest.members, len(work.contest.members)):
-                tell(f"{work.name} on {allocator.name}")
-                if allocator.name not in work.contest.refused:
-                    work.contest.add(allocator.name, *run(launch, work, allocator, folder / "output"), counted=number > 0)
+        played = lambda allocator: run(launch, work, allocator, folder / "output")
+        work.contest.play(rounds, played, lambda name: tell(f"{work.name} on {name}"))
 
 
 def run(launch: Launcher, work: Work, allocator: Allocator, output: Path) -> tuple[Played, str]:
     """Returns the figures of a run, and why it is not a measurement, or an empty text if it is one."""
     where = str(output) if work.is_benchmark else os.devnull
     reply, said = launch.measure(work.command, allocator.environment(launch.inherited.get("LD_PRELOAD")), where)
-    last = said.splitlines()[-1] if said else "no message"
     if reply.get("late"):
         return {}, f"it ran longer than {TIMEOUT_S:.0f} s"
     if "cannot be preloaded" in said:
-        return {}, last
+        return {}, last_line(said)
     if reply["code"] != work.exit_code:
-        return {}, f"it ended with code {reply['code']}: {last[-300:]}"
+        return {}, f"it ended with code {reply['code']}: {last_line(said)}"
     played = {"time": reply["cpu_s"], "rss_bytes": reply["rss_bytes"], "faults": reply["faults"]}
     return with_own_figures(played, output, allocator) if work.is_benchmark else (played, "")
 
@@ -164,8 +157,7 @@ def show(work: Work, rounds: int, console: Console) -> None:
         return
     console.print(contest_table(contest, console.width >= WIDE))
     console.print(Text(f"Medians of {rounds} rounds; ratios to {contest.base} with 95 % intervals.", style="dim"))
-    for sentence in verdicts(contest):
-        console.print(Text(sentence, style="bold"))
+    show_verdicts(contest, console)
 
 
 def write_json(plan: Plan, works: list[Work]) -> None:
@@ -174,3 +166,61 @@ def write_json(plan: Plan, works: list[Work]) -> None:
              "medians": {name: {figure.key: median(work.contest.values(name, figure.key)) for figure in work.contest.figures}
                          for name in work.contest.able}} for work in works]
     plan.output.write_text(json.dumps({"format": "hakmem-bench/1", "rounds": plan.rounds, "rows": rows}, indent=1) + "\n")
+
+
+OWN, OTHERS, LINE = "#2f7ed8", "#8a949e", "#b5bcc3"
+PER_ROW = 26  # pixels
+
+
+def write_page(path: Path, works: list[Work], rounds: int) -> None:
+    measured = [work for work in works if work.contest.base]
+    tiles = {"benchmarks": str(len(measured)), "rounds": str(rounds), "allocators": str(len(measured[0].contest.members) if measured else 0)}
+    sections = [section for work in measured for section in sections_of(work)]
+    path.write_text(filled("HAKMEM beside other allocators", tiles, sections, "\n".join(map(figures_table, measured))))
+
+
+def sections_of(work: Work) -> list[Section]:
+    note = f"Ratio to {work.contest.base} with its 95 % interval; less is better. {' '.join(work.command)}"
+    shown = [figure for figure in work.contest.figures if figure.best]
+    return [(f"{work.name}: {figure.title}", note, ratios(work.contest, figure)) for figure in shown]
+
+
+def ratios(contest: Contest, figure: Figure) -> Plot:
+    """Returns a plot with a dot and an interval for each allocator. The best one is at the top."""
+    assert contest.base
+    names = sorted(contest.able, key=lambda name: contest.middle(name, figure), reverse=True)
+    found = {name: contest.ratio(name, contest.base, figure.key) for name in names}
+    shown = {name: value for name, value in found.items() if value}
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [value.median for value in shown.values()],
+        "y": list(shown),
+        "marker": {"size": 11, "color": [OWN if name.startswith(allocators.HAKMEM) else OTHERS for name in shown]},
+        "error_x": {
+            "type": "data",
+            "color": OTHERS,
+            "symmetric": False,
+            "array": [value.high - value.median for value in shown.values()],
+            "arrayminus": [value.median - value.low for value in shown.values()],
+        },
+        "text": [f"{figure.shown(contest.middle(name, figure))}, {ratio_text(value)}" for name, value in shown.items()],
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+    }
+    mark = {"type": "line", "xref": "x", "yref": "paper", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dot", "color": LINE}}
+    return plot(
+        [dots],
+        xaxis={"title": {"text": f"{figure.title}, × {contest.base}"}, "rangemode": "tozero"},
+        yaxis={"type": "category", "automargin": True},
+        shapes=[mark],
+        height=110 + PER_ROW * len(shown),
+        showlegend=False,
+        margin={"l": 130},
+    )
+
+
+def figures_table(work: Work) -> str:
+    contest = work.contest
+    head = ["allocator", *(text for figure in contest.figures for text in (figure.title, "ratio"))]
+    rows = [cells_of(contest, name, wide=True) for name in contest.able]
+    return table(f"{work.name}: {' '.join(work.command)}", head, rows, opened=True)

@@ -124,7 +124,7 @@ def report(
     ),
 ) -> None:
     """Shows where the memory is and was, and the decisions. For several processes, it shows their sums and what each of them has."""
-    from hakmem import explain, page, report_text, reports, tree
+    from hakmem import explain, page, reports, tree
 
     each = reports.read_each(files)
     if reports.of_many(each) and explain_log:
@@ -138,7 +138,7 @@ def report(
     doubt = explain.check_process(explain_log, found[-1]) if explain_log else None
     if doubt:
         print(f"hakmem: {doubt}", file=sys.stderr)
-    report_text.show(found, decisions, console())
+    page.show(found, decisions, console())
     if html:
         page.write(html, found, decisions)
         print(f"wrote {html}")
@@ -157,17 +157,15 @@ def diff(
     symbols_b: Optional[Path] = typer.Option(None, metavar="FOLDER", help="The same of B."),
 ) -> None:
     """Splits the RSS difference of two reports into its terms."""
-    from hakmem import difference, difference_text
+    from hakmem import difference, difference_views
 
     found = difference.between(difference.load(difference.path_of(a), symbols_a), difference.load(difference.path_of(b), symbols_b))
     if json_output:
         print(json.dumps(difference.as_json(found), indent=1))
     else:
-        difference_text.show(found, console(), most)
+        difference_views.show(found, console(), most)
     if html:
-        from hakmem import difference_page  # slow to import
-
-        difference_page.write(html, found)
+        difference_views.write(html, found)
         print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
 
 
@@ -200,9 +198,9 @@ def record(
     sample: int = typer.Option(1, metavar="N", help="Record one block in N; 1: all."),
 ) -> None:
     """Records a program's calls of the malloc family, without contents, for `hakmem replay`."""
-    from hakmem import record as records
+    from hakmem import run as runs
 
-    records.record(command, records.Request(output, sample))
+    runs.record(command, output, sample)
 
 
 @app.command()
@@ -258,7 +256,7 @@ def symbolize(
     file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help="What a program wrote to stderr; default: standard input."),
 ) -> None:
     """Adds files and lines of the source to the stacks in HAKMEM's messages (HAKMEM_GUARD_SAMPLE)."""
-    from hakmem.symbolize import symbolized
+    from hakmem.sources import symbolized
 
     with open(file, errors="replace") if file else sys.stdin as lines:
         sys.stdout.writelines(symbolized(lines))

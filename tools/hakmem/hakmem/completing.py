@@ -65,10 +65,9 @@ def profiles(incomplete: str) -> list[str]:
 
 def processes(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yields the processes that write live reports, with their commands."""
-    from hakmem import live
-    from hakmem.process import Process
+    from hakmem.process import Process, folder_path
 
-    for file in sorted(live.folder_path().glob("*.json")):
+    for file in sorted(folder_path().glob("*.json")):
         with suppress(OSError):
             if file.stem.isdecimal() and file.stem.startswith(incomplete) and Process(int(file.stem)).alive():
                 yield file.stem, Process(int(file.stem)).name()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -16,6 +17,7 @@ from hakmem.interval import Ratio, ratio
 from hakmem.tables import plain_table
 
 WIDE = 90  # columns of a wide terminal
+SEED = 7
 Played = dict[str, float]
 
 
@@ -47,6 +49,15 @@ class Contest:
         elif counted:
             self.runs.setdefault(name, []).append(played)
 
+    def play(self, rounds: int, run: Callable[[Allocator], tuple[Played, str]], tell: Callable[[str], None], *beside: Allocator) -> None:
+        """Runs each member, and each of `beside`, once in each round, in another order each time. The first round is not counted."""
+        everyone, chance = [*self.members, *beside], random.Random(SEED)
+        for number in range(rounds + 1):
+            for allocator in chance.sample(everyone, len(everyone)):
+                tell(allocator.name)
+                if allocator.name not in self.refused:
+                    self.add(allocator.name, *run(allocator), counted=number > 0)
+
     def values(self, name: str, key: str) -> list[float]:
         return [run[key] for run in self.runs.get(name, [])]
 
@@ -59,18 +70,25 @@ class Contest:
     @property
     def able(self) -> list[str]:
         """Returns the allocators that were measured, those with the least of the first figure first."""
-        names = [member.name for member in self.members if member.name in self.runs]
-        return sorted(names, key=lambda name: self.middle(name, self.figures[0]))
+        return sorted(self.measured, key=lambda name: self.middle(name, self.figures[0]))
 
     @property
     def base(self) -> str | None:
         """Returns the allocator that others are compared with. It is glibc if glibc was measured, and otherwise the first one that was measured."""
-        names = [member.name for member in self.members if member.name in self.runs]
-        return allocators.GLIBC if allocators.GLIBC in names else names[0] if names else None
+        return allocators.GLIBC if allocators.GLIBC in self.measured else next(iter(self.measured), None)
+
+    @property
+    def measured(self) -> list[str]:
+        return [member.name for member in self.members if member.name in self.runs]
 
 
 def ratio_text(found: Ratio | None) -> str:
     return "" if found is None else f"{found.median:.2f} ({found.low:.2f}–{found.high:.2f})"
+
+
+def last_line(text: str) -> str:
+    """Returns the end of the last line that a run wrote to stderr."""
+    return text.splitlines()[-1][-300:] if text else "no message"
 
 
 def show_refused(contest: Contest, console: Console) -> None:
@@ -80,10 +98,7 @@ def show_refused(contest: Contest, console: Console) -> None:
 
 def contest_table(contest: Contest, wide: bool) -> Table:
     columns = [text for figure in contest.figures for text in (figure.title, "ratio")]
-    table = plain_table("", "", *columns, dense=True)
-    for name in contest.able:
-        table.add_row(*cells_of(contest, name, wide))
-    return table
+    return plain_table("", "", *columns, rows=[cells_of(contest, name, wide) for name in contest.able], dense=True)
 
 
 def cells_of(contest: Contest, name: str, wide: bool) -> list[str]:
@@ -94,6 +109,11 @@ def cells_of(contest: Contest, name: str, wide: bool) -> list[str]:
         cells.append(figure.shown(contest.middle(name, figure)))
         cells.append(f"{found.median:.2f}" if found and figure is contest.figures[-1] and not wide else ratio_text(found))
     return cells
+
+
+def show_verdicts(contest: Contest, console: Console) -> None:
+    for sentence in verdicts(contest):
+        console.print(Text(sentence, style="bold"))
 
 
 def verdicts(contest: Contest) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hakmem import process, reports, stacks
+from hakmem import process, profiles, reports
 from hakmem.figures import bytes_text
 from hakmem.options import option_text
+from hakmem.profiles import Site, picked
 from hakmem.reports import Report
-from hakmem.sources import Frame
-from hakmem.stacks import Stack, Stacks, whole
+from hakmem.sources import Frame, Sources
 from hakmem.trouble import NO_INPUT, Trouble, text_of
 
 OTHER_STACKS = "stacks with fewer bytes"
@@ -93,7 +94,7 @@ def load(path: Path, symbols: Path | None = None) -> Input:
         return of_report(path, reports.read_all([path])[-1], symbols)
     text, written = text_of(path), path.stat().st_mtime
     if text.startswith("heap profile:"):
-        return Input(path, None, stacks.of_heap_profile(text, path, written, symbols))
+        return Input(path, None, stacks_of_heap_profile(text, path, written, symbols))
     found = reports.parse(text, written)
     if found is None:
         raise Trouble(f"{path}: neither a JSON report (HAKMEM_REPORT=FILE.json) nor a heap profile of HAKMEM", NO_INPUT)
@@ -103,7 +104,7 @@ def load(path: Path, symbols: Path | None = None) -> Input:
 def of_report(path: Path, report: Report, symbols: Path | None) -> Input:
     if not report.resident_known or not report.resident:
         raise Trouble(f"{path}: this report does not tell what is resident", NO_INPUT)
-    return Input(path, report, stacks.of_report(report, symbols))
+    return Input(path, report, stacks_of_report(report, symbols))
 
 
 def between(a: Input, b: Input) -> Difference:
@@ -320,3 +321,85 @@ def as_json(difference: Difference) -> dict[str, object]:
         "settings": [{"name": name, "a": one, "b": other} for name, one, other in difference.settings],
         "notes": list(difference.notes),
     }
+
+
+@dataclass(frozen=True)
+class Stack:
+    frames: tuple[Frame, ...]  # the innermost first
+    live: int  # bytes, an estimate
+    blocks: int
+    pinned: int = 0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Returns the functions without lines, so that the key is the same for two versions of a program."""
+        return tuple(frame.function for frame in self.frames)
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The stacks of a report. `live` and `pinned` are the sums of all stacks, including those that are not listed."""
+
+    mean: int
+    live: int
+    pinned: int
+    stacks: tuple[Stack, ...]
+
+
+@dataclass(frozen=True)
+class Raw:
+    addresses: tuple[int, ...]
+    live: int
+    blocks: int
+    pinned: int
+
+
+def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
+    """Returns one stack for each distinct list of functions. Those with the most bytes come first."""
+    sources.learn(one.addresses for one in raw)
+    merged: dict[tuple[str, ...], Stack] = {}
+    for one in raw:
+        stack = Stack(tuple(sources.frames(one.addresses)), one.live, one.blocks, one.pinned)
+        before = merged.get(stack.key)
+        merged[stack.key] = added(before, stack) if before else stack
+    return tuple(sorted(merged.values(), key=lambda stack: -(stack.live + stack.pinned)))
+
+
+def added(one: Stack, other: Stack) -> Stack:
+    return replace(one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned)
+
+
+def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | None:
+    """Returns the stacks of a report, or None if no block was sampled."""
+    mean = whole(report.number("sampled", "mean"))
+    if not mean:
+        return None
+    rows = report.at("sampled", "stacks")
+    raw = [raw_of(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    lines = report.at("sampled", "modules")
+    sources = Sources("\n".join(map(str, lines if isinstance(lines, list) else [])), written=report.written, symbols=symbols)
+    live, pinned = (whole(report.number("sampled", f"{kind}_bytes")) for kind in ("live", "pinned"))
+    return Stacks(mean, live, pinned, named(raw, sources))
+
+
+def whole(value: object) -> int:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+
+def raw_of(row: dict[str, object]) -> Raw:
+    frames = row.get("frames")
+    addresses = tuple(map(whole, frames)) if isinstance(frames, list) else ()
+    return Raw(addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes")))
+
+
+def stacks_of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: Path | None = None) -> Stacks:
+    found = profiles.parse(text, str(path))
+    raw = [scaled(site, found.mean) for site in found.sites if site.live_blocks]
+    stacks = named(raw, Sources(found.maps, written=written, symbols=symbols))
+    return Stacks(found.mean, sum(stack.live for stack in stacks), 0, stacks)
+
+
+def scaled(site: Site, mean: int) -> Raw:
+    """Scales a site as pprof does, by the mean size of the live samples."""
+    part = picked(site.live_bytes / site.live_blocks, mean)
+    return Raw(site.stack, round(site.live_bytes / part), round(site.live_blocks / part), 0)

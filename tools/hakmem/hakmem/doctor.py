@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem import elf, protections
-from hakmem.diagnosis import NOTE, OK, WARNING, Line, System, said_by
+from hakmem.protections import NOTE, OK, WARNING, Line, System, said_by
 from hakmem.figures import bytes_text, count_text
 from hakmem.library import find_library, find_program
 from hakmem.options import unknown_variables, variable

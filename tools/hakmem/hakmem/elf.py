@@ -8,11 +8,12 @@ import re
 import shutil
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+Parsed = TypeVar("Parsed")
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 DT_NEEDED, DT_STRTAB = 1, 5
@@ -124,6 +125,10 @@ MARK = b"hakmem: out of memory: "
 
 def read(path: Path) -> Elf | None:
     """Returns None if the file is not a readable ELF file."""
+    return read_by(parse, path)
+
+
+def read_by(parse: Callable[[mmap.mmap], Parsed], path: Path) -> Parsed | None:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return parse(data) if data[:4] == b"\x7fELF" else None
@@ -221,11 +226,7 @@ def is_free_threaded(python: Path, elf: Elf) -> bool:
     """Returns True for a CPython without the global lock (3.13 and later). Its names or the version text inside it show this."""
     if re.match(r"python3\.\d+t", python.name) or any(re.match(r"libpython3\.\d+t\.so", name) for name in elf.needed):
         return True
-    try:
-        with python.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(FREE_THREADED) >= 0
-    except (OSError, ValueError):
-        return False
+    return read_by(lambda data: data.find(FREE_THREADED) >= 0, python) or False
 
 
 def note_on(program: Path) -> str | None:

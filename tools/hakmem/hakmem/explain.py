@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem import wire
 from hakmem.figures import unit_text
 from hakmem.options import option_text
-from hakmem.reports import Report
+from hakmem.reports import Report, loads
 from hakmem.trouble import NO_INPUT, Trouble, text_of
 
 TAIL_BYTES = 64 * 1024
@@ -70,7 +69,7 @@ def grouped(decisions: Iterable[Decision]) -> list[Group]:
 
 def parse_line(line: str) -> Decision | None:
     try:
-        entry = wire.loads(line)
+        entry = loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or not isinstance(entry.get("ms"), (int, float)):

@@ -1,9 +1,12 @@
-"""Writes a self-contained page with a flame graph of a profile."""
+"""Writes a profile as a self-contained page with a flame graph, or in pprof's format."""
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -87,3 +90,81 @@ def page(profile: Profile, sources: Sources, title: str) -> str:
         "samples": count_text(profile.samples),
     }
     return Template(TEMPLATE.read_text()).substitute(title=html.escape(title), tiles=tile_row(tiles), data=script(data), lines=script(own))
+
+
+TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
+
+
+def varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def block(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def packed(field: int, values: Iterable[int]) -> bytes:
+    return block(field, b"".join(map(varint, values)))
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.strings: dict[str, int] = {"": 0}
+        self.functions: dict[tuple[str, str], int] = {}
+        self.modules: dict[str, int] = {}
+        self.locations: dict[tuple, int] = {}
+        self.body = bytearray()
+
+    def text(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+    def kind(self, kind: str, unit: str) -> bytes:
+        return number(1, self.text(kind)) + number(2, self.text(unit))
+
+    def function(self, frame: Frame) -> int:
+        key = (frame.function, frame.file)
+        if key not in self.functions:
+            self.functions[key] = len(self.functions) + 1
+            name = self.text(frame.function)
+            self.body += block(5, number(1, self.functions[key]) + number(2, name) + number(3, name) + number(4, self.text(frame.file)))
+        return self.functions[key]
+
+    def module(self, path: str) -> int:
+        if path and path not in self.modules:
+            self.modules[path] = len(self.modules) + 1
+            known = number(7, 1) + number(8, 1) + number(9, 1) + number(10, 1)  # has functions, files, lines and inlined calls
+            self.body += block(3, number(1, self.modules[path]) + number(5, self.text(path)) + known)
+        return self.modules.get(path, 0)
+
+    def location(self, frame: Frame) -> int:
+        key = (frame.function, frame.file, frame.line, frame.module)
+        if key not in self.locations:
+            line = number(1, self.function(frame)) + number(2, frame.line)
+            module = self.module(frame.module)
+            self.locations[key] = len(self.locations) + 1
+            self.body += block(4, number(1, self.locations[key]) + number(2, module) + block(4, line))
+        return self.locations[key]
+
+
+def pprof(profile: Profile, sources: Sources) -> bytes:
+    writer = Writer()
+    for kind, unit in TYPES:
+        writer.body += block(1, writer.kind(kind, unit))
+    for one in profile.sums():
+        values = [round(value) for value in (one.blocks, one.bytes, one.live_blocks, one.live_bytes)]
+        places = [writer.location(frame) for frame in sources.frames(one.stack)]
+        writer.body += block(2, packed(1, places) + packed(2, values))
+    writer.body += number(9, time.time_ns()) + number(10, int(profile.seconds * 1e9))
+    writer.body += block(11, writer.kind("space", "bytes")) + number(12, profile.mean) + number(14, writer.text("inuse_space"))
+    for text in writer.strings:
+        writer.body += block(6, text.encode(errors="replace"))
+    return gzip.compress(bytes(writer.body))

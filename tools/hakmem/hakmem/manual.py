@@ -111,10 +111,10 @@ def command_lines(name: str, function: Callable[..., object]) -> list[str]:
 
 
 def page() -> str:
-    commands = [command for command in app.registered_commands if command.callback and not command.hidden]
     lines = [HEAD]
-    for command in commands:
-        lines += command_lines(command.name or command.callback.__name__.replace("_", "-"), command.callback)
+    for command in app.registered_commands:
+        if command.callback and not command.hidden:
+            lines += command_lines(command.name or command.callback.__name__.replace("_", "-"), command.callback)
     for title, rows in (("EXIT STATUS", EXITS), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)):
         lines += [f".SH {title}", *[entry(*row) for row in rows]]
     return "\n".join([*lines, ".SH SEE ALSO", ".BR malloc (3)"]) + "\n"

@@ -1,4 +1,4 @@
-"""hakmem report --html: writes reports as a self-contained page."""
+"""hakmem report: prints reports on the terminal, and writes them as a self-contained page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
 from hakmem import plots, tree
 from hakmem.explain import Decision, grouped
 from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
 from hakmem.options import option_text
 from hakmem.plots import Plot
 from hakmem.reports import PARTS, Report, class_hit_rate
-from hakmem.tables import CELLS, group_cells, moment_text
+from hakmem.tables import CELLS, busiest, class_table, decision_table, group_cells, group_table, moment_text
+from hakmem.tables import parts_table, parts_title, plain_table, policy_table, tier_table
 
 DECISIONS = 1000
 Section = tuple[str, str, Plot]  # title, caption and plot
@@ -73,11 +77,7 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
     last = reports[-1]
     kind = "resident" if last.resident_known else "mapped"
     found: list[tuple[str, str, Plot | None]] = [
-        (
-            f"Where the memory was{moment_text(last)}",
-            f"The parts of the {kind} memory, which sum to all of it.",
-            plots.memory_now(last),
-        ),
+        (f"Where the memory was{moment_text(last)}", f"The parts of the {kind} memory, which sum to all of it.", plots.memory_now(last)),
         (
             "Memory per process",
             f"The parts of the {kind} memory of each process, the largest first. {tree.NOTE}",
@@ -94,11 +94,7 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
             "Each point is a decision; hover over it for its inputs and reason.",
             plots.decision_line(decisions) if decisions else None,
         ),
-        (
-            "Hit rate per size class",
-            "Allocations served by the thread's bin alone.",
-            plots.class_hits(last),
-        ),
+        ("Hit rate per size class", "Allocations served by the thread's bin alone.", plots.class_hits(last)),
         ("Allocations per size class", "Blocks allocated in total, on a logarithmic scale.", plots.class_served(last)),
         ("Memory per size class", "The contents of each class's slabs.", plots.class_memory(last)),
     ]
@@ -114,7 +110,7 @@ def tables(report: Report, decisions: list[Decision]) -> str:
         table("By command", tree.COMMAND_HEAD, tree.commands(tree.processes(report))),
         table("Policy", ("value", "now"), [(name, option_text(name, value)) for name, value in report.policy.items()]),
         table("Parts", ("part", "bytes", "meaning"), parts),
-        class_table(report),
+        class_rows(report),
         table("Counters", ("counter", "value"), counters),
         table("Options in effect", ("option", "value"), [(name, option_text(name, value)) for name, value in report.options.items()]),
     ]
@@ -138,7 +134,7 @@ def decision_tables(decisions: list[Decision]) -> tuple[str, str]:
     )
 
 
-def class_table(report: Report) -> str:
+def class_rows(report: Report) -> str:
     columns = ("class", "tier", "served", "hits", "live", "in bins", "in slabs", "slabs")
     cells = CELLS | {"hits": lambda row: percent_text(class_hit_rate(row), 3)}
     rows = [tuple(cells[name](row) for name in columns) for row in report.classes]
@@ -160,3 +156,70 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], opened
         f'<details{" open" if opened else ""}><summary>{html.escape(title)}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"
     )
+
+
+CLASS_ROWS = 20
+SHOWN_DECISIONS = 20
+GROUPS = 10
+
+
+def headline(report: Report) -> Text:
+    said = [
+        f"served {count_text(report.number('served', 'malloc'))} allocations and {count_text(report.number('served', 'free'))} frees",
+        f"{percent_text(report.hit_rate, 3)} hits",
+        f"{count_text(report.number('threads'))} threads",
+        f"resident {bytes_text(report.resident)}",
+    ]
+    return Text.assemble(
+        ("HAKMEM ", "bold cyan"), str(report.at("version") or ""), f", {tree.title(report)}", *[f"\n  {line}" for line in said]
+    )
+
+
+def series_table(reports: list[Report]) -> RenderableType:
+    """Returns a table with the first, highest and last value of each figure."""
+    table = plain_table(f"Over {len(reports)} reports", "", "first", "highest", "last")
+    for title, path in (
+        ("resident", ("resident",)),
+        ("mapped", ("mapped", "total")),
+        ("live", ("mapped", "parts", "live")),
+        ("idle", ("mapped", "parts", "idle")),
+    ):
+        values = [report.number(*path) for report in reports]
+        known = [value for value in values if value is not None]
+        table.add_row(title, bytes_text(values[0]), bytes_text(max(known) if known else None), bytes_text(values[-1]))
+    table.add_row("time", *(time_text(reports[at].seconds) if at is not None else "" for at in (0, None, -1)))
+    return table
+
+
+def counter_table(report: Report) -> RenderableType:
+    counters = {name: value for name, value in report.numbers("counters").items() if value}
+    shown = {name: bytes_text if "bytes" in name or name == "purged_in_slabs" else count_text for name in counters}
+    return plain_table("Nonzero counters", "counter", "value", rows=[(name, shown[name](value)) for name, value in counters.items()])
+
+
+def option_table(report: Report) -> RenderableType:
+    rows = [(name, option_text(name, value)) for name, value in report.options.items()]
+    return plain_table("Options in effect", "option", "value", rows=rows)
+
+
+def show(reports: list[Report], decisions: list[Decision], console: Console) -> None:
+    last = reports[-1]
+    shown = [headline(last), parts_table(last, parts_title(last, "was") + moment_text(last), explained=True), class_table(busiest(last, CLASS_ROWS))]
+    if len(reports) > 1:
+        shown.insert(1, series_table(reports))
+    if rows := tree.processes(last):
+        by_command = plain_table("By command", *tree.COMMAND_HEAD, rows=tree.commands(rows)[: tree.ROWS])
+        shown[1:1] = [tree.process_table(rows), by_command, Text(tree.NOTE, style="dim")]
+    if last.tiers:
+        shown.append(tier_table(last))
+    if last.state or last.policy:
+        shown.append(policy_table(last))
+    if decisions:
+        general, single = [decision for decision in decisions if decision.about_all], grouped(decisions)
+        left_out = len(general) - SHOWN_DECISIONS
+        title = f"Decisions ({left_out} earlier ones not shown)" if left_out > 0 else "Decisions"
+        shown.append(decision_table(general[-SHOWN_DECISIONS:], title))
+        if single:
+            shown.append(group_table(single, GROUPS))
+    options = [option_table(last)] if last.options else []
+    console.print(Group(*[part for block in [*shown, counter_table(last), *options] for part in (block, "")]))

@@ -35,12 +35,7 @@ CLASS_PARTS = {
     "tails": "slab_tails",
 }
 WHO_COLORS = ("#d1495b", "#2f7ed8", "#2aa876", "#e09f3e", "#8e6bbf", "#5f8f8f")
-CLASS_AXIS = {
-    "type": "category",
-    "title": {"text": "size class", "standoff": 12},
-    "automargin": True,
-    "tickfont": {"size": 11},
-}
+CLASS_AXIS = {"type": "category", "title": {"text": "size class", "standoff": 12}, "automargin": True, "tickfont": {"size": 11}}
 
 OUTSIDE = {"textposition": "outside", "cliponaxis": False}  # position of the text of a bar
 

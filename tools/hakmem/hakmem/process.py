@@ -1,14 +1,15 @@
-"""Reads facts about a running process from /proc: whether HAKMEM serves it, its options, and its files."""
+"""Reads facts about a running process from /proc: whether HAKMEM serves it, its options, and its files. Manages the folder of live reports."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem import elf, live
+from hakmem import elf
 from hakmem.trouble import Trouble
 
 LIBRARIES = ("/libhakmem.so", "/libhakmem-hardened.so")
@@ -120,7 +121,7 @@ def user_name(uid: int) -> str:
 
 def report_of(process: Process) -> Path:
     """Returns the report file of the process. Raises Trouble with advice if it writes none."""
-    ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
+    ours = folder_path() / PATTERN.replace("%p", str(process.pid))
     named = process.option("report")
     if not named and not ours.exists():
         raise Trouble(
@@ -139,3 +140,33 @@ def report_of(process: Process) -> Path:
 def explain_of(process: Process) -> Path | None:
     named = process.option("explain")
     return process.path_of(named) if named and named != "-" else None
+
+
+PATTERN = "%p.json"
+
+
+def folder_path() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime) / "hakmem"
+    return Path(f"/tmp/hakmem-{os.getuid()}")
+
+
+def make_folder() -> Path:
+    """Creates the folder, and returns it. It must be private, because in /tmp, another owner of the folder could redirect the writes to any file."""
+    folder = folder_path()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+    except OSError as error:
+        raise Trouble(f"no folder for live reports: {error}; use --no-live") from None
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise Trouble(f"{folder} is not a private folder of yours (mode 0700): remove it, or use --no-live")
+    sweep(folder)
+    return folder
+
+
+def sweep(folder: Path) -> None:
+    for file in folder.glob("*.json"):
+        if file.stem.isdecimal() and not Path(f"/proc/{file.stem}").exists():
+            file.unlink(missing_ok=True)

@@ -126,10 +126,10 @@ def watch(process: Attached, seconds: float) -> None:
 
 
 def write(path: Path, found: Profile, sources: Sources, target: str, allocated: bool) -> None:
-    from hakmem import flame, pprof, profiles
+    from hakmem import flame, profiles
 
     if path.name.endswith(".pb.gz"):
-        path.write_bytes(pprof.content(found, sources))
+        path.write_bytes(flame.pprof(found, sources))
     elif path.suffix == ".heap":
         path.write_text(profiles.text_of(found))
     elif path.suffix == ".html":

@@ -6,7 +6,6 @@ The player makes the recorded calls of the malloc family, and writes to the page
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from rich.text import Text
 
 from hakmem import allocators
 from hakmem.allocators import Allocator
-from hakmem.contest import WIDE, Contest, Figure, Played, contest_table, show_refused, verdicts
+from hakmem.contest import WIDE, Contest, Figure, Played, contest_table, last_line, show_refused, show_verdicts
 from hakmem.figures import bytes_text, count_text, short_text
 from hakmem.library import find_library
 from hakmem.measuring import TIMEOUT_S, Launcher
-from hakmem.record import PLAYER, SUFFIX, beside
+from hakmem.run import PLAYER, SUFFIX, beside
 from hakmem.trouble import FAILED, NO_INPUT, Trouble
 from hakmem.tune import progress
 
@@ -29,7 +28,6 @@ ALONE = Allocator("(player alone)", None)
 RECORDED = "(as recorded)"
 MARGIN = 32 << 20
 SHORT_US = 100_000  # a CPU time below this is mostly noise
-SEED = 7
 
 
 @dataclass(frozen=True)
@@ -110,37 +108,24 @@ def show_recording(path: Path, said: dict, console: Console) -> None:
 
 
 def compete(library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console) -> Contest:
-    contest, chance = Contest(members, FIGURES), random.Random(SEED)
-    everyone = [*members, ALONE]
-    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, len(everyone) * (rounds + 1)) as tell:
+    contest = Contest(members, FIGURES)
+    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, (len(members) + 1) * (rounds + 1)) as tell:
         launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
-        for number in range(rounds + 1):
-            for allocator in chance.sample(everyone, len(everyone)):
-                tell(allocator.name)
-                play(launch, allocator, said, contest, counted=number > 0)
+        contest.play(rounds, lambda allocator: run(launch, allocator, said), tell, ALONE)
     return contest
 
 
-def play(launch: Launcher, allocator: Allocator, said: dict, contest: Contest, counted: bool) -> None:
-    """Runs the player once. The first run of each allocator is not counted."""
-    if allocator.name in contest.refused:
-        return
-    played, why = run(launch, allocator)
-    contest.add(allocator.name, played, why or fault_of(allocator, played, said), counted)
-
-
-def run(launch: Launcher, allocator: Allocator) -> tuple[Played, str]:
+def run(launch: Launcher, allocator: Allocator, said: dict) -> tuple[Played, str]:
+    """Returns the figures of a run, and why it is not a measurement, or an empty text if it is one."""
     command = [*launch.command, *(["--dry"] if allocator is ALONE else [])]
     reply, text = launch.measure(command, allocator.environment(launch.inherited.get("LD_PRELOAD")))
     if reply.get("late"):
         return {}, f"it ran longer than {TIMEOUT_S:.0f} s"
-    last = text.splitlines()[-1] if text else ""
     try:
-        played = json.loads(last)
-        assert isinstance(played, dict)
-    except (ValueError, AssertionError):
-        return {}, f"it ended with code {reply['code']}: {last[-300:] or 'no message'}"
-    return played, ""
+        played = json.loads(text.rpartition("\n")[2])
+        return played, fault_of(allocator, played, said)
+    except (ValueError, TypeError):
+        return {}, f"it ended with code {reply['code']}: {last_line(text)}"
 
 
 def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
@@ -172,8 +157,7 @@ def show(contest: Contest, said: dict, rounds: int, console: Console) -> None:
     console.print(table)
     if contest.middle(contest.base, FIGURES[0]) < SHORT_US:
         console.print(Text("The recording is short: its times are of little weight, memory and faults hold.", style="yellow"))
-    for sentence in verdicts(contest):
-        console.print(Text(sentence, style="bold"))
+    show_verdicts(contest, console)
 
 
 def write_json(plan: Plan, recording: Path, said: dict, contest: Contest) -> None:

@@ -1,4 +1,6 @@
-"""hakmem run: executes a program on HAKMEM in place of the tool, so that it has its own exit code, signals and terminal."""
+"""hakmem run and record: execute a program in place of the tool, so that it has its own exit code, signals and terminal. It runs on HAKMEM, or with
+libhakmem-record.so, which notes the calls of the malloc family in one file for each process. This library passes the calls on to the allocator that
+the program would have without it. docs/RECORDING.md describes the format."""
 
 from __future__ import annotations
 
@@ -9,13 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem import elf, live, protections
+from hakmem import elf, process, protections
+from hakmem.library import FOLDER
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import find_hardened_library, find_library, find_program, first_preloaded, preload
+from hakmem.library import find_hardened_library, find_library, find_program, first_preloaded, preload, preloadable
 from hakmem.options import unknown_variables, variable
-from hakmem.trouble import NOT_EXECUTABLE, USAGE, Trouble
+from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, USAGE, Trouble
 
 EVERY_MS = 1000
+RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
+SUFFIX = ".hkrec"
+FOLDER_VARIABLE, SAMPLE_VARIABLE = "HAKRECORD_FOLDER", "HAKRECORD_SAMPLE"
+MOST_SAMPLE = 65536
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def environment_for(request: Request) -> dict[str, str]:
     environment = {variable(name): value for name, value in protecting.items()} | environment
     environment |= {variable(name): value for name, value in request.options.items()}
     if request.live if request.live is not None else not report:
-        report = report or str(live.make_folder() / live.PATTERN)
+        report = report or str(process.make_folder() / process.PATTERN)
         if not report.endswith((".json", "/")):
             raise Trouble("--live requires a report that ends in .json, which hakmem top reads", USAGE)
         environment.setdefault("HAKMEM_REPORT_EVERY", str(EVERY_MS))
@@ -84,3 +91,35 @@ def parse_setting(setting: str) -> tuple[str, str]:
 def profile_value(profile: str | None) -> str | None:
     """Returns the absolute path if the file exists. Otherwise the value is the name of a profile."""
     return str(Path(profile).resolve()) if profile and Path(profile).is_file() else profile
+
+
+def beside(library: Path, name: str) -> Path:
+    """Returns the file with this name that belongs to the library. It is in the library's folder (a build or a wheel), in bench/ of a build, in the
+    package's subfolder, or in bin/ of the same prefix."""
+    folder = library.parent
+    folders = [folder, folder / FOLDER, folder / "bench", folder.parent / "bin", folder.parent.parent / "bin"]
+    found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if found is None:
+        raise Trouble(f"no {name} beside {library}: build it (make), or install it (make install)", NO_INPUT)
+    return found
+
+
+def record(command: list[str], folder: Path, sample: int) -> None:
+    execute(command, lambda: recorder_environment(folder, sample), "recorded")
+
+
+def recorder_environment(folder: Path, sample: int) -> dict[str, str]:
+    if not 1 <= sample <= MOST_SAMPLE:
+        raise Trouble(f"--sample {sample}: one block in 1 (all) to {MOST_SAMPLE}", USAGE)
+    recorder = preloadable(beside(find_library(), RECORDER))
+    environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
+    environment |= {FOLDER_VARIABLE: str(recording_folder(folder)), SAMPLE_VARIABLE: str(sample)}
+    return environment | {"LD_PRELOAD": preload(recorder, environment)}
+
+
+def recording_folder(folder: Path) -> Path:
+    """Creates the folder, and returns it. It must not have recordings, because those of two runs would be taken for one run."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(folder.glob(f"*{SUFFIX}")):
+        raise Trouble(f"{folder} holds recordings already: remove it, or name another folder (--output)", USAGE)
+    return folder.resolve()

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import bisect
 import math
-import mmap
 import os
 import re
 import shutil
-import struct
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,6 +17,7 @@ from pathlib import Path
 
 from hakmem import elf
 from hakmem.attached import Mapping, mappings
+from hakmem.trouble import Trouble
 
 UNKNOWN = "??"
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
@@ -209,7 +208,7 @@ class Symbols:
     """Finds the functions of a file by their addresses, and converts offsets in the file to addresses."""
 
     def __init__(self, file: str) -> None:
-        self.segments, self.starts, self.names = symbols_of(file)
+        self.segments, self.functions = symbols_of(file)
 
     def address(self, offset: int) -> int:
         for at, start, size in self.segments:
@@ -218,24 +217,20 @@ class Symbols:
         return offset
 
     def name(self, address: int) -> str | None:
-        at = bisect.bisect_right(self.starts, address) - 1
-        if at < 0 or address >= self.names[at][0]:
-            return None
-        return self.names[at][1]
+        at = bisect.bisect_right(self.functions, (address, math.inf)) - 1
+        return self.functions[at][2] if at >= 0 and address < self.functions[at][1] else None
 
 
 @lru_cache(maxsize=64)
-def symbols_of(file: str) -> tuple[list, list, list]:
-    try:
-        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if data[:4] != b"\x7fELF" or data[4] != 2:
-                return [], [], []
-            reader = elf.Reader(data)
-            segments = [(offset, start, size) for kind, offset, start, size, _ in reader.segments() if kind == elf.PT_LOAD]
-            found = sorted(functions(reader))
-            return segments, [start for start, _, _ in found], [(end, name) for _, end, name in found]
-    except (OSError, ValueError, IndexError, OverflowError, struct.error):
-        return [], [], []
+def symbols_of(file: str) -> tuple[list, list]:
+    """Returns the segments of a file, and the start, end and name of its functions. A file of 32 bits has none."""
+    return elf.read_by(lambda data: parsed_symbols(elf.Reader(data)), Path(file)) or ([], [])
+
+
+def parsed_symbols(reader: elf.Reader) -> tuple[list, list] | None:
+    if reader.layout is not elf.WIDE:
+        return None
+    return [(offset, start, size) for kind, offset, start, size, _ in reader.segments() if kind == elf.PT_LOAD], sorted(functions(reader))
 
 
 def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
@@ -251,3 +246,40 @@ def short(path: str) -> str:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
         return path
+
+
+# "    #0 0x5571297441e1 main+0x15 (/srv/bin/shop+0x11e1)"
+FRAME = re.compile(r"^ +#\d+ 0x[0-9a-f]+ .*\((?P<module>/.*)\+0x(?P<address>[0-9a-f]+)\)$")
+# "hakmem: free(): block already free, in an outbox, freed by thread 8060 at 0x5571297441e1 main+0x15 (/srv/bin/shop+0x11e1): address 0x7f..."
+LINE = re.compile(r"^hakmem: .*, freed by thread \d+ at 0x[0-9a-f]+ .*\((?P<module>/.*)\+0x(?P<address>[0-9a-f]+)\): address 0x")
+
+Place = tuple[str, int]  # a module, and an address in it
+
+
+def place_of(line: str) -> Place | None:
+    found = FRAME.match(line.rstrip("\n")) or LINE.match(line)
+    return (found["module"], int(found["address"], 16)) if found else None
+
+
+def look_up_places(places: set[Place]) -> dict[Place, list[tuple[str, str, int]]]:
+    """Returns the function, file and line of each place. An inlined function comes before its caller."""
+    if not any(tools()):
+        raise Trouble("addr2line is needed (Debian: binutils)")
+    by_module: dict[str, set[int]] = defaultdict(set)
+    for module, address in places:
+        by_module[module].add(address)
+    return {(module, address): frames for module, addresses in by_module.items()
+            for address, frames in look_up(module, sorted(addresses)).items()}
+
+
+def symbolized(lines: Iterable[str]) -> Iterator[str]:
+    """Yields the same lines. After each frame, it adds a line for each source function that contains the address."""
+    text = list(lines)
+    places = {place for place in map(place_of, text) if place}
+    found = look_up_places(places) if places else {}
+    for line in text:
+        yield line
+        place = place_of(line)
+        for function, file, number in found.get(place, []) if place else []:
+            if file:
+                yield f"       {function} at {file}:{number}\n"

@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import explain, process, reports, top_heaps, top_threads
+from hakmem import explain, process, reports, top_tables
 from hakmem.explain import Decision
 from hakmem.figures import bytes_text, count_text, percent_text, short_text, time_text
 from hakmem.top_flame import Flame
@@ -27,7 +27,7 @@ from hakmem.options import suggestion
 from hakmem.process import Process
 from hakmem.reports import Report, class_hit_rate, hit_rate
 from hakmem.tables import BAR, class_table, decision_table, parts_table, parts_title, plain_table, policy_table
-from hakmem.top_threads import Thread, ThreadRow
+from hakmem.top_tables import Thread, ThreadRow
 from hakmem.trouble import USAGE, Trouble
 
 DECISIONS = 6
@@ -52,7 +52,7 @@ PIPE_HEIGHT = 50
 SORTS = {
     "classes": ("allocs/s", "class", "hits", "live", "in bins", "in slabs"),
     "threads": ("cpu", "thread", "name", "state", "cpu time", "allocs/s", "cached"),
-    "heaps": top_heaps.SORTS,
+    "heaps": top_tables.SORTS,
 }
 ASCENDING = ("class", "hits", "thread", "name", "state", "heap")
 HELP = (
@@ -222,7 +222,7 @@ def frame(
         table = thread_table(threads_of(step, threads), view, rows, dense, narrow=width < RATES_WIDTH)
     elif view.table == "heaps":
         room = width - PARTS_AND_POLICY - bar_width(width) - 2 * GRID_GAP if wide else width
-        table = top_heaps.heap_table(step.now.rows("heaps"), view.sort, view.descending, rows, dense, room, view.marked)
+        table = top_tables.heap_table(step.now.rows("heaps"), view.sort, view.descending, rows, dense, room, view.marked)
     else:
         table = busiest_table(step, view, rows, dense, width)
     grid = Table.grid(padding=(0, GRID_GAP))
@@ -322,9 +322,9 @@ class Monitor:
         self.looked_at = 0.0
 
     def look_at_threads(self) -> None:
-        now, at = top_threads.read(self.process.pid), time.monotonic()
+        now, at = top_tables.read(self.process.pid), time.monotonic()
         boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self.threads = list(top_threads.rows(self.threads_before, now, at - self.looked_at, boot_s))
+        self.threads = list(top_tables.rows(self.threads_before, now, at - self.looked_at, boot_s))
         self.threads_before, self.looked_at = now, at
 
     def look(self) -> bool:

@@ -21,11 +21,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hakmem.candidates import DEFAULT, GLIBC, Candidate, draw, named
 from hakmem.figures import bytes_text, count_text, time_text
 from hakmem.interval import LEAST_ROUNDS, Ratio, ratio
 from hakmem.library import find_library, find_program
-from hakmem.measuring import Launcher, Run
+from hakmem.measuring import DEFAULT, GLIBC, Candidate, Launcher, Run, draw, named
 from hakmem.options import setting_value
 from hakmem.reports import Report, read
 from hakmem.tables import plain_table
