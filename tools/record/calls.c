@@ -7,23 +7,8 @@
 #include "next.h"
 #include "recorder.h"
 
-/* The functions are declared in this file, because <stdlib.h> gives some of them other attributes. */
-REC_EXPORT void *malloc(size_t size);
-REC_EXPORT void *calloc(size_t count, size_t size);
-REC_EXPORT void *realloc(void *block, size_t size);
-REC_EXPORT void *reallocarray(void *block, size_t count, size_t size);
-REC_EXPORT void free(void *block);
-REC_EXPORT void free_sized(void *block, size_t size);
-REC_EXPORT void free_aligned_sized(void *block, size_t align, size_t size);
-REC_EXPORT void cfree(void *block);
-REC_EXPORT void *memalign(size_t align, size_t size);
-REC_EXPORT void *aligned_alloc(size_t align, size_t size);
-REC_EXPORT int posix_memalign(void **block, size_t align, size_t size);
-REC_EXPORT void *valloc(size_t size);
-REC_EXPORT void *pvalloc(size_t size);
-REC_EXPORT size_t malloc_usable_size(void *block);
-REC_EXPORT void _exit(int status);
-REC_EXPORT void _Exit(int status);
+/* No header declares the functions as they are defined here: <stdlib.h> gives some of them other attributes. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* Returns true if the allocator below can be called. */
 static inline bool ready(void) { return REC_LIKELY(rec_ready) || rec_find_next(); }
@@ -50,14 +35,14 @@ static inline void *noted(enum rec_kind kind, void *block, size_t size, unsigned
     return block;
 }
 
-void *malloc(size_t size)
+REC_EXPORT void *malloc(size_t size)
 {
     if (!ready())
         return rec_early_alloc(size, 16);
     return enter() ? noted(REC_MALLOC, rec_next.malloc(size), size, 0) : rec_next.malloc(size);
 }
 
-void *calloc(size_t count, size_t size)
+REC_EXPORT void *calloc(size_t count, size_t size)
 {
     size_t bytes = count * size;
     if (!ready())
@@ -78,16 +63,16 @@ static inline void free_noted(void *block)
     leave();
 }
 
-void free(void *block) { free_noted(block); }
-void cfree(void *block) { free_noted(block); }
+REC_EXPORT void free(void *block) { free_noted(block); }
+REC_EXPORT void cfree(void *block) { free_noted(block); }
 
-void free_sized(void *block, size_t size)
+REC_EXPORT void free_sized(void *block, size_t size)
 {
     (void)size;
     free_noted(block);
 }
 
-void free_aligned_sized(void *block, size_t align, size_t size)
+REC_EXPORT void free_aligned_sized(void *block, size_t align, size_t size)
 {
     (void)align;
     (void)size;
@@ -134,7 +119,7 @@ static inline void *realloc_noted(void *block, size_t size)
     return moved;
 }
 
-void *realloc(void *block, size_t size)
+REC_EXPORT void *realloc(void *block, size_t size)
 {
     if (REC_UNLIKELY(rec_is_early(block)))
         return realloc_early(block, size);
@@ -147,7 +132,7 @@ void *realloc(void *block, size_t size)
     return moved;
 }
 
-void *reallocarray(void *block, size_t count, size_t size)
+REC_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -168,10 +153,17 @@ static void *aligned(void *(*next)(size_t, size_t), size_t align, size_t size)
     return enter() ? noted(REC_ALIGNED, next(align, size), size, log_of(align)) : next(align, size);
 }
 
-void *memalign(size_t align, size_t size) { return aligned(ready() ? rec_next.memalign : NULL, align, size); }
-void *aligned_alloc(size_t align, size_t size) { return aligned(ready() ? rec_next.aligned_alloc : NULL, align, size); }
+REC_EXPORT void *memalign(size_t align, size_t size)
+{
+    return aligned(ready() ? rec_next.memalign : NULL, align, size);
+}
 
-int posix_memalign(void **block, size_t align, size_t size)
+REC_EXPORT void *aligned_alloc(size_t align, size_t size)
+{
+    return aligned(ready() ? rec_next.aligned_alloc : NULL, align, size);
+}
+
+REC_EXPORT int posix_memalign(void **block, size_t align, size_t size)
 {
     if (!ready() || rec_next.posix_memalign == NULL) {
         void *early = rec_early_alloc(size, align);
@@ -194,15 +186,15 @@ static void *of_pages(void *(*next)(size_t), size_t size, size_t bytes)
     return noted(REC_ALIGNED, next(size), bytes, log_of(rec_page_size()));
 }
 
-void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }
+REC_EXPORT void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }
 
-void *pvalloc(size_t size)
+REC_EXPORT void *pvalloc(size_t size)
 {
     size_t page = rec_page_size();
     return of_pages(ready() ? rec_next.pvalloc : NULL, size, (size + page - 1) & ~(page - 1));
 }
 
-size_t malloc_usable_size(void *block)
+REC_EXPORT size_t malloc_usable_size(void *block)
 {
     if (block == NULL)
         return 0;
@@ -211,7 +203,7 @@ size_t malloc_usable_size(void *block)
     return ready() && rec_next.usable != NULL ? rec_next.usable(block) : 0;
 }
 
-void _exit(int status)
+REC_EXPORT void _exit(int status)
 {
     rec_finish();
     if (ready() && rec_next.leave != NULL)
@@ -220,4 +212,4 @@ void _exit(int status)
         __builtin_trap();
 }
 
-void _Exit(int status) { _exit(status); }
+REC_EXPORT void _Exit(int status) { _exit(status); }
