@@ -1,5 +1,5 @@
-"""Finds the function, file and line of addresses. It uses llvm-symbolizer, eu-addr2line, addr2line or pyelftools, whichever is installed. Without
-them, it uses the symbols of the file."""
+"""Finds the function, file and line of addresses, and adds them to the stacks that HAKMEM wrote. It uses llvm-symbolizer, eu-addr2line, addr2line or
+pyelftools, whichever is installed. Without them, it uses the symbols of the file."""
 
 from __future__ import annotations
 
