@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from hakmem import allocators, bench
-from hakmem.contest import Contest
+from hakmem.allocators import Contest
 from hakmem.measuring import Launcher
 from tool import LIBRARY, LINKED_SHARED, PLAIN, STATIC, ToolTest
 

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem import allocators
-from hakmem.allocators import Allocator
-from hakmem.contest import WIDE, Contest, Figure, Played, contest_table, last_line, show_refused, show_verdicts
+from hakmem.allocators import WIDE, Allocator, Contest, Figure, Played, contest_table, last_line, show_refused, show_verdicts
 from hakmem.figures import bytes_text, count_text, short_text
 from hakmem.library import find_library
 from hakmem.measuring import TIMEOUT_S, Launcher
