@@ -72,15 +72,7 @@ size_t hk_decay_footprint(void)
     return mapped - hk_min(mapped, hk_slabs_clean() + hk_remote_clean());
 }
 
-static struct hk_large_totals large_totals(void)
-{
-    struct hk_large_totals large = {0};
-    if (hk_large_mapped() > 0)
-        hk_large_total(&large);
-    return large;
-}
-
-size_t hk_decay_idle(void) { return hk_page_heap_idle() + large_totals().cached; }
+size_t hk_decay_idle(void) { return hk_page_heap_idle() + hk_large_total().cached; }
 
 static void lower_watermark(void)
 {
@@ -278,7 +270,7 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
         HK_LIKELY(ticker->now == ticker->before))
         return false;
     hk_store(xfootprint_seen, footprint);
-    struct hk_large_totals large = large_totals();
+    struct hk_large_totals large = hk_large_total();
     size_t allowed = idle_allowed(footprint, slices, &large);
     size_t affordable = hk_policy_purges_excess() ? affordable_excess(ticker->now) : 0;
     bool purges = affordable >= LEAST_RECLAIM;
@@ -286,7 +278,7 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
     if (purges)
         hk_large_hold_to_budget();
     allowed += large.live / HK_IDLE_PER_USED;
-    size_t idle = slices + large_totals().cached, most = allowed + LEAST_EXCESS;
+    size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
     hk_store(xslices_allowed, most - hk_min(most, idle - slices));
     if (purges && idle > most)
         HK_COUNT(purged_excess, hk_page_heap_purge(ticker->now, 0, hk_min(idle - allowed, affordable), false));
@@ -376,14 +368,12 @@ static size_t trim_idle(size_t keep)
     return bytes + hk_page_heap_unmap(false);
 }
 
-static size_t purge_all_idle(void) { return reclaim_idle(0, 0, SIZE_MAX, true); }
-
 size_t hk_decay_all(size_t keep)
 {
     hk_idle_inboxes_purge();
     size_t bytes = hk_abandoned_purge() + purge_of_others();
     hk_meta_purge(true);
-    return keep > 0 ? bytes + trim_idle(keep) : bytes + hk_page_heap_unmap(true) + purge_all_idle();
+    return keep > 0 ? bytes + trim_idle(keep) : bytes + hk_page_heap_unmap(true) + reclaim_idle(0, 0, SIZE_MAX, true);
 }
 
 bool hk_decay_left_is_due(size_t caches)
@@ -399,7 +389,7 @@ bool hk_decay_left_is_due(size_t caches)
 void hk_decay_left(size_t caches)
 {
     hk_idle_inboxes_purge();
-    size_t bytes = caches + hk_abandoned_purge() + hk_meta_purge(true) + purge_all_idle();
+    size_t bytes = caches + hk_abandoned_purge() + hk_meta_purge(true) + reclaim_idle(0, 0, SIZE_MAX, true);
     hk_store(xkept, hk_decay_footprint());
     hk_store(xleft_at, hk_os.clock_ms() + bytes / PURGED_PER_MS);
     lower_watermark();

@@ -180,18 +180,13 @@ enum why {
     OVER
 }; /* blocks are unmapped because of their age, as excess, or because the cache is over its budget */
 
-static size_t bytes_to_keep_locked(enum why why)
-{
-    return why == OLD ? 0 : why == OVER ? hk_large_budget() : hk_large_excess_from_locked();
-}
-
 /* Takes the block to unmap next out of its list, and returns it. If too many bytes are cached, this is the oldest cached block or, if that is too
  * young, the oldest kept block, unless only excess is unmapped. A block is too young if it became idle after the time `before`. If there is none, this
  * is the oldest block of pending_unmap. Returns NULL if pending_unmap is empty, too. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
-    size_t keep = bytes_to_keep_locked(why);
+    size_t keep = why == OLD ? 0 : why == OVER ? hk_large_budget() : hk_large_excess_from_locked();
     struct hk_large_block *large;
     for (unsigned i = 0; i < (why == EXCESS ? 1 : 2) && hk_large.totals.cached > keep; i++)
         if ((large = oldest_in(lists[i])) != NULL && large->idle_since <= before) {

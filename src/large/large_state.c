@@ -16,11 +16,12 @@ void hk_large_init(void)
     hk_list_init(&hk_large.with_slack);
 }
 
-void hk_large_total(struct hk_large_totals *totals)
+struct hk_large_totals hk_large_total(void)
 {
     hk_lock(&hk_large.lock);
-    *totals = hk_large.totals;
+    struct hk_large_totals totals = hk_large.totals;
     hk_unlock(&hk_large.lock);
+    return totals;
 }
 
 bool hk_large_lock_in_some_tries(void)

@@ -97,7 +97,7 @@ extern bool hk_large_freed_are_intact;
 void hk_large_init(void);
 /* Takes the lock, or returns false after some tries. Does not wait, because a signal handler may call this after interrupting the lock's holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
-void hk_large_total(struct hk_large_totals *totals);
+struct hk_large_totals hk_large_total(void);
 
 HK_INLINE struct hk_large_block *hk_large_of_link(struct hk_link *link)
 {

@@ -35,9 +35,8 @@ static void tick(void)
 static size_t idle_bytes(void)
 {
     struct hk_page_heap_totals slices;
-    struct hk_large_totals larges;
+    struct hk_large_totals larges = hk_large_total();
     hk_page_heap_total(&slices);
-    hk_large_total(&larges);
     return slices.free_dirty + larges.cached;
 }
 

@@ -17,8 +17,7 @@
 
 static struct hk_large_totals totals(void)
 {
-    struct hk_large_totals now;
-    hk_large_total(&now);
+    struct hk_large_totals now = hk_large_total();
     return now;
 }
 

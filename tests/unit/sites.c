@@ -66,8 +66,7 @@ static void *caller_number(size_t number) { return (void *)(0x1000 + number * 16
 
 static size_t cached(void)
 {
-    struct hk_large_totals totals;
-    hk_large_total(&totals);
+    struct hk_large_totals totals = hk_large_total();
     return totals.cached;
 }
 
