@@ -41,7 +41,6 @@ static uint64_t churn(const bench_pattern *p, uint64_t n, size_t used, bench_cal
 }
 
 static uint64_t run_sparse(const bench_pattern *p, uint64_t n, bench_calls *calls) { return churn(p, n, 1, calls); }
-
 static uint64_t run_full(const bench_pattern *p, uint64_t n, bench_calls *calls) { return churn(p, n, p->size, calls); }
 
 #define OF_SIZE(name, weight, size)                                                                                    \

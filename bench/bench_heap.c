@@ -220,7 +220,6 @@ void heap_finish(void)
 }
 
 static double to_bound(const phase *p) { return (double)p->vmas / (FREE_VMAS + (double)p->rss_kib / 2048); }
-
 static double larger(double a, double b) { return a > b ? a : b; }
 
 void heap_put_figures(bench_report *r)

@@ -23,7 +23,6 @@ static struct {
 static uint64_t pick(uint64_t n) { return bench_pick_high(bench_rng_next(&plan.rng), n); }
 static size_t next_size(void) { return plan.min + pick(plan.max - plan.min + 1); }
 static void sample_now(void) { heap_sample((uint64_t)((bench_now() - plan.began) * 1e3)); }
-
 static void sleep_ms(unsigned ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL); }
 
 /* ---- spike ------------------------------------------------------------ */

@@ -1,7 +1,4 @@
 """The folder of the built programs, the first argument of a test that runs them, and the allocators that such a test needs."""
-
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,9 +1,5 @@
-"""Runs real programs under cachegrind, which does not replace malloc: the
-preloaded allocator runs. The cache sizes are fixed, so they are the same on
-every machine."""
-
-from __future__ import annotations
-
+"""Runs real programs under cachegrind, which does not replace malloc: the preloaded allocator runs. The cache sizes are fixed, so they are the
+same on every machine."""
 import re
 import shutil
 import subprocess

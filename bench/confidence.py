@@ -1,14 +1,9 @@
 """How sure a figure is: bootstrap intervals of medians and of ratios.
 
-In one round all allocators ran close to each other in time, and what a busy
-machine did to one it did to the other: a virtual one may run at half its speed
-for seconds. So the ratio is taken in each round, and the median of these ratios
-is judged, by the interval that the tool uses too (hakmem/interval.py). It holds
-the truth in 93 to 98 of 100 cases (test_confidence.py tries it).
+In one round all allocators ran close to each other in time, and what a busy machine did to one it did to the other: a virtual one may run at half
+its speed for seconds. So the ratio is taken in each round, and the median of these ratios is judged, by the interval that the tool uses too
+(hakmem/interval.py). It holds the truth in 93 to 98 of 100 cases (test_confidence.py tries it).
 """
-
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Sequence

@@ -5,9 +5,6 @@ geometric mean of the peak and of the mean over time) and minor faults. Of the r
 counts, for disturbances only add to it, and the medians of RSS and faults. A setting's scores are the geometric means over the
 programs of CPU x RSS and of faults x RSS; less is better.
 """
-
-from __future__ import annotations
-
 import math
 import os
 import random
@@ -119,13 +116,12 @@ class Course:
         options = dict(setting.options)
         hakmem = Allocator("hakmem", options.pop("library", self.library), "hakmem")
         runner = replace(self.runner, hakmem_env=options)
-        for chance in range(TRIES):
+        for _ in range(TRIES):
             try:
                 return figures(runner.run_once(work, hakmem, watch=SEE_RSS))
-            except BadRun as bad:
-                if chance == TRIES - 1:
-                    raise BadRun(f"{setting.name}, {work.program or work.command}: {bad}") from bad
-        raise AssertionError
+            except BadRun as problem:
+                bad = problem
+        raise BadRun(f"{setting.name}, {work.program or work.command}: {bad}") from bad
 
     def prepare(self, settings: list[Setting], long: bool) -> None:
         """What is done once for a program and a size, one after the other."""

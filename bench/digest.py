@@ -1,7 +1,4 @@
 """The few tables of the documents. `run.py page` makes the complete ones from the JSON."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

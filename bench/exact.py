@@ -1,15 +1,9 @@
-"""Counts the costs of whole programs: instructions and misses under cachegrind;
-page faults, system calls and memory of an ordinary run.
+"""Counts the costs of whole programs: instructions and misses under cachegrind; page faults, system calls and memory of an ordinary run.
 
-No figure is a time, so runs may go on side by side, one a processor, and other
-programs do not change the result. Sources of variation are fixed: addresses, the
-environment (bare, and of one size for all allocators), hash seeds, and under
-cachegrind, where a program is fifty times slower, the clock: each call of it
-returns a microsecond more.
+No figure is a time, so runs may go on side by side, one a processor, and other programs do not change the result. Sources of variation are fixed:
+addresses, the environment (bare, and of one size for all allocators), hash seeds, and under cachegrind, where a program is fifty times slower, the
+clock: each call of it returns a microsecond more.
 """
-
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

@@ -3,9 +3,6 @@
 The first is the defaults; then each knob moved alone, for the best is often near the defaults; then random ones, in which each
 knob is moved or not at random. SPACE follows the policy rows of src/policy/options.def (test_rival.py checks that).
 """
-
-from __future__ import annotations
-
 import random
 import statistics
 from dataclasses import dataclass, field

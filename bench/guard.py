@@ -6,9 +6,6 @@ python3 bench/run.py --rows guard.mistakes,guard.counted            no times: on
 python3 bench/run.py --rows guard.timed --rounds 11
 python3 bench/guard.py RESULT.json... --merge bench/results/guard.json --paste bench/results/guard.md --picture bench/results/guard.svg
 """
-
-from __future__ import annotations
-
 import json
 import time as clock
 from pathlib import Path

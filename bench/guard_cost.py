@@ -3,9 +3,6 @@
 Counted: instructions under cachegrind without its caches, page faults and peak RSS of ordinary runs (the median of three).
 Timed: processor time in interleaved rounds, judged by the intervals of the rounds' ratios.
 """
-
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -48,10 +45,8 @@ def playable(names: list[str]) -> list[str]:
 def count(bench_dir: Path, forms: list[Form], quick: bool) -> tuple[Costs, list[str]]:
     know_loops(bench_dir)
     amounts = COUNTED | {name: n for name, (_, n) in LOOPS.items()}
-    points = [
-        Point("guard", name, programs.NAMED[name].workload(amounts[name], exact=True), "instructions_m", "M", False)
-        for name in playable(list(amounts))
-    ]
+    points = [Point("guard", name, programs.NAMED[name].workload(amounts[name], exact=True), "instructions_m", "M", False)
+              for name in playable(list(amounts))]
     exact = Exact(Laboratory(bench_dir, quick, allocators=[form.allocator for form in forms]), points, looks=LOOKS)
     exact.measure()
     costs = {work.program: {name: figures(measured, name) for name in measured.samples} for work, measured in exact.works.items()}
@@ -68,16 +63,12 @@ def time(bench_dir: Path, forms: list[Form], rounds: int, quick: bool) -> tuple[
     know_loops(bench_dir)
     loops = {name: n * TIMES_MORE for name, (_, n) in LOOPS.items()}
     amounts = {name: programs.NAMED[name].n for name in COUNTED} | loops
-    points = [
-        Point("guard", name, programs.NAMED[name].workload(amounts[name]), "cpu_s", "s", False, Goal(), Goal())
-        for name in playable(list(amounts))
-    ]
+    points = [Point("guard", name, programs.NAMED[name].workload(amounts[name]), "cpu_s", "s", False, Goal(), Goal())
+              for name in playable(list(amounts))]
     session = Session(Runner(bench_dir, quick), points, [form.allocator for form in forms], rounds, 1, None, rounds)
     session.measure()
-    seen = {
-        w.program: {form.allocator.name: measured.values(form.allocator.name, "cpu_s") for form in forms}
-        for w, measured in session.works.items()
-    }
+    seen = {w.program: {form.allocator.name: measured.values(form.allocator.name, "cpu_s") for form in forms}
+            for w, measured in session.works.items()}
     return seen, [*session.warned, *session.refusals()]
 
 
@@ -87,9 +78,5 @@ def geometric_mean(ratios: list[float]) -> float | None:
 
 def relative(costs: Costs, form: str, base: str, figure: str, names: list[str]) -> float | None:
     """The mean ratio to the form without protection; None where one of the two lacks all."""
-    ratios = [
-        seen[form][figure] / seen[base][figure]
-        for name, seen in costs.items()
-        if name in names and figure in seen.get(form, {}) and seen.get(base, {}).get(figure)
-    ]
-    return geometric_mean(ratios)
+    return geometric_mean([seen[form][figure] / seen[base][figure] for name, seen in costs.items()
+                           if name in names and figure in seen.get(form, {}) and seen.get(base, {}).get(figure)])

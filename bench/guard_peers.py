@@ -2,14 +2,11 @@
 
 The forms that crates carry are built as the crates build them; Scudo is the one of Debian's compiler-rt.
 """
-
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import peers
@@ -79,36 +76,20 @@ def plain(name: str) -> Source:
     return next(source for source in SOURCES if source.name == name)
 
 
+def hardened_malloc(name: str, configuration: str) -> Source:
+    return Source(name, HARDENED_MALLOC.version, HARDENED_MALLOC, HARDENED_MALLOC_BUILD % configuration, "libhardened_malloc.so")
+
+
 # Name, the form without protection, the source, what it is.
 BUILT = (
     (plain("mimalloc3"), "mimalloc3", "as released"),
-    (
-        Source("mimalloc3-secure", "3.3.2", MIMALLOC, MIMALLOC_SECURE, "libmimalloc.so", settings=(("MIMALLOC_SHOW_ERRORS", "1"),)),
-        "mimalloc3",
-        "MI_SECURE=4, MIMALLOC_SHOW_ERRORS=1",
-    ),
+    (Source("mimalloc3-secure", "3.3.2", MIMALLOC, MIMALLOC_SECURE, "libmimalloc.so", settings=(("MIMALLOC_SHOW_ERRORS", "1"),)),
+     "mimalloc3", "MI_SECURE=4, MIMALLOC_SHOW_ERRORS=1"),
     (plain("snmalloc"), "snmalloc", "as released"),
-    (
-        Source("snmalloc-checks", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": "-checks"}, "libsnmallocshim-checks.so"),
-        "snmalloc",
-        "SNMALLOC_CHECK_CLIENT",
-    ),
-    (
-        Source(
-            "hardened_malloc",
-            HARDENED_MALLOC.version,
-            HARDENED_MALLOC,
-            HARDENED_MALLOC_BUILD % "default",
-            "libhardened_malloc.so",
-        ),
-        "glibc",
-        "default configuration",
-    ),
-    (
-        Source("hardened_malloc-light", HARDENED_MALLOC.version, HARDENED_MALLOC, HARDENED_MALLOC_BUILD % "light", "libhardened_malloc.so"),
-        "glibc",
-        "light configuration",
-    ),
+    (Source("snmalloc-checks", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": "-checks"}, "libsnmallocshim-checks.so"),
+     "snmalloc", "SNMALLOC_CHECK_CLIENT"),
+    (hardened_malloc("hardened_malloc", "default"), "glibc", "default configuration"),
+    (hardened_malloc("hardened_malloc-light", "light"), "glibc", "light configuration"),
 )
 SCUDO_MORE = "quarantine_size_kb=256:thread_local_quarantine_size_kb=64:zero_contents=true"
 
@@ -130,9 +111,7 @@ def finders() -> dict:
 
 
 def scudo(name: str, settings: tuple[tuple[str, str], ...], about: str) -> Form:
-    package = peers.find_packaged(SCUDO)
-    allocator = Allocator(name, package.library, "peer", None, package.version, settings)
-    return Form(allocator, "glibc", about)
+    return Form(replace(peers.find_packaged(SCUDO), name=name, search=None, settings=settings), "glibc", about)
 
 
 def checked_glibc() -> Form:
@@ -142,9 +121,7 @@ def checked_glibc() -> Form:
     if library is None:
         raise RuntimeError(f"the C library has no {MALLOC_CHECK}")
     settings = (("LD_PRELOAD", str(library)), ("GLIBC_TUNABLES", "glibc.malloc.check=3"))
-    version = peers.own_of_c_library().version
-    allocator = Allocator("glibc-check", None, "peer", None, version, settings)
-    return Form(allocator, "glibc", f"{MALLOC_CHECK}, glibc.malloc.check=3")
+    return Form(replace(peers.own_of_c_library(), name="glibc-check", settings=settings), "glibc", f"{MALLOC_CHECK}, glibc.malloc.check=3")
 
 
 def find_modes(folder: Path, probe: Path) -> tuple[list[Form], list[str]]:

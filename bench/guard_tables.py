@@ -1,7 +1,4 @@
 """Tables and the picture of which allocator finds which mistake, and of what that costs."""
-
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

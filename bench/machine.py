@@ -1,7 +1,4 @@
 """Describes the machine and the software of a result."""
-
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -45,8 +42,7 @@ def load() -> str:
 
 
 def stolen() -> tuple[int, int]:
-    """Ticks of all processors since the start: those that the host gave to other
-    guests, and all."""
+    """Ticks of all processors since the start: those that the host gave to other guests, and all."""
     ticks = [int(word) for word in first_line(Path("/proc/stat"), "cpu").split()[1:9]]
     return (ticks[7], sum(ticks)) if len(ticks) == 8 else (0, 0)
 

@@ -1,13 +1,9 @@
 """Makes one measured run, and checks it before its figures count.
 
-A benchmark prints its figures. Of a real program, the launcher does. Three checks
-prove that the allocator served it: a program of ours finds malloc in the allocator's
-library; HAKMEM's own count for the real one is equal to that of a counting preload;
-and all allocators are preloaded alike.
+A benchmark prints its figures. Of a real program, the launcher does. Three checks prove that the allocator served it: a program of ours finds
+malloc in the allocator's library; HAKMEM's own count for the real one is equal to that of a counting preload; and all allocators are preloaded
+alike.
 """
-
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -79,8 +75,7 @@ class Runner:
         }
 
     def counted(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
-        """The figures of one run with its system calls, and the series that it
-        printed; the times are not to be used."""
+        """The figures of one run with its system calls, and the series that it printed; the times are not to be used."""
         program, launch = self._run(work, allocator, 1, COUNT_SYSCALLS if work.traced else ())
         return self._figures(work, program, launch), program.get("series", [])
 
@@ -160,9 +155,8 @@ class Runner:
             folder = tempfile.TemporaryDirectory(prefix="hakmem-bench-work-")
             self.work_dirs[program.prepare] = folder
             line = program.prepare.format(here=HERE)
-            done = subprocess.run(
-                ["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True, timeout=PREPARE_TIMEOUT_S
-            )
+            done = subprocess.run(["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True,
+                                  timeout=PREPARE_TIMEOUT_S)
             if done.returncode != 0:
                 raise BadRun(f"its preparation failed: {done.stderr.strip()[-200:]}")
         return Path(self.work_dirs[program.prepare].name)

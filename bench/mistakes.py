@@ -13,9 +13,6 @@ The kinds are the rows of mistakes/mistakes.def. An outcome is a word:
 
 The first four are caught. A message counts whenever it comes, as late as at exit.
 """
-
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -52,7 +49,7 @@ class Kind:
     ways: tuple[str, ...]
     title: str
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> "Iterator[Case]":
         return (Case(self, size, way) for way in self.ways for size in self.sizes)
 
 

@@ -1,7 +1,4 @@
 """Writes the result as one self-contained HTML page: the pictures of plots.py and the tables of tables.py."""
-
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,18 +17,12 @@ RATIOS = (
     "A hollow dot: the interval holds 1, no difference was shown."
 )
 CHARTS = {
-    "programs": (
-        "Memory of real programs over time",
-        "Resident memory of an ordinary run of each, seen every two milliseconds, over its own processor time. How long each took is not in it.",
-    ),
-    "memory": (
-        "Memory over time",
-        "Resident memory of one run, seen every few milliseconds. A line that ends earlier was faster. These runs are not timed.",
-    ),
-    "fragmentation": (
-        "Memory and what is live",
-        "Resident memory of the whole process, as the program saw it itself; the grey ground is what it had asked for and not freed.",
-    ),
+    "programs": ("Memory of real programs over time", "Resident memory of an ordinary run of each, seen every two milliseconds, over its own "
+                 "processor time. How long each took is not in it."),
+    "memory": ("Memory over time", "Resident memory of one run, seen every few milliseconds. A line that ends earlier was faster. These runs are "
+               "not timed."),
+    "fragmentation": ("Memory and what is live", "Resident memory of the whole process, as the program saw it itself; the grey ground is what it "
+                      "had asked for and not freed."),
 }
 
 

@@ -1,8 +1,5 @@
 """Finds the allocators to compare: the C library's own, Debian's packages (unpacked
 into a cache if not installed; needs no root), and those built from crates."""
-
-from __future__ import annotations
-
 import platform
 import re
 import shutil

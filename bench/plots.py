@@ -1,13 +1,9 @@
 """Draws a result as SVG that follows the reader's light or dark theme.
 
-Matplotlib draws with stand-in colors; in the SVG each becomes a CSS variable,
-and PALETTE holds its values on a light and on a dark ground. Color-blind readers
-can tell the colors apart (after Okabe and Ito), and no color stands alone: each
-allocator has its own dash, too. Blue is HAKMEM's in all pictures.
+Matplotlib draws with stand-in colors; in the SVG each becomes a CSS variable, and PALETTE holds its values on a light and on a dark ground.
+Color-blind readers can tell the colors apart (after Okabe and Ito), and no color stands alone: each allocator has its own dash, too. Blue is
+HAKMEM's in all pictures.
 """
-
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -155,16 +151,7 @@ def say_what_is_better(axes: Axes, room: float) -> None:
     if room > 0.2:
         texts.append(("← peer better", -6, "right"))
     for text, away, side in texts:
-        axes.annotate(
-            text,
-            (1, 0),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(away, 3),
-            textcoords="offset points",
-            ha=side,
-            size=8.5,
-            color=colour("soft"),
-        )
+        axes.annotate(text, (1, 0), (away, 3), axes.get_xaxis_transform(), "offset points", ha=side, size=8.5, color=colour("soft"))
 
 
 def reach(seen: list[Versus]) -> tuple[float, float]:
@@ -189,7 +176,6 @@ def draw_ratio(axes: Axes, y: float, versus: Versus, hollow: bool) -> None:
 
 
 # ---- memory over time -------------------------------------------------------
-
 
 # Whose memory a group of charts shows: of workloads that the launcher watched, of real programs whose cost was counted, and of
 # programs that report their own live bytes.
@@ -230,11 +216,8 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
         series = traces.get(verdicts.OWN) or next(iter(traces.values()))
         places, live_mib = [moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series]
         axes.fill_between(places, live_mib, color=colour("grid"), linewidth=0, zorder=1)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
-    axes.set_ylabel("MiB resident")
-    axes.set_xlabel("M operations" if by_count else "% of the run" if work.exact else "s")
+    axes.set(ylim=(0, None), xlim=(0, None), ylabel="MiB resident", xlabel="M operations" if by_count else "% of the run" if work.exact else "s")
 
 
 def to_the_end(trace: Trace) -> Trace:
@@ -254,8 +237,8 @@ def as_svg(figure: Figure) -> str:
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for size in ("width", "height"):
+        svg = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", svg, count=1)
     for name, (stand_in, _, _) in PALETTE.items():
         svg = svg.replace(stand_in, f"var(--{name})")
     return svg.replace("'DejaVu Sans'", "var(--font)")
@@ -285,11 +268,9 @@ def save_picture(result: Result, path: Path) -> None:
     lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory]
     lines = sorted((line for line in lines if line.to_best), key=number_of)
     below = (
-        "Dot: quotient of the two medians. Line: 95 % interval of the paired rounds' ratios. "
-        "Hollow: no difference shown, or too few rounds.\n"
+        "Dot: quotient of the two medians. Line: 95 % interval of the paired rounds' ratios. Hollow: no difference shown, or too few rounds.\n"
         f"Peers: {', '.join(result.names('peer'))}.\n"
-        f"{result.machine['cpu']}, {result.machine['processors']} processors, "
-        f"{result.parts[0]['began'][:10]}."
+        f"{result.machine['cpu']}, {result.machine['processors']} processors, {result.parts[0]['began'][:10]}."
     )
     path.write_text(standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True)))
 

@@ -1,12 +1,7 @@
-"""The parts of a row of the table: the command to run, the figure to read from its
-output, and the goal.
+"""The parts of a row of the table: the command to run, the figure to read from its output, and the goal.
 
-A Workload is one command line; a Point is one figure read from its runs.
-Several points may read one workload (speed and peak RSS).
+A Workload is one command line; a Point is one figure read from its runs. Several points may read one workload (speed and peak RSS).
 """
-
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,4 @@
 """Live progress on standard error: a bar on a terminal, else plain lines."""
-
-from __future__ import annotations
-
 import math
 import time
 
@@ -23,7 +20,7 @@ class Bar:
         (self._runs,) = self._progress.tasks
         self._begun = False
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> "Bar":
         if self._console.is_terminal:
             self._progress.start()
         return self

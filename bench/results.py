@@ -1,9 +1,5 @@
-"""Reads, writes and merges the result of a run, one JSON document.
-bench/README.md describes the format; "lines" is for readers and is made anew
+"""Reads, writes and merges the result of a run, one JSON document. bench/README.md describes the format; "lines" is for readers and is made anew
 from "works"."""
-
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -81,14 +77,8 @@ class Result:
     def processor_share(self) -> float | None:
         """Of the time that runs of one thread took, how much they had a processor:
         what lacks, others had. A real program may wait for its own reasons."""
-        runs = [
-            run
-            for work, measured in self.works.items()
-            if work.single_thread and not work.program
-            for samples in measured.samples.values()
-            for run in samples
-            if "wall_s" in run
-        ]
+        works = (measured for work, measured in self.works.items() if work.single_thread and not work.program)
+        runs = [run for measured in works for samples in measured.samples.values() for run in samples if "wall_s" in run]
         wall = sum(run["wall_s"] for run in runs)
         return sum(run["user_s"] + run["system_s"] for run in runs) / wall if wall else None
 
@@ -222,8 +212,7 @@ def measured_from(entry: dict) -> Measured:
 
 
 def merge(results: Iterable[Result]) -> Result:
-    """Parts of one measurement as one: rows are put together, and where both
-    parts have a row, its rounds are added."""
+    """Parts of one measurement as one: rows are put together, and where both parts have a row, its rounds are added."""
     first, *others = results
     for other in others:
         check_same(first, other)

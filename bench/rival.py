@@ -7,18 +7,14 @@ python3 bench/rival.py programs --candidates 20 --json rival.json
 python3 bench/rival.py programs --found rival.json                the finals again, with the settings found then
 python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
-Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs (fixed.py). `programs` (contest.py) runs all
-once on short programs, and the best quarter again on longer ones; the finals compare the best by CPU x RSS, by faults x RSS and
-by both with HAKMEM's defaults, with and without the learner, interleaved.
+Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs (fixed.py). `programs` (contest.py) runs all once on short programs,
+and the best quarter again on longer ones; the finals compare the best by CPU x RSS, by faults x RSS and by both with HAKMEM's defaults, with and
+without the learner, interleaved.
 
-`phases` does short runs of all, longer ones of the best, and then the finals: the best three beside HAKMEM with its defaults, and
-beside a second run with the profile that a first one saved. Throughput is the geometric mean over the phases with operations;
-faults are page faults for each 1000 operations, over the phases with faults; memory is the mean of RSS over time. A candidate's
-score is throughput / sqrt(faults x memory).
+`phases` does short runs of all, longer ones of the best, and then the finals: the best three beside HAKMEM with its defaults, and beside a second
+run with the profile that a first one saved. Throughput is the geometric mean over the phases with operations; faults are page faults for each 1000
+operations, over the phases with faults; memory is the mean of RSS over time. A candidate's score is throughput / sqrt(faults x memory).
 """
-
-from __future__ import annotations
-
 import json
 import math
 import os

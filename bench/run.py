@@ -7,9 +7,6 @@ python3 bench/run.py --quick                a few rows, a tenth of the work, 5 r
 python3 bench/run.py --lib none             the peers alone
 python3 bench/run.py page RESULT.json...    tables and pictures from results
 """
-
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable
@@ -48,8 +45,6 @@ WIDE = 1000  # columns, of a file
 Output = tuple[Callable[[Result, Path], None], "Path | None"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
 Pages = Enum("Pages", {mode: mode for mode in thp.MODES}, type=str)
 Clock = Enum("Clock", {"wall": "wall", "cpu": "cpu"}, type=str)
 
@@ -181,17 +176,9 @@ def measure(
         session.measure()
     part |= {"rounds": rounds, "seed": seed, "stolen": round(machine.stolen_since(ticks), 4)}
     warned = [*filter(None, [refused]), *exact.warned, *session.warned, *absent]
-    result = Result(
-        here,
-        machine.hakmem(library) | options,
-        [described(a) for a in allocators],
-        clock.value,
-        quick,
-        [part],
-        [*exact.points, *timed],
-        exact.works | session.works,
-        [*warned, *(f"skipped peer {m}" for m in missing), *exact.refusals(), *session.refusals()],
-    )
+    notes = [*warned, *(f"skipped peer {m}" for m in missing), *exact.refusals(), *session.refusals()]
+    result = Result(here, machine.hakmem(library) | options, [described(a) for a in allocators], clock.value, quick, [part],
+                    [*exact.points, *timed], exact.works | session.works, notes)
     result.notes += busy_machine(result)
     json, markdown, html = destinations(results_dir, "", ("json", "md", "html"), (json, markdown, html))
     report(result, [(results.save, json), (tables.save, markdown), (page.save, html)])
@@ -205,15 +192,11 @@ def make_page(
     markdown: Path | None = typer.Option(None, metavar="OUT"),
     html: Path | None = typer.Option(None, metavar="OUT"),
     picture: Path | None = typer.Option(None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"),
-    paste: list[Path] = typer.Option(
-        [],
-        metavar="FILE.md",
-        help="short tables, each between <!-- bench:NAME --> and <!-- /bench -->: exact, speed, memory, programs, traces, facts, readme",
-    ),
+    paste: list[Path] = typer.Option([], metavar="FILE.md", help="short tables, each between <!-- bench:NAME --> and <!-- /bench -->: "
+                                     + ", ".join(digest.PLACES)),
 ) -> None:
-    """Tables and pictures from results, nothing is measured. Several results
-    are merged: rows of parts measured apart are put together, rounds of the
-    same rows are added."""
+    """Tables and pictures from results, nothing is measured. Several results are merged: rows of parts measured apart are put together, rounds of
+    the same rows are added."""
     try:
         result = results.merge(results.load(path) for path in inputs)
         wanted = [(results.save, merge), (tables.save, markdown), (page.save, html)]

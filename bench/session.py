@@ -1,7 +1,4 @@
 """Makes the rounds of all runs, in an order that is fair to all."""
-
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import dataclass, field
@@ -18,12 +15,8 @@ FEW_ROUNDS = 5  # counts of system calls and faults hardly vary, nor does the me
 Run = tuple[Workload, Allocator]
 
 
-class Look(Enum):
-    """What is looked at in a run."""
-
-    FIGURES = "figures"
-    SYSCALLS = "system calls"
-    MEMORY = "memory over time"
+# What is looked at in a run.
+Look = Enum("Look", "FIGURES SYSCALLS MEMORY")
 
 
 @dataclass(frozen=True)
@@ -56,9 +49,8 @@ class Session:
                 self.warned.append("interrupted: fewer rounds than asked for")
 
     def plan(self) -> list[Step]:
-        """The warm-up is thrown away but for its system calls, the counting of
-        which takes time, and for what programs print of their memory. What is seen
-        over time takes time, too. A quick run only loads every library once."""
+        """The warm-up is thrown away but for its system calls, the counting of which takes time, and for what programs print of their memory. What
+        is seen over time takes time, too. A quick run only loads every library once."""
         order = random.Random(self.seed)
         every, quick = list(self.works), self.runner.quick
         varied = [w for w in every if not (w.difference or w.series)]
@@ -66,15 +58,11 @@ class Session:
         programs = [w for w in every if w.program]
         rounds = [Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order)) for n in range(1, self.rounds + 1)]
         rounds += [Step(f"round {n}", self._in_turns(programs, order)) for n in range(self.rounds + 1, self.program_rounds + 1) if programs]
-        return [
-            Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
-            Step("memory over time", self._in_turns(traced, order), Look.MEMORY),
-            *rounds,
-        ]
+        return [Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
+                Step("memory over time", self._in_turns(traced, order), Look.MEMORY), *rounds]
 
     def _in_turns(self, works: list[Workload], order: random.Random) -> list[Run]:
-        """Workloads shuffled, and allocators within each, so that those to be
-        compared run close to each other in time."""
+        """Workloads shuffled, and allocators within each, so that those to be compared run close to each other in time."""
         limited = {p.work for p in self.points if p.with_limit}
         runs = []
         for work in order.sample(works, len(works)):

@@ -1,9 +1,5 @@
-"""Builds peers from source: crates carry the newest sources of C and C++
-libraries whole. Cargo fetches them; each is built once, with its own recipe and
-the flags of its release, into a folder named by the recipe."""
-
-from __future__ import annotations
-
+"""Builds peers from source: crates carry the newest sources of C and C++ libraries whole. Cargo fetches them; each is built once, with its own
+recipe and the flags of its release, into a folder named by the recipe."""
 import fcntl
 import hashlib
 import os
@@ -33,19 +29,15 @@ class Crate:
 
 
 MIMALLOC = Crate("libmimalloc-sys", "0.1.49", "6a45a52f43e1c16f667ccfe4dd8c85b7f7c204fd5e3bf46c5b0db9a5c3c0b8e9")
-JEMALLOC = Crate(
-    "tikv-jemalloc-sys",
-    "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
-    "1a2825c78386b4ae0314074867860ba9577875de945f05992c38815cbec327f0",
-)
+JEMALLOC = Crate("tikv-jemalloc-sys", "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                 "1a2825c78386b4ae0314074867860ba9577875de945f05992c38815cbec327f0")
 SNMALLOC = Crate("snmalloc-sys", "0.7.6", "f09c93c55f9a2b8dab75738a83c771231c5f408af65b8657433fe5bc93cc76cb")
 RPMALLOC = Crate("rpmalloc-sys", "0.2.3+b097fd0", "8d4b7d5e225a53887ee57fcec492eaf114b8e290f7072d035adc6ddd6810b67b")
 TCMALLOC = Crate("libtcmalloc-sys", "0.1.14", "33e204268a3b09862788a2894346c768b95b2cb29cba42c5e2bb9ea7f48fa317")
 
 # Recipes: shell, run in the unpacked crate; $OUT is where the library goes.
 
-# The crate lacks files that mimalloc's CMakeLists.txt includes: these are the
-# units and flags it names for a shared release build.
+# The crate lacks files that mimalloc's CMakeLists.txt includes: these are the units and flags it names for a shared release build.
 MIMALLOC_BUILD = """
 cd c_src/mimalloc/%s
 units=$(sed -n '/^set(mi_sources/,/)/p' CMakeLists.txt | grep -o 'src/[a-z/-]*[.]c')
@@ -77,8 +69,7 @@ gcc -std=c11 -O3 -funroll-loops -D_GNU_SOURCE -DENABLE_PRELOAD=1 -DENABLE_OVERRI
   -DBUILD_RELEASE=1 -fPIC -shared -pthread rpmalloc.c -o "$OUT/librpmalloc.so" -ldl
 """
 
-# Bazel's -c opt. The parts of Abseil go through an archive, so that the library
-# holds only what TCMalloc uses.
+# Bazel's -c opt. The parts of Abseil go through an archive, so that the library holds only what TCMalloc uses.
 TCMALLOC_BUILD = """
 cd c_src
 { find abseil-cpp/absl tcmalloc/tcmalloc -name '*.cc'
@@ -127,8 +118,7 @@ SOURCES = (
     Source("snmalloc", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": ""}, "libsnmallocshim.so"),
     # No crate has 2.0: this is 1.4.3 and the commits up to that one.
     Source("rpmalloc", "1.4.3-b097fd0", RPMALLOC, RPMALLOC_BUILD, "librpmalloc.so"),
-    # Google's, of that day. Its caches by processor need restartable sequences,
-    # which the C library takes for itself unless told not to.
+    # Google's, of that day. Its caches by processor need restartable sequences, which the C library takes for itself unless told not to.
     Source("tcmalloc", "2025-06-16", TCMALLOC, TCMALLOC_BUILD, "libtcmalloc.so", settings=(("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),)),
 )
 

@@ -5,15 +5,10 @@ python3 bench/starts.py                            /bin/true, 500 runs
 python3 bench/starts.py --runs 41 bash -c true     another program
 python3 bench/starts.py --lib OTHER.so             another library
 
-Prints the medians of page faults and of processor time (user and system, as a
-ratio) without a library, with HAKMEM, and with a library without code. The runs
-take turns, so that a busy machine slows all of them. The faults of each run are
-counted by the kernel. The child is made by vfork: it has no page of this process.
+Prints the medians of page faults and of processor time (user and system, as a ratio) without a library, with HAKMEM, and with a library without
+code. The runs take turns, so that a busy machine slows all of them. The faults of each run are counted by the kernel. The child is made by vfork:
+it has no page of this process.
 """
-
-from __future__ import annotations
-
-import argparse
 import os
 import shutil
 import statistics
@@ -21,14 +16,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import typer
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def start(command: list[str], preload: str | None) -> tuple[int, float]:
     """The page faults of one run, and its seconds of processor time."""
-    shell = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-    if preload is not None:
-        shell["LD_PRELOAD"] = preload
+    shell = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"} | ({"LD_PRELOAD": preload} if preload else {})
     quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     child = os.posix_spawn(command[0], command, shell, file_actions=quiet)
     _, status, use = os.wait4(child, 0)
@@ -39,39 +34,34 @@ def start(command: list[str], preload: str | None) -> tuple[int, float]:
 
 def empty_library(folder: str) -> str:
     library = f"{folder}/libempty.so"
-    source = ["-x", "c", os.devnull]
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, *source], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", os.devnull], check=True)
     return library
 
 
-def measure(command: list[str], sides: dict[str, str | None], runs: int) -> None:
+def compare(command: list[str], sides: dict[str, str | None], runs: int) -> None:
     seen: dict[str, list[tuple[int, float]]] = {side: [] for side in sides}
     for _ in range(runs):
         for side, preload in sides.items():
             seen[side].append(start(command, preload))
-    faults = {side: statistics.median(f for f, _ in rows) for side, rows in seen.items()}
-    seconds = {side: statistics.median(s for _, s in rows) for side, rows in seen.items()}
-    base = next(iter(sides))
+    medians = {side: [statistics.median(column) for column in zip(*rows)] for side, rows in seen.items()}
+    base_faults, base_seconds = next(iter(medians.values()))
     print(f"{' '.join(command)}: {runs} runs each")
-    for side in sides:
-        more, ratio = faults[side] - faults[base], seconds[side] / seconds[base]
-        print(f"  {side:14} {faults[side]:6.0f} page faults ({more:+.0f}), {ratio:.3f} of the processor time")
+    for side, (faults, seconds) in medians.items():
+        print(f"  {side:14} {faults:6.0f} page faults ({faults - base_faults:+.0f}), {seconds / base_seconds:.3f} of the processor time")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lib", default=str(ROOT / "build/libhakmem.so"))
-    parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("command", nargs=argparse.REMAINDER)
-    asked = parser.parse_args()
-    command = asked.command or ["/bin/true"]
+app = typer.Typer(add_completion=False)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def main(command: list[str] = typer.Argument(["/bin/true"]), lib: str = str(ROOT / "build/libhakmem.so"), runs: int = 500) -> None:
+    """Measures what the start of a process costs, beside the C library's allocator."""
     program = shutil.which(command[0])
     if program is None:
         raise SystemExit(f"there is no {command[0]}")
     with tempfile.TemporaryDirectory() as folder:
-        sides = {"the C library": None, "HAKMEM": asked.lib, "no code": empty_library(folder)}
-        measure([program, *command[1:]], sides, asked.runs)
+        compare([program, *command[1:]], {"the C library": None, "HAKMEM": lib, "no code": empty_library(folder)}, runs)
 
 
 if __name__ == "__main__":
-    main()
+    app()

@@ -1,7 +1,5 @@
 """Prints a result as text: the verdict on each row, and the figures behind it."""
-
-from __future__ import annotations
-
+import contextlib
 import math
 import re
 import statistics
@@ -19,20 +17,15 @@ from verdicts import Line, Met
 Rows = list[list[str]]  # the first is the header
 
 HOW_TO_READ = (
-    "HAKMEM beside the best peer: medians of the rounds, and the median of the rounds' ratios, "
-    "above 1 where HAKMEM is better, with its 95 % interval (bootstrap over rounds). *ahead*: of "
-    "each single peer, and each interval lies above 1. *level with*: intervals that hold 1, no "
-    "difference was shown. *behind*: intervals below 1. Goals: `yes` and `NO` where the interval "
-    "lies on one side of the bound, `yes?` and `no?` where it holds it."
+    "HAKMEM beside the best peer: medians of the rounds, and the median of the rounds' ratios, above 1 where HAKMEM is better, with its 95 % "
+    "interval (bootstrap over rounds). *ahead*: of each single peer, and each interval lies above 1. *level with*: intervals that hold 1, no difference was "
+    "shown. *behind*: intervals below 1. Goals: `yes` and `NO` where the interval lies on one side of the bound, `yes?` and `no?` where it holds it."
 )
-
 HOW_TO_READ_EXACT = (
-    "Real programs, counted and not timed: instructions and misses under cachegrind with caches of "
-    "its own (the same on every machine), the rest of ordinary runs. A star: the least. *TLB misses*: "
-    "of 2048 pages, as far as the memory stood on huge pages those of huge ones. *Paging*: what the "
+    "Real programs, counted and not timed: instructions and misses under cachegrind with caches of its own (the same on every machine), the rest of "
+    "ordinary runs. A star: the least. *TLB misses*: of 2048 pages, as far as the memory stood on huge pages those of huge ones. *Paging*: what the "
     "faults and the misses of the TLB take at this machine's price, measured in the same run:"
 )
-
 COSTS = (
     ("processor time, s", lambda run: run["user_s"] + run["system_s"]),
     ("of it in the program, s", lambda run: run["user_s"]),
@@ -42,8 +35,6 @@ COSTS = (
     ("page faults", lambda run: run["minor_faults"]),
     ("system calls", lambda run: run["syscalls"]),
 )
-
-
 HUGE_MIB = 2
 HUGE_COLUMN = "huge, %"
 EXACT = {
@@ -80,14 +71,8 @@ def interval_text(interval: Interval | None) -> str:
 
 
 def goal_text(goal: Goal) -> str:
-    parts = []
-    if goal.ratio is not None:
-        parts.append(f"≥ {goal.ratio:.2f} × best")
-    if goal.limit is not None:
-        parts.append(f"≥ {goal.limit:.2f} × limit")
-    if goal.value is not None:
-        parts.append(f"≤ {goal.value:g}")
-    return ", ".join(parts)
+    bounds = {"≥ {:.2f} × best": goal.ratio, "≥ {:.2f} × limit": goal.limit, "≤ {:g}": goal.value}
+    return ", ".join(text.format(bound) for text, bound in bounds.items() if bound is not None)
 
 
 def met_text(met: Met | None) -> str:
@@ -96,10 +81,8 @@ def met_text(met: Met | None) -> str:
 
 def verdict_text(line: Line) -> str:
     verdict = line.verdict()
-    if verdict is None:
-        return "-"
-    if verdict in (Verdict.AHEAD, Verdict.UNKNOWN):
-        return verdict.value
+    if verdict in (None, Verdict.AHEAD, Verdict.UNKNOWN):
+        return verdict.value if verdict else "-"
     word = "behind" if verdict is Verdict.BEHIND else "level with"
     return f"{word} {', '.join(line.peers_judged(verdict))}"
 
@@ -113,8 +96,7 @@ def judged(lines: list[Line]) -> Rows:
     for line in lines:
         point, best = line.point, line.to_best
         its = [line.best_peer or "-", number(line.medians.get(line.best_peer or "")), number(best.ratio) if best else "-"]
-        rows.append([point.row, point.label, point.unit, number(line.medians.get(verdicts.OWN)), *its,
-                     interval_text(best.interval if best else None), verdict_text(line),
+        rows.append([*work_of(line), number(line.medians.get(verdicts.OWN)), *its, interval_text(best.interval if best else None), verdict_text(line),
                      met_text(line.meets(point.floor)), goal_text(point.goal), met_text(line.meets(point.goal))])
     return rows
 
@@ -128,11 +110,11 @@ def medians(lines: list[Line], names: list[str]) -> Rows:
         star = "*" if name == line.best_peer else ""
         return f"{number(line.medians[name])}{star} ±{50 * line.spread[name]:.0f}%"
 
-    rows = [["row", "work", "unit", *names]]
-    for line in lines:
-        head = [line.point.row, line.point.label, line.point.unit]
-        rows.append(head + [cell(line, name) for name in names])
-    return rows
+    return [["row", "work", "unit", *names], *([*work_of(line), *(cell(line, name) for name in names)] for line in lines)]
+
+
+def work_of(line: Line) -> list[str]:
+    return [line.point.row, line.point.label, line.point.unit]
 
 
 def tails(lines: list[Line], names: list[str]) -> Rows:
@@ -140,21 +122,18 @@ def tails(lines: list[Line], names: list[str]) -> Rows:
     rows = [["row", "work", "unit", *names]]
     for line in lines:
         seen = {name: np.percentile(values, 5 if line.point.higher else 95) for name, values in line.samples.items()}
-        rows.append([line.point.row, line.point.label, line.point.unit, *(number(seen.get(name)) for name in names)])
+        rows.append([*work_of(line), *(number(seen.get(name)) for name in names)])
     return rows
 
 
 def fragmentation(result: Result) -> Rows | None:
-    """M7: each allocator's peak memory to its peak live bytes, and what is said of
-    all traces together: of those alone that it ran."""
+    """M7: each allocator's peak memory to its peak live bytes, and what is said of all traces together: of those alone that it ran."""
     lines = [line for line in result.lines() if line.point.row.startswith("M7.")]
     if not lines:
         return None
     names = result.names("hakmem", "peer")
     rows = [["trace", "work", *names]]
-    for line in lines:
-        head = [line.point.row.partition(".")[2], line.point.label]
-        rows.append(head + [number(line.medians.get(name)) for name in names])
+    rows += [[line.point.row.partition(".")[2], line.point.label, *(number(line.medians.get(name)) for name in names)] for line in lines]
     for title, among in (("median", statistics.median), ("worst", max)):
         seen = [[line.medians[n] for line in lines if n in line.medians] for n in names]
         rows.append([title, "of the traces", *(number(among(s)) if s else "-" for s in seen)])
@@ -224,12 +203,8 @@ def cost(measured: Measured, name: str, figure) -> float | None:
     runs = [] if name in measured.refused else measured.samples.get(name, [])
     once = [measured.whole[name]] if name in measured.whole else []
     for source in (runs, once):
-        try:
-            values = sorted(figure(run) for run in source)
-        except KeyError:
-            continue
-        if values:
-            return values[len(values) // 2]
+        with contextlib.suppress(KeyError, statistics.StatisticsError):
+            return statistics.median_high([figure(run) for run in source])
     return None
 
 
@@ -302,18 +277,12 @@ def sections(result: Result) -> list[tuple[str, str, Rows]]:
 
 def markdown(result: Result) -> str:
     parts = [(f"{note}\n\n" if note else "") + f"**{title}**\n\n{as_markdown(rows)}" for title, note, rows in sections(result)]
-    parts += ["\n".join(f"- {key}: {value}" for key, value in facts(result))]
-    if result.notes:
-        parts += ["\n".join(f"- {note}" for note in result.notes)]
-    return "\n".join(parts) + "\n"
+    parts += ["\n".join(f"- {key}: {value}" for key, value in facts(result)), "\n".join(f"- {note}" for note in result.notes)]
+    return "\n".join(filter(None, parts)) + "\n"
 
 
 def paging_text(result: Result) -> str:
-    names = {
-        "fault_ns": "a fault on a page of 4 KiB",
-        "huge_fault_ns": "on one of 2 MiB",
-        "tlb_miss_ns": "a miss of the TLB",
-    }
+    names = {"fault_ns": "a fault on a page of 4 KiB", "huge_fault_ns": "on one of 2 MiB", "tlb_miss_ns": "a miss of the TLB"}
     seen = ((text, result.paging(what)) for what, text in names.items())
     return ", ".join(f"{text} {'unknown' if ns is None else f'{ns:,.0f} ns'}" for text, ns in seen)
 

@@ -1,8 +1,4 @@
-"""Tests the harness's verdicts on made-up rounds with a known truth.
-Run by CTest, or by hand: test_confidence.py"""
-
-from __future__ import annotations
-
+"""Tests the harness's verdicts on made-up rounds with a known truth. Run by CTest, or by hand: test_confidence.py"""
 import functools
 import unittest
 import unittest.mock
@@ -41,8 +37,7 @@ def disturbed(rng: np.random.Generator, rounds: int) -> Rounds:
 
 @functools.cache
 def intervals(make: Callable[..., Rounds], rounds: int) -> list[Interval]:
-    """Of rounds whose true ratio is 1. Times a factor, they are those of that
-    ratio: medians know no unit."""
+    """Of rounds whose true ratio is 1. Times a factor, they are those of that ratio: medians know no unit."""
     rng = np.random.default_rng(7)
     with FEW:
         found = [ratio_interval(*make(rng, rounds)) for _ in range(TRIALS)]
@@ -51,8 +46,7 @@ def intervals(make: Callable[..., Rounds], rounds: int) -> list[Interval]:
 
 class Intervals(unittest.TestCase):
     def test_hold_the_truth_in_95_of_100(self) -> None:
-        """No sharper: a median of few rounds goes in steps, and 200 trials know
-        the share to 2 of 100."""
+        """No sharper: a median of few rounds goes in steps, and 200 trials know the share to 2 of 100."""
         for make in (independent, paired, disturbed):
             for rounds in ROUNDS:
                 with self.subTest(make.__name__, rounds=rounds):
@@ -65,37 +59,26 @@ class Intervals(unittest.TestCase):
         one, other = independent(rng, 11)
         common = rng.lognormal(0, 0.5, 11)
         together, alone = ratio_interval(one * common, other * common), ratio_interval(one, other)
-        self.assertAlmostEqual(together.low, alone.low)
-        self.assertAlmostEqual(together.high, alone.high)
+        np.testing.assert_allclose(together, alone)
         apart = ratio_interval(one * common, other * rng.permutation(common))
         self.assertGreater(apart.high / apart.low, 1.2 * together.high / together.low)
 
     def test_one_odd_round_of_nine_decides_nothing(self) -> None:
-        odd = [1.2] * 8 + [0.4]
-        self.assertIs(verdict(ratio_interval(odd, [1.0] * 9)), Verdict.AHEAD)
+        self.assertIs(verdict(ratio_interval([1.2] * 8 + [0.4], [1.0] * 9)), Verdict.AHEAD)
 
-    def test_a_unit_changes_nothing(self) -> None:
+    def test_the_same_rounds_have_the_same_interval_in_any_unit(self) -> None:
         one, other = independent(np.random.default_rng(5), 7)
-        plain, scaled = ratio_interval(one, other), ratio_interval(one * 3, other)
-        self.assertAlmostEqual(scaled.low / plain.low, 3)
-        self.assertAlmostEqual(scaled.high / plain.high, 3)
-
-    def test_the_same_rounds_the_same_interval(self) -> None:
-        one, other = independent(np.random.default_rng(5), 7)
-        first = ratio_interval(one, other)
+        first, scaled = ratio_interval(one, other), ratio_interval(one * 3, other)
         interval.median_interval.cache_clear()
         self.assertEqual(ratio_interval(one, other), first)
+        np.testing.assert_allclose(scaled, np.multiply(first, 3))
 
-    def test_counts_that_never_vary(self) -> None:
-        self.assertEqual(ratio_interval([150] * 7, [120] * 7), Interval(1.25, 1.25))
+    def test_counts_that_never_vary_nothing_to_divide_by_and_too_few_rounds(self) -> None:
+        never = float("inf")
+        for over, under, expected in (([150] * 7, [120] * 7, Interval(1.25, 1.25)), ([0] * 5, [0] * 5, Interval(1, 1)),
+                                      ([3] * 5, [0] * 5, Interval(never, never)), ([1] * 4, [2] * 4, None)):
+            self.assertEqual(ratio_interval(over, under), expected)
         self.assertEqual(median_interval([140.0] * 7), Interval(140, 140))
-
-    def test_nothing_to_divide_by(self) -> None:
-        self.assertEqual(ratio_interval([0] * 5, [0] * 5), Interval(1, 1))
-        self.assertEqual(ratio_interval([3] * 5, [0] * 5), Interval(float("inf"), float("inf")))
-
-    def test_too_few_rounds_have_none(self) -> None:
-        self.assertIsNone(ratio_interval([1, 1, 1, 1], [2, 2, 2, 2]))
         self.assertIs(verdict(None), Verdict.UNKNOWN)
 
 
@@ -117,12 +100,9 @@ def line(higher: bool, goal: Goal = Goal(), **values: list[float]) -> verdicts.L
 
 
 class Lines(unittest.TestCase):
-    def test_more_is_better(self) -> None:
+    def test_more_or_less_is_better(self) -> None:
         seen = line(True, a=[1, 9, 10], b=[8, 8, 8], hakmem=[2, 12, 99])
-        self.assertEqual(seen.best_peer, "a")
-        self.assertAlmostEqual(seen.to_best.ratio, 2)
-
-    def test_less_is_better(self) -> None:
+        self.assertEqual((seen.best_peer, seen.to_best.ratio), ("a", 2))
         seen = line(False, a=[4.0] * 5, b=[5.0] * 5, hakmem=[5.0] * 5)
         self.assertAlmostEqual(seen.to_best.ratio, 0.8)
         self.assertIs(seen.verdict(), Verdict.BEHIND)
@@ -130,8 +110,7 @@ class Lines(unittest.TestCase):
         self.assertEqual(seen.peers_judged(Verdict.LEVEL), ["b"])
 
     def test_ahead_is_ahead_of_each(self) -> None:
-        wide = [1.0, 1.1, 1.2, 1.3, 1.4]
-        seen = line(False, a=[2.0] * 5, b=wide, hakmem=[1.1] * 5)
+        seen = line(False, a=[2.0] * 5, b=[1.0, 1.1, 1.2, 1.3, 1.4], hakmem=[1.1] * 5)
         self.assertIs(seen.versus["a"].verdict, Verdict.AHEAD)
         self.assertIs(seen.verdict(), Verdict.LEVEL)
         self.assertIs(line(False, a=[2.0] * 5, hakmem=[1.1] * 5).verdict(), Verdict.AHEAD)
@@ -149,12 +128,9 @@ class Lines(unittest.TestCase):
         self.assertIs(seen.meets(Goal(ratio=1.2)), Met.YES)
         self.assertIs(seen.meets(Goal(ratio=1.2, limit=0.9)), Met.NO)
 
-    def test_few_rounds_prove_nothing(self) -> None:
-        self.assertIs(line(True, a=[1.0], hakmem=[2.0]).meets(Goal(ratio=1.0)), Met.LIKELY)
-
-    def test_what_was_not_measured_is_not_met(self) -> None:
-        self.assertIsNone(line(True, a=[1.0] * 5).meets(Goal(ratio=1.0)))
-        self.assertIsNone(line(True, hakmem=[1.0] * 5).meets(Goal(ratio=1.0)))
+    def test_few_rounds_prove_nothing_and_what_was_not_measured_is_not_met(self) -> None:
+        for values, met in (({"a": [1.0], "hakmem": [2.0]}, Met.LIKELY), ({"a": [1.0] * 5}, None), ({"hakmem": [1.0] * 5}, None)):
+            self.assertIs(line(True, **values).meets(Goal(ratio=1.0)), met)
         self.assertIsNone(line(True, a=[1.0] * 5).verdict())
 
 

@@ -4,9 +4,6 @@
 
 The programs are ours: a benchmark stands in for a real one.
 """
-
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -100,10 +97,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(seen.ratio, 1.1)
         self.assertAlmostEqual(seen.interval.low, 110 / 104 * 0.99)
         self.assertAlmostEqual(seen.interval.high, 1.2 * 1.01)
-        self.assertEqual(verdicts.compare(point, [100.0], [100.5]).verdict.value, "level")
-        self.assertEqual(verdicts.compare(point, [100.0], [102.0]).verdict.value, "ahead")
-
-    def test_the_programs_are_there(self) -> None:
+        for other, said in ((100.5, "level"), (102.0, "ahead")):
+            self.assertEqual(verdicts.compare(point, [100.0], [other]).verdict.value, said)
         self.assertGreaterEqual(len(EXACT), 6)
         self.assertLessEqual(EXACT.keys(), NAMED.keys())
 
@@ -139,8 +134,7 @@ class Counting(unittest.TestCase):
             self.assertGreater(one["system_calls"], 5)
             self.assertGreater(one["page_faults"], 50)
             self.assertTrue(once.traces[name])
-        own, glibc = (once.samples[n][0]["instructions_m"] for n in ("hakmem", "glibc"))
-        self.assertLess(own, glibc)
+        self.assertLess(*(once.samples[name][0]["instructions_m"] for name in ("hakmem", "glibc")))
 
     def test_a_preload_that_fails_is_refused_and_the_others_go_on(self) -> None:
         gone = Allocator("peer", Path("/nowhere/libpeer.so"), "peer")
@@ -178,8 +172,7 @@ class Launching(unittest.TestCase):
         given = json.loads(lines[-1])["huge_step_ns"] > 0
         # A peak that is a little higher is not looked at.
         self.assertAlmostEqual(said["huge_kib"], 128 * 1024 if given else 0, delta=16 * 1024)
-        line[-1:] = [str(BENCH_DIR / "bench_idle")]
-        self.assertEqual(Laboratory(BENCH_DIR).launch(line)[1]["huge_kib"], 0)
+        self.assertEqual(Laboratory(BENCH_DIR).launch([*line[:-1], str(BENCH_DIR / "bench_idle")])[1]["huge_kib"], 0)
 
     def test_own_time_stands_still_while_a_program_sleeps(self) -> None:
         program = ["sh", "-c", "sleep 0.5"]

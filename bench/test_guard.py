@@ -1,8 +1,5 @@
 """Tests what is made of the ends of programs with mistakes: shares, tables, the picture, and costs beside the form without
 protection. Run by CTest, or by hand: test_guard.py"""
-
-from __future__ import annotations
-
 import json
 import tempfile
 import unittest
@@ -28,18 +25,9 @@ def document(**more: object) -> dict:
     some[KIND.name]["once"][0] = "message later | unnoticed | unnoticed"
     some[mistakes.kinds()[1].name] = {way: ["none"] * len(KIND.sizes) for way in KIND.ways}
     forms = [form("hakmem", "hakmem"), form("weak", "hakmem")]
-    return {
-        "format": guard.FORMAT,
-        "began": "2026-01-01 00:00:00 +0000",
-        "machine": {"cpu": "a"},
-        "hakmem": {"commit": "0123456789abcdef"},
-        "forms": forms,
-        "tries": 3,
-        "outcomes": {"hakmem": missed | {KIND.name: WAYS}, "weak": some},
-        "said": {"hakmem": {KIND.name: "hakmem: a | b"}, "weak": {}},
-        "notes": ["one is not here"],
-        **more,
-    }
+    return {"format": guard.FORMAT, "began": "2026-01-01 00:00:00 +0000", "machine": {"cpu": "a"}, "hakmem": {"commit": "0123456789abcdef"},
+            "forms": forms, "tries": 3, "outcomes": {"hakmem": missed | {KIND.name: WAYS}, "weak": some},
+            "said": {"hakmem": {KIND.name: "hakmem: a | b"}, "weak": {}}, "notes": ["one is not here"], **more}
 
 
 def form(name: str, base: str) -> dict[str, str]:
@@ -65,9 +53,8 @@ class Shares(unittest.TestCase):
 class Tables(unittest.TestCase):
     def test_each_kind_has_a_row(self):
         text = guard_tables.kinds_table(document())
-        for kind in mistakes.kinds():
-            self.assertIn(f"| {kind.title} |", text)
-        self.assertIn("no call", text)
+        for row in ("no call", *(f"| {kind.title} |" for kind in mistakes.kinds())):
+            self.assertIn(row, text)
 
     def test_a_bar_in_a_message_is_no_column(self):
         self.assertIn("`hakmem: a \\| b`", guard_tables.said(document()))
@@ -103,8 +90,7 @@ class Costs(unittest.TestCase):
 
     def test_time_is_judged_by_rounds(self):
         timed = {"lua": {"hakmem": [1.0, 2.0, 4.0], "weak": [1.1, 2.2, 4.4]}}
-        ratios = guard_tables.round_ratios(timed, "weak", "hakmem", ["lua"])
-        for ratio in ratios:
+        for ratio in guard_tables.round_ratios(timed, "weak", "hakmem", ["lua"]):
             self.assertAlmostEqual(ratio, 1.1)
         self.assertEqual(guard_tables.time_text(timed, "weak", "hakmem", ["perl"]), "-")
 

@@ -1,8 +1,4 @@
-"""Tests that the page is complete, self-contained and correct.
-Run by CTest, or by hand: test_page.py"""
-
-from __future__ import annotations
-
+"""Tests that the page is complete, self-contained and correct. Run by CTest, or by hand: test_page.py"""
 import re
 import tempfile
 import unittest
@@ -48,7 +44,16 @@ def with_series() -> Result:
     return results.merge(parts)
 
 
-class Pages(unittest.TestCase):
+class Saying(unittest.TestCase):
+    def assert_says(self, text: str, *there: str, without: tuple[str, ...] = ()) -> None:
+        self.assertTrue(cells(text))
+        for what in there:
+            self.assertIn(what, text)
+        for what in without:
+            self.assertNotIn(what, text)
+
+
+class Pages(Saying):
     @classmethod
     def setUpClass(cls) -> None:
         cls.result = replace(traced(), notes=["<b>skipped</b> & refused"])
@@ -59,37 +64,22 @@ class Pages(unittest.TestCase):
         self.assertEqual(OUTSIDE.findall(self.text), [])
         addresses = set(re.findall(r"https?://[^\s\"'<>)]+", self.text))
         self.assertLessEqual(addresses, {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"})
-
-    def test_the_search_for_addresses_finds_them(self) -> None:
         for bad in ('<img src="x.png">', "<a href='http://x'>", "url(//x/y)", '@import "x"'):
             self.assertTrue(OUTSIDE.search(bad), bad)
 
-    def test_says_what_the_tables_say(self) -> None:
-        said = set(cells(self.text))
-        for row in tables.judged(self.result.lines())[1:]:
-            self.assertLessEqual(set(row), said)
-
-    def test_notes_are_text(self) -> None:
+    def test_says_what_the_tables_say_and_notes_are_text(self) -> None:
+        self.assertLessEqual({cell for row in tables.judged(self.result.lines())[1:] for cell in row}, set(cells(self.text)))
         self.assertIn("&lt;b&gt;skipped&lt;/b&gt; &amp; refused", self.text)
 
     def test_every_colour_has_a_value(self) -> None:
-        used = set(re.findall(r"var\(--([\w-]+)", self.text))
-        given = set(re.findall(r"--([\w-]+):", self.text))
-        self.assertLessEqual(used, given)
+        self.assertLessEqual(set(re.findall(r"var\(--([\w-]+)", self.text)), set(re.findall(r"--([\w-]+):", self.text)))
         for stand_in, _, _ in plots.PALETTE.values():
             self.assertNotIn(stand_in, self.text)
 
-    def test_nothing_measured_over_time_no_chart(self) -> None:
-        self.assertIn("Memory over time", self.text)
-        self.assertNotIn("Memory over time", page.render(memory()))
-
-    def test_series_stand_beside_what_is_live(self) -> None:
-        text = page.render(with_series())
-        self.assertTrue(cells(text))
-        self.assertIn("Memory and what is live", text)
-        self.assertIn("M operations", text)
-        self.assertNotIn("Memory over time", text)
-        self.assertNotIn("Memory and what is live", self.text)
+    def test_only_what_was_measured_over_time_has_a_chart(self) -> None:
+        self.assert_says(self.text, "Memory over time", without=("Memory and what is live",))
+        self.assert_says(page.render(memory()), without=("Memory over time",))
+        self.assert_says(page.render(with_series()), "Memory and what is live", "M operations", without=("Memory over time",))
         ground = "fill: var(--grid)"
         self.assertIn(ground, plots.charts(with_series(), "fragmentation"))
         self.assertNotIn(ground, plots.charts(traced(), "memory"))
@@ -97,9 +87,7 @@ class Pages(unittest.TestCase):
     def test_peers_alone(self) -> None:
         result = speed()
         result.allocators = [a for a in result.allocators if a["role"] == "peer"]
-        text = page.render(result)
-        self.assertNotIn("HAKMEM to the best peer", text)
-        self.assertIn("All allocators", text)
+        self.assert_says(page.render(result), "All allocators", without=("HAKMEM to the best peer",))
 
     def test_few_rounds_and_zeros_are_drawn(self) -> None:
         result = speed(rounds=2)
@@ -125,13 +113,11 @@ def counted(name: str = "perl") -> Result:
     return part
 
 
-class Counted(unittest.TestCase):
+class Counted(Saying):
     def test_a_table_for_each_program(self) -> None:
         ((title, (head, *rows)),) = tables.exact(counted())
-        shown = {row[0]: dict(zip(head, row)) for row in rows}
-        self.assertEqual(title, "perl (5)")
-        self.assertEqual(rows[0][0], "hakmem")
-        own, glibc, other = (shown[name] for name in ("hakmem", "glibc", "other"))
+        own, glibc, other = (dict(zip(head, row)) for row in rows)
+        self.assertEqual((title, [row[0] for row in rows]), ("perl (5)", ["hakmem", "glibc", "other"]))
         self.assertEqual((own["instructions, M"], glibc["instructions, M"]), ("80.0*", "100"))
         # 3000 faults at 1 us, two at 100 us, 200 000 misses at 10 ns
         self.assertEqual((own["paging, ms"], glibc["paging, ms"]), ("5.20", "4.20*"))
@@ -147,13 +133,9 @@ class Counted(unittest.TestCase):
 
     def test_it_is_on_the_page_and_first_in_the_text(self) -> None:
         result = results.merge([speed(), counted(), counted("lua")])
-        text = page.render(result)
-        self.assertTrue(cells(text))
-        self.assertIn("Exact cost of real programs", text)
-        self.assertIn("Memory of real programs over time", text)
-        self.assertNotIn("Memory over time<", text)
-        self.assertIn("% of the run", text)
-        self.assertNotIn("Exact cost", page.render(speed()))
+        said = ("Exact cost of real programs", "Memory of real programs over time", "% of the run")
+        self.assert_says(page.render(result), *said, without=("Memory over time<",))
+        self.assert_says(page.render(speed()), without=("Exact cost",))
         self.assertTrue(tables.markdown(result).startswith(tables.HOW_TO_READ_EXACT))
 
     def test_it_is_judged_by_its_runs_and_is_no_round(self) -> None:
@@ -168,17 +150,11 @@ class Fragmentation(unittest.TestCase):
         for work, factor in zip(result.works, (1.0, 2.0)):
             for sample in result.works[work].samples["hakmem"]:
                 sample["peak_rss_per_live"] = factor
+            result.works[work].refused["other"] = "wrong library"
         head, *rows = tables.fragmentation(result)
-        at = head.index("hakmem")
-        shown = {row[0]: row[at] for row in rows}
+        shown = {row[0]: row[head.index("hakmem")] for row in rows}
         self.assertEqual(shown, {"drift": "1.00", "lru": "2.00", "median": "1.50", "worst": "2.00"})
-
-    def test_who_ran_none_has_no_figure(self) -> None:
-        result = with_series()
-        for measured in result.works.values():
-            measured.refused["other"] = "wrong library"
-        head, *rows = tables.fragmentation(result)
-        self.assertEqual({row[head.index("other")] for row in rows}, {"-"})
+        self.assertEqual({row[head.index("other")] for row in rows}, {"-"})  # an allocator that ran none
 
     def test_without_traces_there_is_no_table(self) -> None:
         self.assertIsNone(tables.fragmentation(speed()))
@@ -192,25 +168,20 @@ class Pictures(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.file = Path(scratch.name) / "picture.svg"
 
-    def test_is_svg_of_its_own(self) -> None:
-        plots.save_picture(goal_row("P4"), self.file)
-        text = self.file.read_text()
+    def saved(self, result: Result) -> str:
+        plots.save_picture(result, self.file)
+        return self.file.read_text()
+
+    def test_is_svg_of_its_own_and_made_again_it_is_the_same(self) -> None:
+        text = self.saved(goal_row("P4"))
         ElementTree.fromstring(text)
         self.assertIn("prefers-color-scheme: dark", text)
         self.assertIn("2.00 × other", text)
-
-    def test_made_again_it_is_the_same(self) -> None:
-        plots.save_picture(goal_row("P4"), self.file)
-        once = self.file.read_text()
-        plots.save_picture(goal_row("P4"), self.file)
-        self.assertEqual(self.file.read_text(), once)
+        self.assertEqual(self.saved(goal_row("P4")), text)
 
     def test_shows_the_rows_of_goals_alone(self) -> None:
-        rows = [goal_row("P4"), goal_row("P16.lua"), memory()]
-        plots.save_picture(results.merge(rows[:1] + rows[2:]), self.file)
-        self.assertNotIn("memory", self.file.read_text())
-        plots.save_picture(rows[1], self.file)
-        self.assertIn("speed · P16<", self.file.read_text())
+        self.assertNotIn("memory", self.saved(results.merge([goal_row("P4"), memory()])))
+        self.assertIn("speed · P16<", self.saved(goal_row("P16.lua")))
 
 
 def goal_row(row: str) -> Result:
@@ -240,13 +211,11 @@ class Quotients(unittest.TestCase):
     def test_a_reader_can_follow_them(self) -> None:
         line = self.uneven().lines()[0]
         self.assertEqual((line.to_best.ratio, line.quotient), (2.0, 0.5))
-        row = digest.judged([("speed", line)])[1]
-        self.assertEqual(row, ["speed", "1.00", "20.0 other", "10.0", "0.50", "3 rounds"])
+        self.assertEqual(digest.judged([("speed", line)])[1], ["speed", "1.00", "20.0 other", "10.0", "0.50", "3 rounds"])
 
     def test_less_is_better_of_times(self) -> None:
         result = self.uneven()
-        result.points = [replace(result.points[0], higher=False)]
-        line = result.lines()[0]
+        line = replace(result, points=[replace(result.points[0], higher=False)]).lines()[0]
         self.assertEqual((line.best_peer, line.quotient), ("glibc", 0.1))
 
     def test_the_picture_has_them_and_the_page_the_paired_ratio(self) -> None:
@@ -271,14 +240,10 @@ class Documents(unittest.TestCase):
             return path.read_text()
 
     def test_what_a_result_has_not_stays(self) -> None:
-        places = [f"<!-- bench:{what} -->\nold\n<!-- /bench -->\n" for what in digest.PLACES]
-        have = {"counted": ["exact"], "goal": ["readme", "speed", "memory", "facts"], "series": ["traces"], "programs": ["programs"]}
-        for result, kind in ((counted(), "counted"), (goal_row("P4"), "goal"), (with_series(), "series"), (with_programs(), "programs")):
-            for place in places:
-                what = place.split()[1].removeprefix("bench:")
-                changed = self.paste(place, result) != place
-                timed = kind != "counted" and what in have["goal"]
-                self.assertEqual(changed, what in have[kind] or timed, (kind, what))
+        timed = {"readme", "speed", "memory", "facts"}
+        for result, has in (counted(), {"exact"}), (goal_row("P4"), timed), (with_series(), {"traces"} | timed), (with_programs(), {"programs"} | timed):
+            places = {what: f"<!-- bench:{what} -->\nold\n<!-- /bench -->\n" for what in digest.PLACES}
+            self.assertEqual({what for what, place in places.items() if self.paste(place, result) != place}, has)
 
     def test_tables_come_between_the_marks(self) -> None:
         text = self.paste("a\n<!-- bench:speed -->\nold\n<!-- /bench -->\nz\n")
@@ -287,26 +252,21 @@ class Documents(unittest.TestCase):
         self.assertNotIn("old", text)
         self.assertEqual(self.paste(text), text)
 
-    def test_counted_programs_beside_the_least_other(self) -> None:
-        text = self.paste("<!-- bench:exact -->\n<!-- /bench -->\n", counted())
-        self.assertIn("| perl | 80.0 | 100 glibc | 1.00 | 1.00 glibc | 3002 | 77 other | 20.0 | 20.0 glibc |", text)
-        self.assertIn("cpu: x, processors: 2. HAKMEM: commit c0ffee. Others: glibc 2.36, other 1.0.", text)
-
-    def test_a_real_program_in_one_line(self) -> None:
-        text = self.paste("<!-- bench:programs -->\n<!-- /bench -->\n", with_programs())
-        self.assertIn("| lua | 2000 | 1500 other | 1000 | 1.50 | 30.0 | 30.0 glibc | 60.0 | 0.50 |", text)
-
-    def test_traces_without_those_that_ran_none(self) -> None:
-        result = with_series()
-        for measured in result.works.values():
+    def test_counted_programs_a_real_program_and_traces_without_those_that_ran_none(self) -> None:
+        traces = with_series()
+        for measured in traces.works.values():
             measured.refused["other"] = "wrong library"
-        text = self.paste("<!-- bench:traces -->\n<!-- /bench -->\n", result)
-        self.assertIn("| trace | work | hakmem | glibc |\n", text)
+        for place, result, row in (
+            ("exact", counted(), "| perl | 80.0 | 100 glibc | 1.00 | 1.00 glibc | 3002 | 77 other | 20.0 | 20.0 glibc |"),
+            ("exact", counted(), "cpu: x, processors: 2. HAKMEM: commit c0ffee. Others: glibc 2.36, other 1.0."),
+            ("programs", with_programs(), "| lua | 2000 | 1500 other | 1000 | 1.50 | 30.0 | 30.0 glibc | 60.0 | 0.50 |"),
+            ("traces", traces, "| trace | work | hakmem | glibc |\n"),
+        ):
+            self.assertIn(row, self.paste(f"<!-- bench:{place} -->\n<!-- /bench -->\n", result))
 
     def test_no_marks_or_unknown_ones(self) -> None:
         for text in ("nothing", "<!-- bench:none -->\n<!-- /bench -->"):
-            with self.assertRaises(Unfit):
-                self.paste(text)
+            self.assertRaises(Unfit, self.paste, text)
 
 
 class Published(unittest.TestCase):

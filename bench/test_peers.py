@@ -2,9 +2,6 @@
 
 python3 bench/test_peers.py
 """
-
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -31,14 +28,12 @@ class Built(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         self.cache = self.root / "peers"
-        apart = mock.patch.multiple(sources, CACHE=self.cache, say=mock.DEFAULT)
-        apart.start()
-        self.addCleanup(apart.stop)
+        home = mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo"))
+        for patch in (home, mock.patch.multiple(sources, CACHE=self.cache, say=mock.DEFAULT)):
+            patch.start()
+            self.addCleanup(patch.stop)
         crate = Crate("toy-sys", "1.0.0+2.0", self.write_crate("toy-sys-1.0.0+2.0"))
         self.source = Source("toy", "2.0", crate, 'cp toy.c "$OUT/toy.so"', "toy.so")
-        home = mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo"))
-        home.start()
-        self.addCleanup(home.stop)
 
     def write_crate(self, stem: str) -> str:
         archive = self.root / "cargo/registry/cache/index" / f"{stem}.crate"
@@ -62,8 +57,7 @@ class Built(unittest.TestCase):
         old = sources.built_library(self.source)
         changed = replace(self.source, recipe='echo new >"$OUT/toy.so"')
         new = sources.built_library(changed)
-        self.assertEqual(new.read_text(), "new\n")
-        self.assertEqual(old.read_text(), "toy\n")
+        self.assertEqual((new.read_text(), old.read_text()), ("new\n", "toy\n"))
         self.assertEqual(self.left_behind(), sorted([old.parent.name, new.parent.name]))
 
     def test_each_part_of_a_recipe_counts(self) -> None:
@@ -112,14 +106,10 @@ class Found(unittest.TestCase):
         self.assertEqual([a.name for a in found], ["glibc"])
         self.assertEqual(missing, ["snmalloc: no luck"])
 
-    def test_all_but_the_outdated_run_unasked(self) -> None:
+    def test_names_are_one_peer_each_and_all_but_the_outdated_run_unasked(self) -> None:
         finders, usual = peers.all_finders()
+        self.assertEqual(list(finders), ["glibc", *(s.name for s in sources.SOURCES), *(p.name for p in peers.PACKAGES)])
         self.assertEqual(set(finders) - usual, {"jemalloc-debian"})
-
-    def test_names_are_one_peer_each(self) -> None:
-        names = ["glibc", *(s.name for s in sources.SOURCES), *(p.name for p in peers.PACKAGES)]
-        finders, _ = peers.all_finders()
-        self.assertEqual(list(finders), names)
 
     def test_settings_reach_the_program(self) -> None:
         allocator = peers.Allocator("x", Path("/x.so"), "peer", settings=(("A", "1"),))

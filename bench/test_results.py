@@ -1,8 +1,5 @@
 """Tests that results are kept, merged, shown and refused correctly. Nothing is
 measured: the samples are made up. Run by CTest, or by hand: test_results.py"""
-
-from __future__ import annotations
-
 import json
 import random
 import tempfile
@@ -29,22 +26,14 @@ def made_up(work: Workload, metric: str, label: str, begin: str = "1", rounds: i
     measured = Measured()
     for name, factor in (("glibc", 1.0), ("other", 1.5), ("hakmem", 3.0)):
         for _ in range(rounds):
-            sample = dict.fromkeys(FIGURES, 0.25) | {metric: factor * rng.uniform(9.99, 10.01)}
-            measured.add(name, sample)
+            measured.add(name, dict.fromkeys(FIGURES, 0.25) | {metric: factor * rng.uniform(9.99, 10.01)})
         measured.whole[name] = {"syscalls": 77}
     measured.refused["limit"] = "cannot run this"
-    goal = Goal(ratio=1.05)
-    point = Point("X1", label, work, metric, "M/s", True, Goal(ratio=1.0), goal)
-    allocators = [
-        {"name": "glibc", "role": "peer", "version": "2.36"},
-        {"name": "other", "role": "peer", "version": "1.0"},
-        {"name": "limit", "role": "limit", "version": ""},
-        {"name": "hakmem", "role": "hakmem", "version": "0.1.0"},
-    ]
+    point = Point("X1", label, work, metric, "M/s", True, Goal(ratio=1.0), Goal(ratio=1.05))
+    listed = (("glibc", "peer", "2.36"), ("other", "peer", "1.0"), ("limit", "limit", ""), ("hakmem", "hakmem", "0.1.0"))
+    allocators = [dict(zip(("name", "role", "version"), one)) for one in listed]
     part = {"began": begin, "load": "0.1", "rounds": rounds, "seed": 1, "stolen": 0.0}
-    own = {"commit": "c0ffee"}
-    machine = {"cpu": "x", "processors": "2"}
-    return Result(machine, own, allocators, "wall", False, [part], [point], {work: measured})
+    return Result({"cpu": "x", "processors": "2"}, {"commit": "c0ffee"}, allocators, "wall", False, [part], [point], {work: measured})
 
 
 def speed(begin: str = "1", rounds: int = 7) -> Result:
@@ -78,12 +67,10 @@ class Documents(unittest.TestCase):
 
     def test_other_files_are_refused(self) -> None:
         self.file.parent.mkdir()
+        self.assertRaises(Unfit, results.load, self.file)
         for text in ("no json", "[]", '{"format": "another/1"}'):
             self.file.write_text(text)
-            with self.assertRaises(Unfit):
-                results.load(self.file)
-        with self.assertRaises(Unfit):
-            results.load(self.file.with_name("absent.json"))
+            self.assertRaises(Unfit, results.load, self.file)
 
 
 class Merging(unittest.TestCase):
@@ -104,36 +91,28 @@ class Merging(unittest.TestCase):
         self.assertEqual(merged.lines()[0].verdict(), "ahead")
 
     def test_what_is_not_of_one_kind_is_refused(self) -> None:
-        self.refused(replace(memory(), machine={"cpu": "y", "processors": "2"}), "cpu: x and y")
-        self.refused(replace(memory(), hakmem={"commit": "bad"}), "commit")
-        self.refused(replace(memory(), clock="cpu"), "clock")
-        self.refused(replace(memory(), quick=True), "quick")
-        newer = [{"name": "glibc", "role": "peer", "version": "2.41"}]
-        self.refused(replace(memory(), allocators=newer), "glibc")
+        for changes, why in (
+            ({"machine": {"cpu": "y", "processors": "2"}}, "cpu: x and y"), ({"hakmem": {"commit": "bad"}}, "commit"), ({"clock": "cpu"}, "clock"),
+            ({"quick": True}, "quick"), ({"allocators": [{"name": "glibc", "role": "peer", "version": "2.41"}]}, "glibc"),
+        ):
+            self.refused(replace(memory(), **changes), why)
         self.refused(speed(), "the same run twice")
+        alone = speed("2")
+        del alone.works[FAST].samples["other"]
+        self.refused(alone, "cannot be paired")
 
     def test_the_same_library_is_the_same_whatever_was_committed(self) -> None:
-        one, other = (
-            replace(result, hakmem={"commit": commit, "sha256": "1234"}) for result, commit in ((speed(), "before"), (memory(), "after"))
-        )
+        one, other = (replace(part, hakmem={"commit": commit, "sha256": "1234"}) for part, commit in ((speed(), "before"), (memory(), "after")))
         self.assertEqual(results.merge([one, other]).hakmem["commit"], "before")
         other.hakmem["HAKMEM_GOAL"] = "1G"
         with self.assertRaisesRegex(Unfit, "HAKMEM_GOAL"):
             results.merge([one, other])
 
-    def test_rounds_without_a_partner_are_refused(self) -> None:
-        alone = speed("2")
-        del alone.works[FAST].samples["other"]
-        self.refused(alone, "cannot be paired")
-
 
 class Texts(unittest.TestCase):
     def test_a_row_says_what_was_shown(self) -> None:
         shown = dict(zip(*tables.judged(speed().lines())))
-        self.assertEqual(shown["best peer"], "other")
-        self.assertEqual(shown["verdict"], "ahead")
-        self.assertEqual(shown["paired ratio"], "2.00")
-        self.assertEqual(shown["met"], "yes")
+        self.assertLessEqual({"best peer": "other", "verdict": "ahead", "paired ratio": "2.00", "met": "yes"}.items(), shown.items())
 
     def test_costs_come_from_rounds_and_from_the_counted_run(self) -> None:
         costs = dict(tables.costs(speed()))
@@ -161,11 +140,8 @@ class Texts(unittest.TestCase):
         result.parts[0]["stolen"] = 0.125
         self.assertIn("12%", run.busy_machine(result)[0])
 
-    def test_nothing_measured_is_said(self) -> None:
-        result = speed(rounds=0)
-        self.assertIn("- rounds: 0\n", tables.markdown(result))
-
-    def test_a_refused_run_is_no_figure(self) -> None:
+    def test_nothing_measured_is_said_and_a_refused_run_is_no_figure(self) -> None:
+        self.assertIn("- rounds: 0\n", tables.markdown(speed(rounds=0)))
         result = speed()
         result.works[FAST].refused["other"] = "wrong library"
         line = result.lines()[0]
@@ -178,13 +154,11 @@ class Commands(unittest.TestCase):
         done = COMMAND.invoke(run.app, words)
         return done.exit_code, done.output
 
-    def test_floors_without_intervals_are_refused(self) -> None:
-        code, text = self.invoke("--check", "--rounds", "4")
-        self.assertEqual(code, 2)
-        self.assertIn("--check", text)
-
-    def test_a_library_that_is_not_there(self) -> None:
-        self.assertEqual(self.invoke("--lib", "/nowhere/libhakmem.so")[0], 2)
+    def test_floors_without_intervals_and_a_library_that_is_not_there_are_refused(self) -> None:
+        for words, what in (("--check", "--rounds", "4"), "--check"), (("--lib", "/nowhere/libhakmem.so"), "/nowhere"):
+            code, text = self.invoke(*words)
+            self.assertEqual(code, 2)
+            self.assertIn(what, text)
 
     def test_page_of_parts_that_do_not_fit(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -202,10 +176,8 @@ class Commands(unittest.TestCase):
         good, missed, refused = speed(), speed(), speed()
         missed.points = [replace(missed.points[0], floor=Goal(ratio=9.0))]
         refused.works[FAST].refused["hakmem"] = "not served"
-        self.assertEqual(run.exit_code(good, check=True), 0)
-        self.assertEqual(run.exit_code(missed, check=True), 1)
-        self.assertEqual(run.exit_code(missed, check=False), 0)
-        self.assertEqual(run.exit_code(refused, check=False), 1)
+        for result, check, code in ((good, True, 0), (missed, True, 1), (missed, False, 0), (refused, False, 1)):
+            self.assertEqual(run.exit_code(result, check), code)
 
 
 if __name__ == "__main__":

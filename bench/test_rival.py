@@ -1,11 +1,7 @@
 """Tests the search for the learner's rival: candidates stay within the options, the better half holds the best, and ratios are
 correct. A stand-in plays the runs. Run by CTest, or by hand: test_rival.py"""
-
-from __future__ import annotations
-
 import contextlib
 import io
-import json
 import math
 import re
 import tempfile
@@ -87,21 +83,20 @@ class Space(unittest.TestCase):
             self.assertTrue(all(least <= value <= most for value in values), knob)
 
     def test_candidates_differ_and_do_not_learn(self) -> None:
-        found = candidates(220, 1)
-        self.assertEqual(found[0].options, {"HAKMEM_LEARN": "off"})
-        self.assertEqual(len({tuple(sorted(one.options.items())) for one in found}), 220)
-        self.assertTrue(all(one.options["HAKMEM_LEARN"] == "off" for one in found))
-        self.assertEqual([one.options for one in found], [one.options for one in candidates(220, 1)])
-        self.assertNotEqual([one.options for one in found], [one.options for one in candidates(220, 2)])
+        found, again, other = ([one.options for one in candidates(220, seed)] for seed in (1, 1, 2))
+        self.assertEqual(found[0], {"HAKMEM_LEARN": "off"})
+        self.assertEqual(len({tuple(sorted(options.items())) for options in found}), 220)
+        self.assertEqual({options["HAKMEM_LEARN"] for options in found}, {"off"})
+        self.assertEqual(found, again)
+        self.assertNotEqual(found, other)
 
 
 class Programs(unittest.TestCase):
-    def test_there_are_twelve_and_more_and_they_differ(self) -> None:
-        self.assertGreaterEqual(len(PLAYS), 12)
-        self.assertEqual(len({one.name for one in PLAYS}), len(PLAYS))
-        self.assertTrue({"phases", "python-json", "drift trace"} <= {one.name for one in PLAYS})
-
-    def test_short_ones_do_less(self) -> None:
+    def test_there_are_twelve_and_more_and_they_differ_and_short_ones_do_less(self) -> None:
+        names = {one.name for one in PLAYS}
+        self.assertGreaterEqual(len(names), 12)
+        self.assertEqual(len(names), len(PLAYS))
+        self.assertLessEqual({"phases", "python-json", "drift trace"}, names)
         for one in PLAYS:
             if one.short and one.name != "phases":
                 self.assertLessEqual(one.short.n, one.long.n, one.name)
@@ -110,8 +105,7 @@ class Programs(unittest.TestCase):
     def test_rss_is_between_peak_and_mean_or_the_peak_of_a_run_too_short_to_be_seen(self) -> None:
         told = contest.figures(SAMPLE)
         self.assertEqual((told["cpu"], told["faults"], told["rss"], told["stretch"]), (3, 7, 6, 2))
-        short = {key: value for key, value in SAMPLE.items() if key != "mean_rss_mib"}
-        told = contest.figures(short)
+        told = contest.figures({key: value for key, value in SAMPLE.items() if key != "mean_rss_mib"})
         self.assertEqual((told["mean"], told["rss"]), (9, 9))
 
     def test_phases_are_judged_by_operation(self) -> None:
@@ -131,8 +125,8 @@ class Programs(unittest.TestCase):
             self.assertAlmostEqual(told["faults"], 4)
 
     def test_mean_rss_is_weighted_by_time(self) -> None:
-        self.assertEqual(mean_rss({"rss_trace": [[0, 1024], [10, 2048], [20, 2048], [40, 0]]}), {"mean_rss_mib": 1.75})
-        self.assertEqual(mean_rss({"rss_trace": [[0, 1024]]}), {"mean_rss_mib": 1})
+        for trace, mib in ([[0, 1024], [10, 2048], [20, 2048], [40, 0]], 1.75), ([[0, 1024]], 1):
+            self.assertEqual(mean_rss({"rss_trace": trace}), {"mean_rss_mib": mib})
         self.assertEqual(mean_rss({}), {})
 
 
@@ -199,38 +193,30 @@ class Judging(unittest.TestCase):
             for key in ("ratio", "low", "high"):
                 self.assertAlmostEqual(told[key], 0.5)
         self.assertEqual((told["low"], told["high"]), (0.5, 0.5))
-
-    def test_few_rounds_have_no_interval(self) -> None:
-        told = contest.beside(ran("x", {"a": (1, 1, 1)}), ran("y", {"a": (1, 1, 1)}), "faults x rss")
-        self.assertTrue(math.isnan(told["low"]))
+        few = ran("x", {"a": (1, 1, 1)})
+        self.assertTrue(math.isnan(contest.beside(few, few, "faults x rss")["low"]))
 
     def test_the_table_says_the_ratio_and_the_setting(self) -> None:
         console = Console(file=io.StringIO(), width=120)
         mine, its = ran("learned", *[{"a": (1, 2, 3)}] * 5), ran("#7", *[{"a": (2, 2, 3)}] * 5)
         its.options = {"HAKMEM_LARGE_FIT": "125"}
         lines = rival.compare_means(console, "finals", mine, [its])
-        said = console.file.getvalue()
-        self.assertIn("x 0.500 (0.50-0.50)", said)
-        self.assertIn("#7: HAKMEM_LARGE_FIT=125", said)
+        for said in ("x 0.500 (0.50-0.50)", "#7: HAKMEM_LARGE_FIT=125"):
+            self.assertIn(said, console.file.getvalue())
         self.assertEqual(lines[1]["ratios of learned to it"]["faults x rss"]["ratio"], 1)
         self.assertEqual(lines[0]["programs"]["a"]["cpu"], 1)
 
 
 class Found(unittest.TestCase):
-    def read(self, said: dict) -> list[Setting]:
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(said, file)
-            file.flush()
-            return rival.saved_finalists(Path(file.name))
-
     def test_what_was_found_is_run_again_and_what_learns_or_is_a_build_is_not(self) -> None:
         mine, its = ran("learned", {"a": (1, 2, 3)}), ran("#7", {"a": (2, 2, 3)})
         its.options, build = fixed.fixed("#7", {"depot": 0}).options, ran("old", {"a": (2, 2, 3)})
         build.options = {"library": "old.so"}
-        with contextlib.redirect_stdout(io.StringIO()):
-            lines = rival.compare_means(Console(file=io.StringIO()), "finals", mine, [its, build])
+        lines = rival.compare_means(Console(file=io.StringIO()), "finals", mine, [its, build])
         for kind in ("finals", "first run"):
-            again = self.read({kind: lines})
+            with tempfile.NamedTemporaryFile(suffix=".json") as file:
+                rival.write(Path(file.name), {kind: lines})
+                again = rival.saved_finalists(Path(file.name))
             self.assertEqual([(one.name, one.options, one.runs) for one in again], [("#7", its.options, [])])
 
 

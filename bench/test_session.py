@@ -1,8 +1,4 @@
-"""Tests that the order of runs is fair and that rounds keep their promises. A
-stand-in plays the runs. Run by CTest, or by hand: test_session.py"""
-
-from __future__ import annotations
-
+"""Tests that the order of runs is fair and that rounds keep their promises. A stand-in plays the runs. Run by CTest, or by hand: test_session.py"""
 import contextlib
 import io
 import itertools
@@ -20,11 +16,8 @@ from results import Result
 from session import FEW_ROUNDS, Session
 
 ALLOCATORS = [Allocator(name, None, role) for name, role in (("a", "peer"), ("b", "peer"), ("limit", "limit"), ("hakmem", "hakmem"))]
-PLAIN = Workload("plain")
-LIMITED = Workload("limited")
-STEADY = Workload("steady", difference=True)
-TRACED = Workload("traced", trace_rss=True)
-TELLING = Workload("telling", series="operations")
+PLAIN, LIMITED, STEADY = Workload("plain"), Workload("limited"), Workload("steady", difference=True)
+TRACED, TELLING = Workload("traced", trace_rss=True), Workload("telling", series="operations")
 
 
 class Actor(Runner):
@@ -86,10 +79,9 @@ class Order(unittest.TestCase):
 
     def test_allocators_of_a_workload_follow_each_other(self) -> None:
         for command, runs in itertools.groupby(self.timed, key=lambda run: run[0]):
-            names = sorted(name for _, name in runs)
-            all_of_them = sorted(a.name for a in ALLOCATORS)
+            names = [name for _, name in runs]
             self.assertEqual(len(names) % len(set(names)), 0)  # two rounds may meet
-            self.assertEqual(sorted(set(names)), all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}))
+            self.assertEqual(set(names), {a.name for a in ALLOCATORS if command == "limited" or a.name != "limit"})
 
     def test_the_order_changes_from_round_to_round(self) -> None:
         firsts = {runs[0] for runs in zip(*[iter(n for c, n in self.timed if c == "plain")] * 3)}
@@ -104,12 +96,9 @@ class Order(unittest.TestCase):
         self.assertEqual(again.asked, self.actor.asked)
         self.assertNotEqual(other.asked, self.actor.asked)
 
-    def test_only_marked_workloads_are_traced(self) -> None:
-        traced = {run[1] for run in self.actor.asked if run[0] == "traced"}
-        self.assertEqual(traced, {"traced"})
+    def test_only_marked_workloads_are_traced_and_a_series_is_the_warm_ups(self) -> None:
+        self.assertEqual({run[1] for run in self.actor.asked if run[0] == "traced"}, {"traced"})
         self.assertEqual(sorted(self.session.works[TRACED].traces), ["a", "b", "hakmem"])
-
-    def test_a_series_is_the_warm_ups(self) -> None:
         told = {work: m.traces["a"] for work, m in self.session.works.items() if m.traces}
         self.assertEqual(told, {TRACED: [[0, 100]], TELLING: [[0, 1, 2]]})
 
@@ -117,19 +106,16 @@ class Order(unittest.TestCase):
         actor = Actor(quick=True)
         played(actor)
         extra = [run for run in actor.asked if run[0] != "timed"]
-        self.assertEqual({kind for kind, _, _ in extra}, {"counted"})
-        self.assertEqual(sorted(name for _, _, name in extra), ["a", "b", "hakmem"])
+        self.assertEqual(sorted((kind, name) for kind, _, name in extra), [("counted", name) for name in ("a", "b", "hakmem")])
 
     def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
         for work in (STEADY, TELLING):
             self.assertEqual(len(self.session.works[work].samples["a"]), FEW_ROUNDS)
 
-
     def test_real_programs_have_more_rounds(self) -> None:
         program = Workload("lua", program="lua")
-        points = [point(PLAIN), point(program)]
         for rounds, asked, expected in ((2, 4, 4), (3, 0, 3)):
-            session = played(Actor(), rounds, points=points, more=asked)
+            session = played(Actor(), rounds, points=[point(PLAIN), point(program)], more=asked)
             self.assertEqual(len(session.works[PLAIN].samples["a"]), rounds)
             self.assertEqual(len(session.works[program].samples["a"]), expected)
 

@@ -1,9 +1,5 @@
-"""Tests that the mode of huge pages is put back in each case: on a file that
-stands in for the kernel's, and, if permitted, for a moment on the real one.
-Run by CTest, or by hand: test_thp.py"""
-
-from __future__ import annotations
-
+"""Tests that the mode of huge pages is put back in each case: on a file that stands in for the kernel's, and, if permitted, for a moment on the
+real one. Run by CTest, or by hand: test_thp.py"""
 import os
 import signal
 import subprocess

@@ -3,13 +3,9 @@
 
 thp.py always|madvise|never COMMAND ARG...      runs the command in that mode
 
-The mode is the whole machine's. A guard, a process of its own, puts it back as
-soon as this process has left the mode or is gone, by an exception, Ctrl-C or a
-kill.
+The mode is the whole machine's. A guard, a process of its own, puts it back as soon as this process has left the mode or is gone, by an exception,
+Ctrl-C or a kill.
 """
-
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

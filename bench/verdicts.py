@@ -1,8 +1,4 @@
-"""Turns samples into verdicts: medians, ratios with their intervals, and whether
-goals and floors are met."""
-
-from __future__ import annotations
-
+"""Turns samples into verdicts: medians, ratios with their intervals, and whether goals and floors are met."""
 import statistics
 from dataclasses import dataclass
 from enum import Enum

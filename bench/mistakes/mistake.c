@@ -7,10 +7,6 @@
  *   later   makes the wrong step after 1000 calls with other sizes
  *   thread  makes the wrong step in another thread, which then ends
  *   --sound leaves the wrong step out, or makes a right one, so that no allocator may print a message */
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "mistake.h"
 
 typedef struct kind {
@@ -33,9 +29,7 @@ static bool without;
 static const char *way = "once";
 
 bool sound(void) { return without; }
-
 static void say(const char *what) { dprintf(STDOUT_FILENO, "mistake: %s\n", what); }
-
 void effect(bool had) { say(had ? "effect" : "no effect"); }
 
 void not_offered(void)
@@ -51,14 +45,8 @@ static void *in_thread(void *argument)
     return NULL;
 }
 
-static void by_another_thread(step *wrong, deed *d)
-{
-    pthread_t thread;
-    task t = {wrong, d};
-    if (pthread_create(&thread, NULL, in_thread, &t) != 0)
-        abort();
-    pthread_join(thread, NULL);
-}
+void free_it(deed *d) { free(hidden(d->p + d->distance)); }
+void delete_it(deed *d) { _ZdlPv(d->p); }
 
 void make_or(step *wrong, step *right, deed *d)
 {
@@ -67,7 +55,7 @@ void make_or(step *wrong, step *right, deed *d)
         other_calls(d->size, OTHER_CALLS);
     d->p = hidden(d->p);
     if (chosen != NULL && strcmp(way, "thread") == 0)
-        by_another_thread(chosen, d);
+        pthread_join(bench_start_thread(in_thread, &(task){chosen, d}, 0), NULL);
     else if (chosen != NULL)
         chosen(d);
     say("made");

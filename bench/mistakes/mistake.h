@@ -2,12 +2,9 @@
 #ifndef BENCH_MISTAKE_H
 #define BENCH_MISTAKE_H
 
+#include "../bench_common.h"
+
 #include <malloc.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { KIB = 1024, MIB = 1024 * 1024, PAGE = 4096, SECRET = 0xd5, NEIGHBOR = 0xb7, OTHER_CALLS = 1000 };
 
@@ -48,6 +45,10 @@ __attribute__((noreturn)) void not_offered(void);
 
 /* Returns true if the command line asks for a program without the mistake. */
 bool sound(void);
+
+/* Passes the block, or the address at the step's distance from it, to the allocator. */
+void free_it(deed *d);
+void delete_it(deed *d);
 
 /* Returns the pointer unchanged, but the compiler no longer knows its origin, so it cannot remove the mistake or warn. */
 static inline void *hidden(void *p)

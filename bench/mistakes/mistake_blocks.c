@@ -99,6 +99,7 @@ static void sort(void)
 }
 
 static bool overlaps_next(size_t i) { return i + 1 < count && list[i].p + list[i].size > list[i + 1].p; }
+static size_t filled_part(size_t size) { return size <= WHOLE ? size : EDGE; }
 
 bool overlapping(void)
 {
@@ -150,14 +151,14 @@ size_t held_bytes(int byte)
 {
     size_t found = 0;
     for (size_t i = 0; i < count; i++)
-        found += bytes_of(list[i].p, list[i].size <= WHOLE ? list[i].size : EDGE, byte);
+        found += bytes_of(list[i].p, filled_part(list[i].size), byte);
     return found;
 }
 
 bool held_changed(int byte)
 {
     for (size_t i = 0; i < count; i++) {
-        size_t part = list[i].size <= WHOLE ? list[i].size : EDGE;
+        size_t part = filled_part(list[i].size);
         if (bytes_of(list[i].p, part, byte) != part)
             return true;
     }

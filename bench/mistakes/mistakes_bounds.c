@@ -18,7 +18,6 @@ static void flip_before(deed *d)
 }
 
 static void flip_far_after(deed *d) { *(volatile unsigned char *)(d->p + d->size + MIB) ^= FLIP; }
-
 static void flip_far_before(deed *d) { *(volatile unsigned char *)(d->p - MIB) ^= FLIP; }
 
 /* Flips the byte at this distance after the end of the usable size. */
@@ -28,13 +27,9 @@ static void flip_after_usable(deed *d)
 }
 
 static void copy_more(deed *d) { memcpy(d->p, hidden(source), d->size + d->distance); }
-
 static void move_more(deed *d) { memmove(d->p, hidden(source), d->size + d->distance); }
-
 static void copy_before(deed *d) { memcpy(d->p - d->distance, hidden(source), d->size); }
-
 static void read_more(deed *d) { memcpy(hidden(source), d->p, d->size + d->distance); }
-
 static void set_more(deed *d) { memset(d->p, FLIP, d->size + d->distance); }
 
 static void copy_string(deed *d)
@@ -98,10 +93,9 @@ void mistake_string_without_end(size_t size)
 }
 
 static void write_byte(deed *d) { *(volatile unsigned char *)d->p = 5; }
-
 static void read_byte(deed *d) { d->seen = *(volatile unsigned char *)d->p; }
 
-static void of_no_size(step *wrong)
+static void zero_size(step *wrong)
 {
     deed d = {.p = malloc(0), .size = 0};
     make(wrong, &d);
@@ -109,6 +103,5 @@ static void of_no_size(step *wrong)
     go_on(16);
 }
 
-void mistake_zero_size_write(size_t size) { of_no_size(write_byte); }
-
-void mistake_zero_size_read(size_t size) { of_no_size(read_byte); }
+void mistake_zero_size_write(size_t size) { zero_size(write_byte); }
+void mistake_zero_size_read(size_t size) { zero_size(read_byte); }

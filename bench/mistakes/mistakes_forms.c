@@ -1,30 +1,17 @@
 /* Mistakes that free a block with another size, another alignment, or another kind of call than it was allocated with. */
-#include <dlfcn.h>
-
 #include "mistake.h"
 
 enum { ALIGNMENT = 64, LARGE_ALIGNMENT = 8192 };
 
 typedef void sized_free(void *p, size_t size);
 
-static void free_it(deed *d) { free(d->p); }
-
-static void delete_it(deed *d) { _ZdlPv(d->p); }
-
 static void delete_array(deed *d) { _ZdaPv(d->p); }
-
 static void delete_larger(deed *d) { _ZdlPvm(d->p, 4 * d->size + 64); }
-
 static void delete_smaller(deed *d) { _ZdlPvm(d->p, d->size / 4); }
-
 static void delete_sized(deed *d) { _ZdlPvm(d->p, d->size); }
-
 static void delete_aligned(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->size, d->distance); }
-
 static void delete_aligned_larger(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->size + 64, d->distance); }
-
 static void delete_aligned_smaller(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->size / 4, d->distance); }
-
 static void delete_aligned_otherwise(deed *d) { _ZdlPvSt11align_val_t(d->p, ALIGNMENT); }
 
 /* Returns the allocator's free_sized, or NULL, because many allocators do not have it. */
@@ -37,7 +24,6 @@ static sized_free *find_free_sized(void)
 }
 
 static void free_larger(deed *d) { find_free_sized()(d->p, 4 * d->size + 64); }
-
 static void free_right(deed *d) { find_free_sized()(d->p, d->size); }
 
 static void ends(void *p, size_t size, size_t alignment, step *wrong, step *right)
@@ -46,13 +32,6 @@ static void ends(void *p, size_t size, size_t alignment, step *wrong, step *righ
     fill(d.p, size, NEIGHBOR);
     make_or(wrong, right, &d);
     go_on(size);
-}
-
-void mistake_free_sized_larger(size_t size)
-{
-    if (find_free_sized() == NULL)
-        not_offered();
-    ends(take(size), size, 0, free_larger, free_right);
 }
 
 static void *aligned(size_t size, size_t alignment) { return _ZnwmSt11align_val_t(size, alignment); }
@@ -71,3 +50,10 @@ ENDS(malloc_delete_array, take(size), 0, delete_array, free_it)
 ENDS(new_delete_array, _Znwm(size), 0, delete_array, delete_it)
 ENDS(new_array_delete, _Znam(size), 0, delete_it, delete_array)
 ENDS(new_array_free, _Znam(size), 0, free_it, delete_array)
+
+void mistake_free_sized_larger(size_t size)
+{
+    if (find_free_sized() == NULL)
+        not_offered();
+    ends(take(size), size, 0, free_larger, free_right);
+}

@@ -1,13 +1,7 @@
 /* Mistakes that pass a freed block, or an address without a block, to free, realloc, delete or malloc_usable_size. */
-#include <sys/mman.h>
-
 #include "mistake.h"
 
 enum { FAR = 1024 * MIB, BESIDE = 16 * KIB, TRIES = 64 };
-
-static void free_it(deed *d) { free(hidden(d->p + d->distance)); }
-
-static void delete_it(deed *d) { _ZdlPv(d->p); }
 
 static void realloc_it(deed *d)
 {
@@ -16,7 +10,6 @@ static void realloc_it(deed *d)
 }
 
 static void realloc_to_nothing(deed *d) { d->result = realloc(d->p, 0); }
-
 static void usable_size_of_it(deed *d) { d->seen = malloc_usable_size(hidden(d->p + d->distance)); }
 
 /* The mistake had its effect if two blocks that are allocated later overlap. */
@@ -28,12 +21,22 @@ static void make_and_look(step *wrong, deed d)
     look_for_overlap(d.size);
 }
 
-void mistake_double_free(size_t size)
+static deed freed(size_t size)
 {
     deed d = {.p = take(size), .size = size};
     free(d.p);
-    make_and_look(free_it, d);
+    return d;
 }
+
+static deed kept(size_t size, size_t distance)
+{
+    deed d = {.p = take(size), .size = size, .distance = distance};
+    hold(d.p, size, true);
+    return d;
+}
+
+void mistake_double_free(size_t size) { make_and_look(free_it, freed(size)); }
+void mistake_realloc_freed(size_t size) { make_and_look(realloc_it, freed(size)); }
 
 void mistake_double_free_interleaved(size_t size)
 {
@@ -47,8 +50,7 @@ void mistake_double_free_interleaved(size_t size)
 /* Allocates until the freed block's memory is reused, but no more often than a real program would. */
 void mistake_double_free_reused(size_t size)
 {
-    deed d = {.p = take(size), .size = size};
-    free(d.p);
+    deed d = freed(size);
     void *p = NULL;
     for (int i = 0; i < TRIES && p != d.p; i++) {
         p = take(size);
@@ -73,13 +75,6 @@ void mistake_double_delete(size_t size)
     make_and_look(delete_it, d);
 }
 
-void mistake_realloc_freed(size_t size)
-{
-    deed d = {.p = take(size), .size = size};
-    free(d.p);
-    make_and_look(realloc_it, d);
-}
-
 /* Returns the old address of a block that realloc has moved. */
 static unsigned char *moved(size_t size)
 {
@@ -91,17 +86,16 @@ static unsigned char *moved(size_t size)
 }
 
 void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, (deed){.p = moved(size), .size = size}); }
-
 void mistake_free_after_realloc(size_t size) { make_and_look(free_it, (deed){.p = moved(size), .size = size}); }
 
-/* Frees an address inside a block. The program keeps the block, so later blocks must not overlap it. */
-static void inside(size_t size, size_t distance, step *wrong)
+static deed inside(size_t size, size_t distance)
 {
-    make_and_look(wrong, (deed){.p = hold_among_others(size), .size = size, .distance = distance});
+    return (deed){.p = hold_among_others(size), .size = size, .distance = distance};
 }
 
+/* Passes an address inside a block. The program keeps the block, so later blocks must not overlap it. */
 #define INSIDE(name, distance, wrong)                                                                                  \
-    void mistake_##name(size_t size) { inside(size, distance, wrong); }
+    void mistake_##name(size_t size) { make_and_look(wrong, inside(size, distance)); }
 
 INSIDE(free_inside_1, 1, free_it)
 INSIDE(free_inside_8, 8, free_it)
@@ -110,17 +104,12 @@ INSIDE(free_inside_4096, PAGE, free_it)
 INSIDE(realloc_inside, 16, realloc_it)
 
 /* Frees an address after the end of a block. It is free memory of the allocator, which may allocate it later, but not twice. */
-void mistake_free_beside(size_t size)
-{
-    deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};
-    hold(d.p, size, true);
-    make_and_look(free_it, d);
-}
+static deed with_beside(size_t size) { return kept(size, (size + 15) / 16 * 16 + BESIDE); }
+void mistake_free_beside(size_t size) { make_and_look(free_it, with_beside(size)); }
 
 void mistake_free_far(size_t size)
 {
-    deed d = {.p = take(size), .size = size, .distance = FAR};
-    hold(d.p, size, true);
+    deed d = kept(size, FAR);
     hold(d.p + FAR, size, false);
     make_and_look(free_it, d);
 }
@@ -166,11 +155,8 @@ static void free_mapping(int protection)
 }
 
 void mistake_free_mapped(size_t size) { free_mapping(PROT_READ | PROT_WRITE); }
-
 void mistake_free_protected(size_t size) { free_mapping(PROT_NONE); }
-
 static deed wild(void) { return (deed){.p = at(1), .size = 24}; }
-
 void mistake_free_wild(size_t size) { make_and_look(free_it, wild()); }
 
 /* NULL would be as well. */
@@ -188,23 +174,7 @@ static void ask_usable_size(deed d)
     release();
 }
 
-void mistake_usable_size_freed(size_t size)
-{
-    deed d = {.p = take(size), .size = size};
-    free(d.p);
-    ask_usable_size(d);
-}
-
-void mistake_usable_size_inside(size_t size)
-{
-    ask_usable_size((deed){.p = hold_among_others(size), .size = size, .distance = 16});
-}
-
-void mistake_usable_size_beside(size_t size)
-{
-    deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};
-    hold(d.p, size, true);
-    ask_usable_size(d);
-}
-
+void mistake_usable_size_freed(size_t size) { ask_usable_size(freed(size)); }
+void mistake_usable_size_inside(size_t size) { ask_usable_size(inside(size, 16)); }
+void mistake_usable_size_beside(size_t size) { ask_usable_size(with_beside(size)); }
 void mistake_usable_size_wild(size_t size) { ask_usable_size(wild()); }

@@ -5,15 +5,16 @@ enum { READ_MOST = 64 * KIB };
 
 static void flip_middle(deed *d) { *(volatile unsigned char *)(d->p + d->distance) ^= 0x5a; }
 
+static size_t read_bytes(const deed *d) { return d->size < READ_MOST ? d->size : READ_MOST; }
+
 static void count_secrets(deed *d)
 {
-    size_t bytes = d->size < READ_MOST ? d->size : READ_MOST;
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < read_bytes(d); i++)
         d->seen += ((volatile unsigned char *)d->p)[i] == SECRET;
 }
 
 /* Returns true if the program has seen more than a quarter of the old bytes, because the allocator may use a few words of a free block. */
-static bool is_readable(const deed *d) { return d->seen > (d->size < READ_MOST ? d->size : READ_MOST) / 4; }
+static bool is_readable(const deed *d) { return d->seen > read_bytes(d) / 4; }
 
 void mistake_write_after_free(size_t size)
 {

@@ -1,17 +1,12 @@
 /* Tests what an attacker can learn from the allocator or predict about it. These programs make no mistake. */
-#include <fcntl.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "mistake.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
 
 enum { BLOCKS = 16 };
 
 extern char **environ;
-
-static void free_it(deed *d) { free(d->p); }
 
 /* Frees a block correctly. The effect is that the next allocation returns the same block. */
 static void reused_by(size_t size, size_t next)
@@ -24,9 +19,7 @@ static void reused_by(size_t size, size_t next)
 }
 
 void mistake_reuse_at_once(size_t size) { reused_by(size, size); }
-
 void mistake_reuse_by_half(size_t size) { reused_by(size, size / 2); }
-
 static void look_for_pointers(deed *d) { d->seen = held_pointers(); }
 
 void mistake_heap_pointers(size_t size)
@@ -41,8 +34,6 @@ void mistake_heap_pointers(size_t size)
     effect(d.seen != 0);
     release();
 }
-
-static bool is_child(void) { return getenv("MISTAKE_CHILD") != NULL; }
 
 /* Runs in the child. Writes the addresses of some blocks to the pipe of the parent. */
 static void tell_addresses(size_t size)
@@ -77,7 +68,7 @@ static bool addresses_of_a_run(const char *kind, size_t size, uintptr_t *where)
 /* Compares the addresses of the blocks in two runs. If `distances` is true, compares only their distances to the first block. */
 static void compare_runs(const char *kind, size_t size, bool distances)
 {
-    if (is_child())
+    if (getenv("MISTAKE_CHILD") != NULL)
         tell_addresses(size);
     uintptr_t first[BLOCKS], second[BLOCKS];
     setenv("MISTAKE_CHILD", "1", 1);
@@ -93,7 +84,6 @@ static void compare_runs(const char *kind, size_t size, bool distances)
 }
 
 void mistake_same_addresses(size_t size) { compare_runs("same_addresses", size, false); }
-
 void mistake_same_order(size_t size) { compare_runs("same_order", size, true); }
 
 static bool is_executable(uintptr_t address)

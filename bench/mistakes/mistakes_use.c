@@ -1,7 +1,4 @@
 /* Tests correct calls, also with extreme sizes. The allocator must serve each call correctly or refuse it. */
-#include <pthread.h>
-#include <stdio.h>
-
 #include "mistake.h"
 
 static void nothing(deed *d) {}
@@ -79,11 +76,8 @@ void mistake_realloc_elsewhere(size_t size)
 {
     unsigned char *p = hidden(realloc(NULL, size));
     void *now = NULL;
-    pthread_t thread;
     memset(p, 'a', size);
-    if (pthread_create(&thread, NULL, grow, p) != 0)
-        abort();
-    pthread_join(thread, &now);
+    pthread_join(bench_start_thread(grow, p, 0), &now);
     bool lost = now == NULL;
     for (size_t i = 0; !lost && i < size; i++)
         lost = ((unsigned char *)now)[i] != 'a';
@@ -102,10 +96,7 @@ static void *leave_blocks(void *unused)
 void mistake_statistics(size_t size)
 {
     unsigned char *p = take(64 * MIB);
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, leave_blocks, NULL) != 0)
-        abort();
-    pthread_join(thread, NULL);
+    pthread_join(bench_start_thread(leave_blocks, NULL, 0), NULL);
     struct mallinfo2 seen = mallinfo2();
     size_t known = seen.uordblks + seen.hblkhd;
     FILE *nowhere = fopen("/dev/null", "we");
