@@ -7,15 +7,7 @@
 #define NEAR 16u
 #define LINE 64u
 
-static void *alloc_zeroed(size_t size)
-{
-    char *p = calloc(1, size);
-    if (p == NULL)
-        bench_die("calloc(%zu) returned NULL", size);
-    if (p[0] != 0 || p[size - 1] != 0)
-        bench_die("calloc(%zu): not zero", size);
-    return p;
-}
+static void *alloc_zeroed(size_t size) { return bench_expect_zero(calloc(1, size), size); }
 
 static void write_lines(char *p, size_t size)
 {

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -151,6 +153,12 @@ static inline double bench_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static inline void bench_sleep(double seconds)
+{
+    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+}
+
 /* A xorshift64* generator, which needs a nanosecond for a number, and gives the same sequence on all machines. */
 typedef struct bench_rng {
     uint64_t state;
@@ -199,6 +207,16 @@ static inline void *bench_alloc(size_t size)
         bench_die("malloc(%zu) returned NULL", size);
     *(volatile char *)p = (char)size;
     return p;
+}
+
+/* Ends the program if there is no block, or if its first or last byte is not zero. Returns the block. */
+static inline char *bench_expect_zero(char *block, size_t size)
+{
+    if (block == NULL || (void *)block == MAP_FAILED)
+        bench_die("no block of %zu bytes", size);
+    if (block[0] != 0 || block[size - 1] != 0)
+        bench_die("a block of %zu bytes is not zero", size);
+    return block;
 }
 
 static inline void bench_touch_pages(void *block, size_t size)

@@ -10,8 +10,6 @@
  * rate in its last third. For phases of a second or more, the report shows the longest time to settle of all rounds. */
 #include "bench_heap.h"
 
-#include <stdatomic.h>
-
 #define BATCH 256u
 #define BATCHES 64u
 #define BUFFERS 32u

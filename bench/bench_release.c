@@ -23,8 +23,6 @@ static struct {
 static uint64_t pick(uint64_t n) { return bench_pick_high(bench_rng_next(&plan.rng), n); }
 static size_t next_size(void) { return plan.min + pick(plan.max - plan.min + 1); }
 static void sample_now(void) { heap_sample((uint64_t)((bench_now() - plan.began) * 1e3)); }
-static void sleep_ms(unsigned ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL); }
-
 /* ---- spike ------------------------------------------------------------ */
 
 static heap_link *chains[CHAINS];
@@ -59,7 +57,7 @@ static void idle(double seconds)
 {
     uint64_t steps = (uint64_t)(seconds * 1000 / STEP_MS);
     for (uint64_t step = 1; step <= steps; step++) {
-        sleep_ms(STEP_MS);
+        bench_sleep(STEP_MS / 1e3);
         sample_now();
         if (step * STEP_MS == 2000)
             heap_phase("after_2s");
@@ -128,7 +126,7 @@ static double run_spike(double seconds, uint64_t ops)
 static void free_oldest(void *ring)
 {
     heap_trim(ring, plan.bytes);
-    sleep_ms(10);
+    bench_sleep(0.01);
 }
 
 static void burst(heap_ring *r, size_t size)

@@ -9,9 +9,6 @@
  * own copy of the writer's random generator, because it must not read the block. */
 #include "bench_common.h"
 
-#include <sched.h>
-#include <stdatomic.h>
-
 #define QUEUE_SLOTS 4096u
 #define BATCH 64u
 #define MAX_WORKERS 64u

@@ -23,11 +23,7 @@ static char *take(const bench_pattern *p)
     const use *u = p->detail;
     char *block = u->mapped ? mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                             : calloc(1, p->size);
-    if (block == NULL || (void *)block == MAP_FAILED)
-        bench_die("no block of %zu bytes", p->size);
-    if (block[0] != 0 || block[p->size - 1] != 0)
-        bench_die("a block of %zu bytes is not zero", p->size);
-    return block;
+    return bench_expect_zero(block, p->size);
 }
 
 static void give(const bench_pattern *p, char *block)

@@ -60,27 +60,18 @@ def phases(short: str, long: str) -> Play:
 # Sizes of 0.03 to 0.1 s of CPU for the search, 0.1 to 0.5 s for the finals (n = 1 is what a program has).
 PLAYS = (
     phases("0.1 1 64", "0.3 1 128"),
-    real("cc1plus-syntax", 0, 1),
-    real("git-log", 0, 1),
-    real("sqlite", 0, 1),
-    real("z3", 0, 1),
+    *(real(name, 0, 1) for name in ("cc1plus-syntax", "git-log", "sqlite", "z3")),
     real("ruby", 3, 3),
     real("rocksdb", 5000, 10_000),
     real("python-json", 2, 5),
     real("python-strings", 2, 4),
-    real("python-dicts", 1, 2),
-    real("python-objects", 1, 2),
+    *(real(f"python-{name}", 1, 2) for name in ("dicts", "objects")),
     real("python-regex", 1, 4),
     real("python-pickle", 10, 30),
-    real("lua", 4, 10),
-    real("perl", 4, 10),
+    *(real(name, 4, 10) for name in ("lua", "perl")),
     real("jq", 2000, 6000),
     trace("matrix", 5, 15),
-    trace("drift", 5, 20),
-    trace("lru", 5, 20),
-    trace("json", 5, 20),
-    trace("compiler", 5, 20),
-    trace("sessions", 5, 20),
+    *(trace(name, 5, 20) for name in ("drift", "lru", "json", "compiler", "sessions")),
 )
 
 

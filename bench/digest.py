@@ -35,7 +35,6 @@ MACHINE = ("cpu", "processors", "memory", "kernel", "huge pages")
 
 # ---- timed ------------------------------------------------------------------
 
-
 def readme(result: Result) -> str:
     lines = {line.point.name: line for line in result.lines()}
     return as_markdown(judged([(said, lines[name]) for name, said in README.items() if name in lines]))
@@ -102,7 +101,6 @@ def traces(result: Result) -> str:
 
 # ---- counted ----------------------------------------------------------------
 
-
 def exact(result: Result) -> str:
     """HAKMEM beside the least of the others, a program a line."""
     head = ["program"] + [f"{what}{who}" for what in COUNTED for who in (": HAKMEM", ": least other")]
@@ -122,7 +120,6 @@ def counted(result: Result, work: Workload) -> list[str]:
 
 
 # ---- in documents -----------------------------------------------------------
-
 
 def facts(result: Result) -> str:
     """Where the figures come from, in a paragraph."""

@@ -43,12 +43,9 @@ class Laboratory(Runner):
 
     def caches(self, work: Workload, allocator: Allocator) -> Sample:
         seen = self._simulated(work, allocator, cachegrind.CACHES)
-        return {
-            "instructions_m": seen.totals["Ir"] / 1e6,
-            "i1_misses_m": seen.totals["I1mr"] / 1e6,
-            "d1_misses_m": seen.misses("D1") / 1e6,
-            "l2_misses_m": (seen.misses("DL") + seen.totals["ILmr"]) / 1e6,
-        }
+        counts = {"instructions": seen.totals["Ir"], "i1_misses": seen.totals["I1mr"], "d1_misses": seen.misses("D1"),
+                  "l2_misses": seen.misses("DL") + seen.totals["ILmr"]}
+        return {f"{name}_m": count / 1e6 for name, count in counts.items()}
 
     def tlbs(self, work: Workload, allocator: Allocator) -> Sample:
         seen = self._simulated(work, allocator, cachegrind.TLBS)
@@ -57,15 +54,10 @@ class Laboratory(Runner):
     def memory(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         """Of an ordinary run, which is looked at from outside."""
         launch = self._ordinary(work, allocator, ("--trace", TRACE_MS, "--own-time"))
-        # A run may end before it was looked at.
-        trace = launch["rss_trace"] or [[0, launch["max_rss_kib"]]]
-        figures = {
-            "page_faults": launch["minor_faults"],
-            "peak_mib": launch["max_rss_kib"] / 1024,
-            "mean_mib": mean_kib(trace) / 1024,
-            "huge_mib": launch["huge_kib"] / 1024,
-        }
-        return figures, trace
+        peak = launch["max_rss_kib"]
+        trace = launch["rss_trace"] or [[0, peak]]  # a run may end before it was looked at
+        mib = {"peak_mib": peak / 1024, "mean_mib": mean_kib(trace) / 1024, "huge_mib": launch["huge_kib"] / 1024}
+        return {"page_faults": launch["minor_faults"], **mib}, trace
 
     def system_calls(self, work: Workload, allocator: Allocator) -> Sample:
         return {"system_calls": self._ordinary(work, allocator, ("--syscalls",))["syscalls"]}
@@ -88,11 +80,6 @@ class Laboratory(Runner):
             at = words.index("--") + 1
             lines, _ = self.launch(words[:at] + under + words[at:])
             check_bound(parse_object(lines[-1], "bench_idle's output"), allocator)
-
-    def prepare(self, works: list[Workload]) -> None:
-        """Beforehand: runs are side by side later."""
-        for work in works:
-            self.work_dir(NAMED[work.program])
 
     def _ordinary(self, work: Workload, allocator: Allocator, watch: tuple[str, ...]) -> dict:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
@@ -177,7 +164,8 @@ class Exact:
         self.works = {p.work: Measured() for p in self.points}
         if not self.works:
             return
-        self.laboratory.prepare(list(self.works))
+        for work in self.works:  # beforehand, because runs are side by side later
+            self.laboratory.work_dir(NAMED[work.program])
         self._check_preloads()
         runs = list(self._runs())
         parts: dict[tuple[Workload, str], list[Sample]] = {}

@@ -127,11 +127,10 @@ def to_text(document: dict) -> str:
 
 
 def save(document: dict, json_path: Path | None, markdown: Path | None, picture: Path | None) -> None:
-    for path, text in ((json_path, lambda: to_text(document)), (markdown, lambda: guard_tables.page(document)),
-                       (picture, lambda: guard_tables.picture(document))):
+    for path, make in ((json_path, to_text), (markdown, guard_tables.page), (picture, guard_tables.picture)):
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text())
+            path.write_text(make(document))
             print(f"written: {path}")
 
 

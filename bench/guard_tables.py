@@ -1,4 +1,5 @@
 """Tables and the picture of which allocator finds which mistake, and of what that costs."""
+import statistics
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,6 @@ def names(document: dict) -> list[str]:
 
 # ---- tables -----------------------------------------------------------------
 
-
 def cell(found: list[str], tries: int) -> str:
     caught = share(found)
     if caught is None:
@@ -63,8 +63,7 @@ def kinds_table(document: dict) -> str:
 
 def summary(document: dict) -> str:
     """Cases caught, by family; and those in which the program broke down or hung, which are not caught."""
-    head = ["allocator", *mistakes.FAMILIES.values(), "all", "crashed later, or hung"]
-    rows: Rows = [head]
+    rows: Rows = [["allocator", *mistakes.FAMILIES.values(), "all", "crashed later, or hung"]]
     for form in names(document):
         by_family = {family: [] for family in mistakes.FAMILIES}
         for kind in mistakes.kinds():
@@ -83,10 +82,10 @@ def percent(value: float | None) -> str:
 
 def said(document: dict) -> str:
     """A line of each kind, of the most protected mode of HAKMEM that was run; addresses differ from run to run."""
-    own = [form["name"] for form in document["forms"] if form["role"] == "hakmem"]
     lines: dict[str, str] = {}
-    for form in own:
-        lines |= {kind: f"`{line}`" for kind, line in document["said"].get(form, {}).items()}
+    for form in document["forms"]:
+        if form["role"] == "hakmem":
+            lines |= {kind: f"`{line}`" for kind, line in document["said"].get(form["name"], {}).items()}
     order = [kind for kind in mistakes.kinds() if kind.name in lines]
     return as_markdown([["mistake", "what the user reads"], *([kind.title, lines[kind.name].replace("|", "\\|")] for kind in order)])
 
@@ -94,18 +93,14 @@ def said(document: dict) -> str:
 def cost(document: dict) -> str:
     """Ratios to the same allocator without the protection: means over the programs, and over the loops."""
     counted, timed = document.get("counted", {}), document.get("timed", {})
-    head = ["protection", "beside"]
-    head += [f"{what}, {where}" for what in ("instructions", "page faults", "peak RSS", "time") for where in ("programs", "loops")]
-    rows: Rows = [head]
+    head = [f"{what}, {where}" for what in ("instructions", "page faults", "peak RSS", "time") for where in ("programs", "loops")]
+    rows: Rows = [["protection", "beside", *head]]
     for form in document["forms"]:
         name, base = form["name"], form["base"]
         if name == base:
             continue
-        figures = [
-            times(relative(counted, name, base, figure, list(where)))
-            for figure in ("instructions_m", "page_faults", "peak_mib")
-            for where in (COUNTED, LOOPS)
-        ]
+        figures = [times(relative(counted, name, base, figure, list(where)))
+                   for figure in ("instructions_m", "page_faults", "peak_mib") for where in (COUNTED, LOOPS)]
         figures += [time_text(timed, name, base, list(where)) for where in (COUNTED, LOOPS)]
         rows.append([name, base, *figures])
     return as_markdown(rows)
@@ -127,8 +122,7 @@ def time_text(timed: dict, form: str, base: str, wanted: list[str]) -> str:
     if not ratios:
         return "-"
     interval = confidence.median_interval(ratios)
-    middle = sorted(ratios)[len(ratios) // 2]
-    return times(middle) + (f" ({number(interval.low)} – {number(interval.high)})" if interval else "")
+    return times(statistics.median_high(ratios)) + (f" ({number(interval.low)} – {number(interval.high)})" if interval else "")
 
 
 def programs(document: dict) -> str:
@@ -185,7 +179,6 @@ def paste(document: dict, path: Path) -> None:
 
 # ---- the picture ------------------------------------------------------------
 
-
 def picture(document: dict) -> str:
     """A row a kind, a column an allocator: the darker, the more of its cases are caught."""
     forms = names(document)
@@ -223,8 +216,7 @@ def draw_row(axes, document: dict, forms: list[str], kind: str, y: float) -> Non
 
 
 def finish(axes, forms: list[str], labels: list[tuple[float, str]], height: float) -> None:
-    axes.set_xlim(0, len(forms))
-    axes.set_ylim(height, 0)
+    axes.set(xlim=(0, len(forms)), ylim=(height, 0))
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels], size=7.5)
     axes.set_xticks([x + 0.5 for x in range(len(forms))], forms, rotation=40, ha="left", size=8.5)
     axes.xaxis.tick_top()

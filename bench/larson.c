@@ -4,13 +4,8 @@
  * starts the next thread of the lane, which joins it, and ends. So another thread than the owner frees most blocks, and the owner may have ended.
  *   ROUNDS 1    measures mainly the start and the end of threads
  *   ROUNDS 100  measures mainly malloc and free
- * One operation is one block that is freed and replaced.
- *
- * The usual version of this benchmark never detaches its threads. With ROUNDS 1, pthread_create then soon fails, nobody checks its result, and
- * all good allocators get the same figures. In this version, each thread is joined, each creation is checked, and counters have 64 bits. */
+ * One operation is one block that is freed and replaced. The README says what the usual version of this benchmark does wrong (Traps). */
 #include "bench_common.h"
-
-#include <stdatomic.h>
 
 #define MAX_LANES 1024u
 
@@ -66,10 +61,7 @@ static void *serve(void *arg)
 static void start_thread(lane *l)
 {
     l->threads++;
-    pthread_t thread;
-    int error = pthread_create(&thread, NULL, serve, l);
-    if (error != 0)
-        bench_die("pthread_create (thread %llu of its lane): %s", (unsigned long long)l->threads, strerror(error));
+    bench_start_thread(serve, l, 0);
 }
 
 static void fill_lane(lane *l, uint64_t seed)
@@ -89,20 +81,13 @@ static void empty_lane(lane *l)
         free(l->block[i]);
 }
 
-static void wait_seconds(double seconds)
-{
-    struct timespec left = {(time_t)seconds, 0};
-    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
-}
-
 /* Starts the lanes, lets them run, and waits for the last thread of each. */
 static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
 {
     bench_span span = bench_start();
     for (uint64_t i = 0; i < count; i++)
         start_thread(&lanes[i]);
-    wait_seconds(seconds);
+    bench_sleep(seconds);
     atomic_store(&plan.stop, true);
     for (uint64_t i = 0; i < count; i++)
         bench_wait_for(&lanes[i].ended);

@@ -100,8 +100,7 @@ static void warm_memory(size_t mib)
         if (p == MAP_FAILED)
             _exit(0);
         madvise(p, bytes, MADV_HUGEPAGE);
-        for (size_t i = 0; i < bytes; i += 4096)
-            ((volatile char *)p)[i] = 1;
+        bench_touch_pages(p, bytes);
         _exit(0);
     }
     waitpid(child, NULL, 0);

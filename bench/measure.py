@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,10 +69,8 @@ class Runner:
         once = self.run_once(work, allocator, factor=1, watch=COUNT_SYSCALLS)
         twice = self.run_once(work, allocator, factor=2, watch=COUNT_SYSCALLS)
         ops = twice["ops"] - once["ops"]
-        return {
-            "syscalls_per_op": max(0.0, twice["syscalls"] - once["syscalls"]) / ops,
-            "faults_per_op": max(0.0, twice["page_faults"] - once["page_faults"]) / ops,
-        }
+        counts = {"syscalls_per_op": "syscalls", "faults_per_op": "page_faults"}
+        return {name: max(0.0, twice[count] - once[count]) / ops for name, count in counts.items()}
 
     def counted(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         """The figures of one run with its system calls, and the series that it printed; the times are not to be used."""
@@ -239,8 +237,7 @@ def own_environment() -> dict[str, str]:
 
 def mean_rss(launch: dict) -> Sample:
     """Over time, where the launcher saw it."""
-    trace: Trace = launch.get("rss_trace", [])
-    return {"mean_rss_mib": mean_kib(trace) / 1024} if trace else {}
+    return {"mean_rss_mib": mean_kib(launch["rss_trace"]) / 1024} if launch.get("rss_trace") else {}
 
 
 def mean_kib(trace: Trace) -> float:
@@ -251,13 +248,11 @@ def mean_kib(trace: Trace) -> float:
 
 
 def parse_object(text: str, what: str) -> dict:
-    try:
+    with suppress(ValueError):
         value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise BadRun(f"{what} is not a JSON object: {text[:80]!r}")
-    return value
+        if isinstance(value, dict):
+            return value
+    raise BadRun(f"{what} is not a JSON object: {text[:80]!r}")
 
 
 def check_bound(program: dict, allocator: Allocator) -> None:

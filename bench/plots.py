@@ -8,8 +8,9 @@ import io
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -52,27 +53,16 @@ STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
     "svg.fonttype": "none",
-    "text.color": PALETTE["ink"][0],
+    **dict.fromkeys(("text.color", "axes.titlecolor", "ytick.color"), PALETTE["ink"][0]),
+    **dict.fromkeys(("axes.labelcolor", "xtick.color"), PALETTE["soft"][0]),
     "axes.edgecolor": PALETTE["grid"][0],
-    "axes.labelcolor": PALETTE["soft"][0],
-    "axes.titlecolor": PALETTE["ink"][0],
-    "xtick.color": PALETTE["soft"][0],
-    "ytick.color": PALETTE["ink"][0],
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left"), False),
     "legend.frameon": False,
     "legend.fontsize": 9.5,
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """Of a line in a chart."""
-
-    color: str
-    linestyle: str | tuple
-    linewidth: float = 1.2
+Look = dict[str, Any]  # of a line in a chart: its color, linestyle and linewidth
 
 
 def colour(name: str) -> str:
@@ -84,12 +74,11 @@ def looks(names: list[str]) -> dict[str, Look]:
     found = {}
     for at, name in enumerate(n for n in names if n != verdicts.OWN):
         family = next((f for f in PALETTE if name.startswith(f)), "other")
-        found[name] = Look(colour(family), DASHES[at % len(DASHES)])
-    return found | {verdicts.OWN: Look(colour("hakmem"), "-", 2.4)}
+        found[name] = {"color": colour(family), "linestyle": DASHES[at % len(DASHES)], "linewidth": 1.2}
+    return found | {verdicts.OWN: {"color": colour("hakmem"), "linestyle": "-", "linewidth": 2.4}}
 
 
 # ---- ratios -----------------------------------------------------------------
-
 
 def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool = False) -> str:
     """HAKMEM beside the best peer of each row. A hollow dot: no difference shown. The dot is the median of the rounds'
@@ -199,7 +188,7 @@ def charts(result: Result, group: str) -> str | None:
             axes = figure.add_subplot(rows, 2, at + 1)
             axes.set_title(result.title(work), fontsize=10, loc="left")
             draw_traces(axes, work, result.works[work].traces, look)
-        handles = [Line2D([], [], label="HAKMEM" if name == verdicts.OWN else name, **vars(look[name])) for name in names]
+        handles = [Line2D([], [], label="HAKMEM" if name == verdicts.OWN else name, **look[name]) for name in names]
         figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=2.4)
         return as_svg(figure)
 
@@ -211,7 +200,7 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
         trace = to_the_end(traces[name]) if work.exact else traces[name]
         own_unit = (trace[-1][0] / 100 or 1) if work.exact else unit
         places, kib = [moment[0] / own_unit for moment in trace], [moment[-1] / 1024 for moment in trace]
-        axes.plot(places, kib, zorder=2 + (name == verdicts.OWN), **vars(look[name]))
+        axes.plot(places, kib, zorder=2 + (name == verdicts.OWN), **look[name])
     if work.series:  # live bytes are the ground on which all of them stand
         series = traces.get(verdicts.OWN) or next(iter(traces.values()))
         places, live_mib = [moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series]
@@ -227,7 +216,6 @@ def to_the_end(trace: Trace) -> Trace:
 
 
 # ---- SVG --------------------------------------------------------------------
-
 
 def as_svg(figure: Figure) -> str:
     """For a page that sets the variables: no header, and as wide as its place."""

@@ -94,7 +94,6 @@ class Result:
 
 # ---- to JSON ----------------------------------------------------------------
 
-
 def save(result: Result, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(to_text(result))
@@ -174,7 +173,6 @@ def is_figures(value: Any) -> bool:
 
 # ---- from JSON --------------------------------------------------------------
 
-
 def load(path: Path) -> Result:
     try:
         document = json.loads(path.read_text())
@@ -209,7 +207,6 @@ def measured_from(entry: dict) -> Measured:
 
 
 # ---- merging ----------------------------------------------------------------
-
 
 def merge(results: Iterable[Result]) -> Result:
     """Parts of one measurement as one: rows are put together, and where both parts have a row, its rounds are added."""

@@ -89,7 +89,6 @@ def verdict_text(line: Line) -> str:
 
 # ---- the tables -------------------------------------------------------------
 
-
 def judged(lines: list[Line]) -> Rows:
     """HAKMEM beside the best peer, row by row."""
     rows = ["row,work,unit,HAKMEM,best peer,its,paired ratio,95 %,verdict,floor,goal,met".split(",")]
@@ -209,7 +208,6 @@ def cost(measured: Measured, name: str, figure) -> float | None:
 
 
 # ---- as text ----------------------------------------------------------------
-
 
 def as_markdown(rows: Rows) -> str:
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
