@@ -12,11 +12,8 @@ static const struct trace {
     const char *name;
     void (*run)(void);
 } traces[] = {
-    {"drift", trace_drift},   {"lru", trace_lru},           {"pages", trace_pages},
-    {"json", trace_json},     {"sqlite", trace_sqlite},     {"mstress", trace_mstress},
-    {"redis", trace_redis},   {"compiler", trace_compiler}, {"log_ring", trace_log_ring},
-    {"matrix", trace_matrix}, {"sessions", trace_sessions}, {"strings", trace_strings},
-};
+#define ROW(name) {#name, trace_##name},
+    TRACES(ROW)};
 
 uint64_t trace_count(uint64_t n) { return n * plan.percent / 100 + 1; }
 uint64_t trace_bytes(uint64_t mib) { return trace_count(mib << 20); }

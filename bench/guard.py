@@ -1,11 +1,5 @@
 #!/usr/bin/env python3
-"""Which mistakes allocators find, and what their protections cost: `make bench ROWS=guard`.
-
-python3 bench/run.py --rows guard                                   all of it
-python3 bench/run.py --rows guard.mistakes,guard.counted            no times: on a busy machine
-python3 bench/run.py --rows guard.timed --rounds 11
-python3 bench/guard.py RESULT.json... --merge bench/results/guard.json --paste bench/results/guard.md --picture bench/results/guard.svg
-"""
+"""Which mistakes allocators find, and what their protections cost: `make bench ROWS=guard`. README.md has examples of its use (Mistakes)."""
 import json
 import time as clock
 from pathlib import Path
@@ -62,8 +56,8 @@ def measure(rows: str, library: Path | None, bench_dir: Path, peers: str | None,
 
 
 def described(form: Form) -> dict[str, str]:
-    allocator = form.allocator
-    return {"name": allocator.name, "version": allocator.version, "base": form.base, "about": form.about, "role": allocator.role}
+    of = form.allocator
+    return {"name": of.name, "version": of.version, "base": form.base, "about": form.about, "role": of.role}
 
 
 def look_for_mistakes(program: Path, forms: list[Form], tries: int) -> dict:

@@ -72,11 +72,8 @@ def version(file_name: str) -> str:
 
 
 def cpu_field(name: str) -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip()
-    return "unknown"
+    found = re.search(rf"^{name}\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1].strip() if found else "unknown"
 
 
 def caches() -> str:
@@ -89,8 +86,7 @@ def caches() -> str:
 
 
 def memory() -> str:
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return f"{total / 2**30:.1f} GiB"
+    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
 
 
 def system_name() -> str:

@@ -3,8 +3,6 @@
 
 python3 bench/rival.py programs            one setting for all programs: 220 candidates, some 25 min
 python3 bench/rival.py phases              one setting for bench_phases alone: 200 candidates, some 40 min
-python3 bench/rival.py programs --candidates 20 --json rival.json
-python3 bench/rival.py programs --found rival.json                the finals again, with the settings found then
 python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
 Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs (fixed.py). `programs` (contest.py) runs all once on short programs,
@@ -62,11 +60,7 @@ def figures(sample: dict[str, float], cpu_clock: bool = False) -> dict[str, floa
 
 
 def best(settings: list[Setting], key: str, count: int) -> list[Setting]:
-    return sorted(settings, key=lambda setting: setting.median(key), reverse=True)[:count]
-
-
-def leanest(settings: list[Setting], count: int) -> list[Setting]:
-    return sorted(settings, key=lambda setting: setting.median("faults x memory"))[:count]
+    return sorted(settings, key=lambda setting: setting.median(key), reverse=key in ("worth", "throughput"))[:count]
 
 
 @dataclass
@@ -103,14 +97,15 @@ def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
 def search_phases(course: Course, count: int, seed: int) -> list[Setting]:
     settings = candidates(count, seed)
     course.run(settings, SHORT, 1)
-    few = unique([settings[0], *best(settings, "worth", max(2, count // 16)), *best(settings, "throughput", max(1, count // 40)),
-                  *leanest(settings, max(1, count // 40))])
+    few = best_of(settings, max(2, count // 16), max(1, count // 40))
     course.run(few, LONG, 2)
-    return finals_of(few)
+    return best_of(few, 1, 1)
 
 
-def finals_of(settings: list[Setting]) -> list[Setting]:
-    return unique([settings[0], *best(settings, "worth", 1), *best(settings, "throughput", 1), *leanest(settings, 1)])
+def best_of(settings: list[Setting], most_worth: int, fast_or_lean: int) -> list[Setting]:
+    """The defaults, and the best of each kind."""
+    shares = {"worth": most_worth, "throughput": fast_or_lean, "faults x memory": fast_or_lean}
+    return unique([settings[0], *(one for key, count in shares.items() for one in best(settings, key, count))])
 
 
 def first_and_second(folder: str, **more: str) -> tuple[Setting, Setting]:
@@ -148,9 +143,7 @@ def compare_means(console: Console, title: str, learned: Setting, others: list[S
 
 
 def show_programs(console: Console, learned: Setting, others: list[Setting]) -> None:
-    table = Table(title="each program: CPU, faults, RSS of learned to it")
-    for head in ("", *(other.name for other in others)):
-        table.add_column(head)
+    table = Table("", *(other.name for other in others), title="each program: CPU, faults, RSS of learned to it")
     for play in learned.runs[0]:
         mine = contest.of_play(learned, play)
         told = [" ".join(f"{mine[key] / its[key]:.2f}" for key in ("cpu", "faults", "rss"))
@@ -167,7 +160,7 @@ def write(out: Path | None, said: dict) -> None:
 def saved_finalists(path: Path) -> list[Setting]:
     """The settings found by an earlier run of either kind, to run beside the present HAKMEM."""
     said = json.loads(path.read_text())
-    lines = said["finals"] if "finals" in said else said["first run"]
+    lines = said.get("finals") or said["first run"]
     return [Setting(line["setting"], line["options"]) for line in lines[1:] if line["options"].get("HAKMEM_LEARN") == "off"]
 
 

@@ -1,12 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every benchmark on HAKMEM and its peers in interleaved rounds, and prints the results.
-
-python3 bench/run.py                        the default rows, 7 rounds
-python3 bench/run.py --rows P1,P4           some of them
-python3 bench/run.py --quick                a few rows, a tenth of the work, 5 rounds
-python3 bench/run.py --lib none             the peers alone
-python3 bench/run.py page RESULT.json...    tables and pictures from results
-"""
+"""Runs every benchmark on HAKMEM and its peers in interleaved rounds, and prints the results. README.md has examples of its use."""
 import sys
 import time
 from collections.abc import Callable

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """Measures what the start of a process costs, beside the C library's allocator.
 
-python3 bench/starts.py                            /bin/true, 500 runs
-python3 bench/starts.py --runs 41 bash -c true     another program
-python3 bench/starts.py --lib OTHER.so             another library
+python3 bench/starts.py [--runs 500] [--lib OTHER.so] [bash -c true]
 
 Prints the medians of page faults and of processor time (user and system, as a ratio) without a library, with HAKMEM, and with a library without
 code. The runs take turns, so that a busy machine slows all of them. The faults of each run are counted by the kernel. The child is made by vfork:

@@ -5,18 +5,13 @@
 
 #include "bench_heap.h"
 
-void trace_drift(void);
-void trace_matrix(void);
-void trace_mstress(void);
-void trace_log_ring(void);
-void trace_lru(void);
-void trace_redis(void);
-void trace_sqlite(void);
-void trace_sessions(void);
-void trace_pages(void);
-void trace_json(void);
-void trace_compiler(void);
-void trace_strings(void);
+/* clang-format off */
+#define TRACES(ROW) \
+    ROW(drift) ROW(lru) ROW(pages) ROW(json) ROW(sqlite) ROW(mstress) \
+    ROW(redis) ROW(compiler) ROW(log_ring) ROW(matrix) ROW(sessions) ROW(strings)
+#define DECLARE(name) void trace_##name(void);
+TRACES(DECLARE)
+/* clang-format on */
 
 /* Return the bytes and the count of a full run, scaled by the percentage on the command line. They are never 0. */
 uint64_t trace_bytes(uint64_t mib);
