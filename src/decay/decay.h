@@ -27,8 +27,8 @@ struct hk_ticker hk_decay_first_ticker(void);
 bool hk_decay_read_clock(struct hk_ticker *ticker);
 /* Runs an epoch if one is due. Returns true if any thread has run an epoch since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
-/* Reclaims idle memory if the footprint (hk_decay_footprint()) exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
- * the caller must purge its own idle memory. */
+/* Reclaims idle memory if the footprint exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
+ * the caller must purge its own idle memory. `footprint` is the value of hk_decay_footprint() at this tick. */
 bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint);
 /* Purges excess, which is idle memory beyond 8 MiB, a quarter of the used memory, and what the program lately used again. Its age does not matter.
  * Returns true if more bytes have been purged in this way than the heap has now. The caller's cache is then too large for the heap. */

@@ -180,9 +180,9 @@ enum why {
     OVER
 }; /* blocks are unmapped because of their age, as excess, or because the cache is over its budget */
 
-/* Takes the block to unmap next out of its list, and returns it. If too many bytes are cached, this is the oldest cached block or, if that is too
- * young, the oldest kept block, unless only excess is unmapped. A block is too young if it became idle after the time `before`. If there is none, this
- * is the oldest block of pending_unmap. Returns NULL if pending_unmap is empty, too. */
+/* Takes the block to unmap next out of its list, and returns it. If too many bytes are cached, this is the oldest cached block. If that is too young,
+ * this is the oldest kept block, but not for EXCESS. A block is too young if it became idle after the time `before`. If there is none, this is the
+ * oldest block of pending_unmap. Returns NULL if pending_unmap is empty, too. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
