@@ -31,7 +31,7 @@ enum {
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     PURGED_PER_MS = 64 * 1024,     /* bytes whose page faults take 1 % of a millisecond */
     UNUSED_MS = 250,               /* in ms; no more reclaiming time than this is saved up while nothing is reclaimed */
-    UNUSED_FOR_EXCESS_MS = 2000,   /* the same for excess; 125 MiB can go at once */
+    UNUSED_FOR_EXCESS_MS = 2000,   /* the limit for excess, which allows 125 MiB at once; also the longest debt */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20, /* more recently freed memory is likely to be reused */
 };
@@ -49,11 +49,10 @@ static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint has never reached HK_SMALL_HEAP */
 static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used up its share of the time */
 static _Atomic uint64_t xexcess_at;  /* ms; until this time, purges of excess have used up their share of the time */
-/* the values of reused_soon() at the last epoch, and at the epoch before it */
-static _Atomic size_t xback_at_epoch, xback_before;
-static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* the last tick allowed so many bytes of slices to be idle */
+static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
+static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if more slices are idle */
 static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
-/* the values of the count purged_excess that xexcess_at includes, and at which hk_decay_purge_excess() last returned true */
+/* xexcess_paid: purged_excess as charged to xexcess_at. xshrunk_by: purged_excess when hk_decay_purge_excess() last returned true. */
 static _Atomic uint64_t xexcess_paid, xshrunk_by;
 static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
 static _Atomic size_t xkept;      /* the fewest bytes that were held since the last purge by hk_decay_left() */
@@ -94,7 +93,7 @@ static bool rested(uint64_t from, uint64_t to)
 /* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */
 static bool keeps_all(void) { return hk_options.free_policy == HK_FREE_KEEP; }
 
-/* Returns the bytes of all memory that the program has used again at most 128 ms after it became idle, purged or not. */
+/* Returns how many bytes were reused within 128 ms, in total since the start. Each reuse counts, also of purged memory. */
 static size_t reused_soon(void) { return hk_load(hk_reuse.xback[0]) + hk_load(hk_reuse.xback[1]); }
 
 static void epoch_if_due(uint64_t now)
@@ -105,9 +104,9 @@ static void epoch_if_due(uint64_t now)
         return;
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    /* If no thread has ticked for a long time, all free memory is older than the delay, and is purged at once. */
     hk_store(xback_before, hk_load(xback_at_epoch));
     hk_store(xback_at_epoch, reused_soon());
+    /* If no thread has ticked for a long time, all free memory is older than the delay, and is purged at once. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay, SIZE_MAX, delay == 0);
     hk_large_purge(now, delay, SIZE_MAX);
@@ -243,29 +242,31 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
-/* Returns how many bytes may be idle beside a part of the large blocks in use. */
+/* Returns how many bytes may be idle, without the share for large blocks in use, which the callers add. */
 static size_t idle_allowed(size_t footprint, size_t slices, const struct hk_large_totals *large)
 {
-    size_t used = footprint - hk_min(footprint, slices + large->cached + large->live);
-    return IDLE_ALLOWED + used / HK_IDLE_PER_USED + reused_soon() - hk_load(xback_before);
+    size_t used = footprint - hk_min(footprint, slices + large->cached + large->live), reused = reused_soon();
+    return IDLE_ALLOWED + used / HK_IDLE_PER_USED + reused - hk_min(reused, hk_load(xback_before));
 }
 
-/* Returns how many bytes of excess may be purged now. The page faults of a program that uses them again may take a share of the time only. */
+/* Charges the purges since the last call. Returns how many bytes of excess may be purged now, so that page faults take at most 1 % of the time. */
 static size_t affordable_excess(uint64_t now)
 {
     uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
+    uint64_t paid = atomic_exchange_explicit(&xexcess_paid, gone, memory_order_relaxed);
     uint64_t from = hk_max(hk_load(xexcess_at), now - hk_min(now, UNUSED_FOR_EXCESS_MS));
-    from += (gone - hk_load(xexcess_paid)) / PURGED_PER_MS;
-    hk_store(xexcess_paid, gone);
+    from = hk_min(from + (gone - hk_min(gone, paid)) / PURGED_PER_MS, now + UNUSED_FOR_EXCESS_MS);
     hk_store(xexcess_at, from);
     return (now - hk_min(now, from)) * PURGED_PER_MS;
 }
 
-/* The program may make no slow calls after it has freed much memory. So the amount decides, and not the age. Large blocks go when they are freed, and
- * slices at the next tick. */
+/* The amount decides, and not the age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are unmapped at a
+ * free, and slices are purged at a tick. Huge pages are split only if that is worth it, so `delay_ms` must not be 0. If little could be purged, the
+ * next try waits, because it would walk over the same chunks. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
-    size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
+    size_t slices = hk_page_heap_idle(),
+           grown = footprint - hk_load(xfootprint_seen); /* wraps if the heap has shrunk */
     if (HK_LIKELY(slices <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
         HK_LIKELY(ticker->now == ticker->before))
         return false;
@@ -275,15 +276,22 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
     size_t affordable = hk_policy_purges_excess() ? affordable_excess(ticker->now) : 0;
     bool purges = affordable >= LEAST_RECLAIM;
     hk_store(hk_large_allowed, purges ? allowed - hk_min(allowed, slices) : HK_LARGE_NO_EXCESS);
-    if (purges)
-        hk_large_hold_to_budget();
+    hk_store(xslices_allowed, SIZE_MAX);
+    if (!purges)
+        return false;
+    hk_large_hold_to_budget();
     allowed += large.live / HK_IDLE_PER_USED;
     size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
     hk_store(xslices_allowed, most - hk_min(most, idle - slices));
-    if (purges && idle > most)
-        HK_COUNT(purged_excess, hk_page_heap_purge(ticker->now, 0, hk_min(idle - allowed, affordable), false));
-    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
-    bool shrunk = gone - hk_load(xshrunk_by) > hk_decay_footprint();
+    if (idle > most) {
+        size_t wanted = hk_min(idle - allowed, affordable);
+        size_t purged = hk_page_heap_purge(ticker->now + 1, 1, wanted, false);
+        HK_COUNT(purged_excess, purged);
+        if (purged < wanted / 2)
+            hk_store(xexcess_at, ticker->now + HK_TICK_MS);
+    }
+    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), before = hk_load(xshrunk_by);
+    bool shrunk = gone > before && gone - before > hk_decay_footprint();
     if (shrunk)
         hk_store(xshrunk_by, gone);
     return shrunk;
@@ -363,8 +371,7 @@ static size_t purge_of_others(void)
 /* Purges idle memory until `keep` bytes of it remain. The kept memory keeps its age, so an epoch purges it after the purge delay. */
 static size_t trim_idle(size_t keep)
 {
-    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
-    size_t bytes = reclaim_idle(hk_os.clock_ms(), 0, excess, true);
+    size_t idle = hk_decay_idle(), bytes = reclaim_idle(hk_os.clock_ms(), 0, idle - hk_min(idle, keep), true);
     return bytes + hk_page_heap_unmap(false);
 }
 

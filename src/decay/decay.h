@@ -30,8 +30,8 @@ bool hk_decay_tick(struct hk_ticker *ticker);
 /* Reclaims idle memory if the footprint exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
  * the caller must purge its own idle memory. `footprint` is the value of hk_decay_footprint() at this tick. */
 bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint);
-/* Purges excess, which is idle memory beyond 8 MiB, a quarter of the used memory, and what the program lately used again. Its age does not matter.
- * Returns true if more bytes have been purged in this way than the heap has now. The caller's cache is then too large for the heap. */
+/* Purges excess, which is idle memory beyond 8 MiB, a quarter of the used memory, and recently reused bytes. The age of the memory does not matter.
+ * Returns true if more bytes of excess were purged since it last returned true than the heap has now. The caller should empty its cache. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);

@@ -174,15 +174,10 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-enum why {
-    OLD,
-    EXCESS,
-    OVER
-}; /* blocks are unmapped because of their age, as excess, or because the cache is over its budget */
-
-/* Takes the block to unmap next out of its list, and returns it. If too many bytes are cached, this is the oldest cached block. If that is too young,
- * this is the oldest kept block, but not for EXCESS. A block is too young if it became idle after the time `before`. If there is none, this is the
- * oldest block of pending_unmap. Returns NULL if pending_unmap is empty, too. */
+/* Why blocks are unmapped: they are old, they are excess, or the cache is over its budget. */
+enum why { OLD, EXCESS, OVER };
+/* Takes the next block to unmap out of its list. If more bytes are cached than `why` allows, this is the oldest cached block, else the oldest kept
+ * block, but not for EXCESS. Skips a block that a purge first saw after `before`. Otherwise takes the oldest of pending_unmap, or returns NULL. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -222,14 +217,15 @@ static size_t unmap_while(uint64_t before, enum why why, size_t enough)
     return bytes;
 }
 
-/* Cuts off the oldest slack if it is old. Holds the lock, because a realloc could grow into the slack. Returns the number of bytes cut off. */
-static size_t cut_oldest_slack(uint64_t before)
+/* Cuts off the oldest slack if it is old and more than `keep` bytes are cached. Returns the bytes cut off. Holds the lock, because a realloc could
+ * grow into the slack. */
+static size_t cut_oldest_slack(uint64_t before, size_t keep)
 {
     size_t bytes = 0;
     hk_lock(&hk_large.lock);
     struct hk_list *list = &hk_large.with_slack;
     struct hk_large_block *large = hk_container_of(list->head.prev, struct hk_large_block, by_slack);
-    if (!hk_list_empty(list) && large->idle_since <= before &&
+    if (hk_large.totals.cached > keep && !hk_list_empty(list) && large->idle_since <= before &&
         hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
         bytes = large->d.bytes - large->requested;
         hk_sub(hk_footprint.xbig, bytes);
@@ -241,25 +237,15 @@ static size_t cut_oldest_slack(uint64_t before)
     return bytes;
 }
 
-static bool still_over(void)
-{
-    hk_lock(&hk_large.lock);
-    bool over = hk_large.totals.cached > hk_large_budget();
-    hk_unlock(&hk_large.lock);
-    return over;
-}
-
 _Atomic size_t hk_large_allowed = 8 * HK_MIB + HK_SLICE;
 
 void hk_large_hold_to_budget(void)
 {
+    unmap_while(HK_LARGE_UNSEEN, OVER, SIZE_MAX);
+    while (cut_oldest_slack(HK_LARGE_UNSEEN, hk_large_budget()) > 0)
+        continue;
     if (hk_policy_purges_excess())
         HK_COUNT(purged_excess, unmap_while(HK_LARGE_UNSEEN, EXCESS, SIZE_MAX));
-    if (!still_over())
-        return;
-    unmap_while(HK_LARGE_UNSEEN, OVER, SIZE_MAX);
-    while (still_over() && cut_oldest_slack(HK_LARGE_UNSEEN) > 0)
-        continue;
 }
 
 /* Sets idle_since of the blocks of a list for which it is not set yet. These are the newest blocks, so they come first in the list. `place` is the
@@ -284,7 +270,7 @@ size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     size_t bytes = unmap_while(before, OLD, enough);
     bool cuts = delay_ms == 0 || enough == SIZE_MAX;
     for (size_t cut = 1; cuts && bytes < enough && cut > 0; bytes += cut)
-        cut = cut_oldest_slack(before);
+        cut = cut_oldest_slack(before, 0);
     return bytes;
 }
 

@@ -115,7 +115,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 /* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Cached blocks of more bytes than this and a quarter of the large blocks in use are excess. Each tick sets it. */
+/* Cached bytes beyond hk_large_allowed and a quarter of the large blocks in use are excess. A tick that looks for excess sets it. */
 extern _Atomic size_t
     hk_large_allowed; /* bytes; before the first tick, 8 MiB and a slice; HK_LARGE_NO_EXCESS if excess may stay */
 #define HK_LARGE_NO_EXCESS (SIZE_MAX / 2)
@@ -123,7 +123,7 @@ HK_INLINE size_t hk_large_excess_from_locked(void)
 {
     return hk_load(hk_large_allowed) + hk_large.totals.live / HK_IDLE_PER_USED;
 }
-/* Unmaps the oldest blocks that are excess. Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. */
+/* Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. Then unmaps the oldest cached blocks that are excess. */
 HK_ROOM void hk_large_hold_to_budget(void);
 
 #endif

@@ -110,9 +110,8 @@ static void drop_bin_array(struct hk_tcache *cache, unsigned class)
  * class may release their slabs. The new slab then reuses the memory of these slabs, which is still resident. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
-    if (cache->depot.bytes < RECLAIM_FROM || hk_slab_heap_has_partial(&cache->owner, class) || hk_abandoned_has(class))
-        return false;
-    return hk_page_heap_idle() < hk_classes[class].slab_bytes;
+    return cache->depot.bytes >= RECLAIM_FROM && !hk_slab_heap_has_partial(&cache->owner, class) &&
+           !hk_abandoned_has(class) && hk_page_heap_idle() < hk_classes[class].slab_bytes;
 }
 
 static HK_NOINLINE void shuffle(void **blocks, size_t n, uint64_t random)

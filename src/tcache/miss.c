@@ -46,7 +46,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     }
     if (HK_UNLIKELY(hk_decay_purge_excess(&cache->ticker, footprint))) {
         hk_bins_empty_after_rest(cache);
-        hk_decay_purge_excess(&cache->ticker, footprint);
+        hk_decay_purge_excess(&cache->ticker, hk_decay_footprint());
     }
     struct hk_sweep share = hk_decay_share(&cache->ticker);
     if (cache->reclaims_for_growth)

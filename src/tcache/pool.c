@@ -5,6 +5,7 @@
 
 enum {
     POOL_WORD = 64,       /* number of caches whose flags share a word of struct hk_owner_bits */
+    MOST_PAUSES = 10000,  /* about one second */
     MAX_PER_EPOCH = 8192, /* an epoch stops purging after this number of caches, which takes some ms */
     MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
 };
@@ -262,9 +263,15 @@ void hk_pool_epoch(uint64_t epoch)
     hk_unlock(&pool.lock);
 }
 
+/* Waits for an epoch that is purging caches in another thread. Gives up after a time, because a signal handler may have interrupted that purge. */
 size_t hk_pool_purge(void)
 {
     hk_lock(&pool.lock);
+    for (unsigned pauses = 0; pool.purging && pauses < MOST_PAUSES; pauses++) {
+        hk_unlock(&pool.lock);
+        hk_os_pause();
+        hk_lock(&pool.lock);
+    }
     size_t bytes = purge_waiting_locked(true);
     hk_unlock(&pool.lock);
     return bytes;

@@ -1,6 +1,5 @@
 /* Usage: test_excess large|medium|small|vectors
- * Tests memory after a program has shrunk. The program frees most of its memory and makes no more calls, so that neither time nor a tick purges
- * anything. Its RSS must fall at once, because so much memory is idle. */
+ * Tests that RSS falls at once after a program has freed most of its memory and makes no more calls. So no purge by age can help. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 
 enum { KIB = 1024, MIB = 1024 * KIB, TOTAL_MIB = 96, MOST_MIB = 32, MOST_BLOCKS = TOTAL_MIB * MIB / (4 * KIB) };
 
-/* Allocates blocks of `least` bytes to four times as many, of TOTAL_MIB together, and frees all. */
+/* Allocates blocks of `least` to 4 * `least` bytes, TOTAL_MIB in total, and frees them. */
 static void rise_and_fall(size_t least)
 {
     static void *blocks[MOST_BLOCKS];
@@ -56,6 +55,6 @@ int main(int argc, char **argv)
     else
         grow_vectors();
     size_t kib = procinfo_rss_kib() - base_kib;
-    CHECK(kib <= MOST_MIB * KIB, "%s: %zu KiB stay of %d MiB", what, kib, TOTAL_MIB);
+    CHECK(kib <= MOST_MIB * KIB, "%s: %zu KiB of %d MiB are still resident", what, kib, TOTAL_MIB);
     return check_report("excess");
 }

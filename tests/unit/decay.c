@@ -1,4 +1,4 @@
-/* Tests the times of purges. Each interval has at most one epoch. An epoch purges only memory that was free for the delay. A trim of the program
+/* Tests the times of purges. Excess is purged at any age. Each interval has at most one epoch. An epoch purges only memory that was free for the delay. A trim of the program
  * purges all free memory. Idle memory is reclaimed before the heap grows beyond its watermark. */
 #include "unit/unit.h"
 
@@ -440,12 +440,12 @@ UNIT_TEST(one_call_a_hold_in_background)
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
 }
 
-/* What purges of excess leave: 8 MiB and a quarter of the used memory. */
+/* Returns the bytes that purges of excess leave if nothing was reused: 8 MiB and a quarter of the used memory. */
 static size_t allowed(void) { return 8 * HK_MIB + (footprint() - idle_bytes()) / 4; }
 
 static size_t purge_excess(uint64_t ms)
 {
-    struct hk_ticker ticker = {0};
+    struct hk_ticker ticker = {.now = hk_os.clock_ms()};
     size_t before = idle_bytes();
     fake_os_pass_ms(ms);
     hk_decay_read_clock(&ticker);
@@ -453,8 +453,7 @@ static size_t purge_excess(uint64_t ms)
     return before - idle_bytes();
 }
 
-/* Idle memory beyond the allowed amount is purged at once, though no time has passed since it was freed. Slices are purged at a tick, and large blocks
- * are unmapped when they are freed, the oldest first. */
+/* Excess is purged even if it was freed just now. Slices are purged at a tick, and the oldest large blocks when a block is freed. */
 UNIT_TEST(purges_excess)
 {
     bool zeroed;
@@ -476,8 +475,8 @@ UNIT_TEST(purges_excess)
     assert_int_equal(purge_excess(1000), 0);
 }
 
-/* A program that uses its memory again soon keeps it, except for the first time. */
-UNIT_TEST(keeps_what_is_used_again)
+/* Memory that the program soon uses again is purged as excess only once. */
+UNIT_TEST(keeps_memory_used_again)
 {
     bool zeroed;
     unit_start();
@@ -503,7 +502,7 @@ UNIT_TEST(keeps_what_is_used_again)
     assert_int_equal(idle_bytes(), 0);
 }
 
-/* Purges of excess may cause page faults for 1 % of the time, so at most 64 KiB for each ms, and 125 MiB after a pause. */
+/* Page faults after purges of excess may take 1 % of the time. So 64 KiB are purged for each ms, and 125 MiB after a pause. */
 UNIT_TEST(excess_has_a_rate)
 {
     unit_start();
@@ -520,7 +519,7 @@ UNIT_TEST(excess_has_a_rate)
     assert_true(idle_bytes() < allowed() + HK_MIB);
 }
 
-/* The caches of a thread shrink once the heap has lost more than it has left. */
+/* Returns true once if more bytes were purged than the heap still has. The thread then empties its caches. */
 UNIT_TEST(has_shrunk)
 {
     struct hk_ticker ticker = {0};
@@ -675,7 +674,7 @@ int main(void)
                                        cmocka_unit_test(rested),
                                        cmocka_unit_test(ceiling),
                                        cmocka_unit_test(purges_excess),
-                                       cmocka_unit_test(keeps_what_is_used_again),
+                                       cmocka_unit_test(keeps_memory_used_again),
                                        cmocka_unit_test(excess_has_a_rate),
                                        cmocka_unit_test(has_shrunk),
                                        cmocka_unit_test(excess_stays_if_kept),
