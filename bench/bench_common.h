@@ -209,7 +209,7 @@ static inline void *bench_alloc(size_t size)
     return p;
 }
 
-/* Ends the program if there is no block, or if its first or last byte is not zero. Returns the block. */
+/* Returns the block. Ends the program if `block` is NULL, or if its first or last byte is not zero. */
 static inline char *bench_expect_zero(char *block, size_t size)
 {
     if (block == NULL || (void *)block == MAP_FAILED)

@@ -1,5 +1,5 @@
-"""Reads, writes and merges the result of a run, one JSON document. bench/README.md describes the format; "lines" is for readers and is made anew
-from "works"."""
+"""Reads, writes and merges the result of a run, which is a JSON document. bench/README.md describes the format. The field "lines" is for people.
+It is computed from the field "works" each time."""
 import json
 import math
 from collections.abc import Callable, Iterable

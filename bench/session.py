@@ -49,8 +49,8 @@ class Session:
                 self.warned.append("interrupted: fewer rounds than asked for")
 
     def plan(self) -> list[Step]:
-        """The warm-up is thrown away but for its system calls, the counting of which takes time, and for what programs print of their memory. What
-        is seen over time takes time, too. A quick run only loads every library once."""
+        """Runs the warm-up, of which only the system calls and the printed memory figures are used. They are measured here because the measurement
+        takes time. Series over time are measured here for the same reason. A quick run only loads every library once."""
         order = random.Random(self.seed)
         every, quick = list(self.works), self.runner.quick
         varied = [w for w in every if not (w.difference or w.series)]

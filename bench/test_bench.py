@@ -74,7 +74,8 @@ def sample_of(command: str, **how: object) -> Sample:
 
 class Programs(unittest.TestCase):
     def test_counts_are_the_calls_made(self) -> None:
-        """Served >= 99.9 % is the runner's check; here also: not fewer said than made, but for what the C library allocates for threads."""
+        """The runner checks that the allocator serves 99.9 % of the calls. This test checks that a benchmark does not count fewer calls than it
+        makes, except for those that the C library makes for threads."""
         for command in COMMANDS:
             with self.subTest(command), tempfile.TemporaryDirectory() as scratch:
                 report = Path(scratch) / "report.json"

@@ -48,7 +48,7 @@ static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic bool xsmall = true;   /* the footprint has never reached HK_SMALL_HEAP */
 static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used up its share of the time */
-static _Atomic uint64_t xexcess_at;  /* ms; until this time, purges of excess have used up their share of the time */
+static _Atomic uint64_t xexcess_at;  /* ms; no excess is purged before this time, because of earlier purges */
 static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
 static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if more slices are idle */
 static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
@@ -93,7 +93,7 @@ static bool rested(uint64_t from, uint64_t to)
 /* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */
 static bool keeps_all(void) { return hk_options.free_policy == HK_FREE_KEEP; }
 
-/* Returns how many bytes were reused within 128 ms, in total since the start. Each reuse counts, also of purged memory. */
+/* Returns the total bytes that were reused within 128 ms of their free, since the start. Memory that was purged in between counts too. */
 static size_t reused_soon(void) { return hk_load(hk_reuse.xback[0]) + hk_load(hk_reuse.xback[1]); }
 
 static void epoch_if_due(uint64_t now)
@@ -261,12 +261,11 @@ static size_t affordable_excess(uint64_t now)
 }
 
 /* The amount decides, and not the age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are unmapped at a
- * free, and slices are purged at a tick. Huge pages are split only if that is worth it, so `delay_ms` must not be 0. If little could be purged, the
- * next try waits, because it would walk over the same chunks. */
+ * free, and slices are purged at a tick. The delay of 1 ms, seen from the next ms, takes slices of any age, but splits a huge page only if that is
+ * worth it. If little could be purged, the next try waits, because it would walk over the same chunks. `grown` wraps if the heap has shrunk. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
-    size_t slices = hk_page_heap_idle(),
-           grown = footprint - hk_load(xfootprint_seen); /* wraps if the heap has shrunk */
+    size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
     if (HK_LIKELY(slices <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
         HK_LIKELY(ticker->now == ticker->before))
         return false;
@@ -279,8 +278,9 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
     hk_store(xslices_allowed, SIZE_MAX);
     if (!purges)
         return false;
-    hk_large_hold_to_budget();
     allowed += large.live / HK_IDLE_PER_USED;
+    if (slices + large.cached > allowed)
+        hk_large_hold_to_budget();
     size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
     hk_store(xslices_allowed, most - hk_min(most, idle - slices));
     if (idle > most) {

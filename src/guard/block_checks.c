@@ -395,8 +395,8 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with at least this alignment gives the block's class, or a smaller one that the block's class may serve.
- * C++14 code may free aligned C++17 blocks. */
+/* Returns true if a request of `size` bytes with this alignment could have got the block, which has the request's class or a class that may serve it.
+ * Accepts larger alignments too, because C++14 code may free aligned C++17 blocks. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);

@@ -43,7 +43,7 @@ extern const struct hk_class {
 } hk_classes[HK_CLASSES];
 /* What the options bins, small_fit and medium_fit say of each class. The start writes it. */
 extern struct hk_class_setting {
-    uint8_t first_cap; /* capacity of a new bin; 0: tcache/bins.c chooses it */
+    uint8_t first_cap; /* capacity in blocks of a new bin; if it is 0, next_capacity() chooses */
     uint8_t servers;   /* number of larger classes whose free blocks may serve this one */
 } hk_class_settings[HK_CLASSES];
 /* The block sizes of classes.def, which the option `classes` does not change. */

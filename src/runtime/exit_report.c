@@ -11,9 +11,9 @@ enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CR
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* resident bytes that make the next profile due; 0: none */
-    uint64_t live;    /* at_peak: estimated live bytes of the last profile */
-    bool at_peak;     /* after each profile, `at` is set above the resident bytes */
+    uint64_t at;      /* A profile is due when so many bytes are resident. 0: no profile is due. */
+    uint64_t live;    /* estimated live bytes at the last profile; used only if at_peak */
+    bool at_peak;     /* HAKMEM_HEAP_PROFILE_AT=peak: each profile raises `at` */
     bool refused;     /* the last attempt to write the profile failed */
     _Atomic bool xat; /* a profile was due at least once */
 } dumps;

@@ -35,9 +35,9 @@ static bool from_commons(const struct hk_tcache *cache, unsigned class)
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin, which is at most `now` if the budget is used up. A bin grows fourfold. It begins with a few blocks, or with the
- * capacity of the option `bins`, but with at least one block, even over the budget. Tiny classes may exceed the budget by half, because larger blocks
- * may have used it up. */
+/* Returns the next capacity of a bin whose capacity is `now`. A bin begins with a few blocks, or with the capacity of the option `bins`, and then
+ * grows fourfold. If the budget is used up, a bin does not grow, but a new bin gets one block. Tiny classes may exceed the budget by half, because
+ * larger blocks may have used it up. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;

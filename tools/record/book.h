@@ -15,8 +15,8 @@ struct rec_live {
     uint64_t born; /* place in the order of the allocation or realloc that gave the block its size */
     uint32_t slot;
     uint8_t align_log; /* logarithm of the alignment */
-    bool stamped;      /* the player has written its stamp to the block, which never had fewer than 8 bytes */
-    bool weight_one;   /* see struct rec_event */
+    bool stamped;    /* The block holds the stamp of the player. A block that ever had fewer than 8 bytes holds none. */
+    bool weight_one; /* see struct rec_event */
 };
 
 /* A map is the root of its tree, and NULL if it is empty. */

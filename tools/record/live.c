@@ -1,4 +1,4 @@
-/* Keeps the live blocks. */
+/* Stores the live blocks of a recording in a search tree by address. */
 #include "book.h"
 #include <search.h>
 #include <stdlib.h>
