@@ -26,6 +26,7 @@ enum {
     /* RISE_PART, SWEEP_PART and IDLE_PART are divisors of the footprint. */
     RISE_PART = 32,
     SWEEP_PART = 16,               /* a sweep that purged more than 1/16 of the footprint lowers the watermark */
+    RETRY_PART = 8,                /* divisor of the idle slices, see xretry_above */
     IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
@@ -52,6 +53,9 @@ static _Atomic uint64_t xexcess_at;  /* ms; no excess is purged before this time
 static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
 static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if more slices are idle */
 static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
+/* Excess in slices is not purged again before this time in ms, unless more slices than this are idle, because the last try purged little. */
+static _Atomic uint64_t xretry_at;
+static _Atomic size_t xretry_above;
 /* xexcess_paid: purged_excess as charged to xexcess_at. xshrunk_by: purged_excess when hk_decay_purge_excess() last returned true. */
 static _Atomic uint64_t xexcess_paid, xshrunk_by;
 static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
@@ -261,8 +265,8 @@ static size_t affordable_excess(uint64_t now)
 }
 
 /* The amount decides, and not the age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are unmapped at a
- * free, and slices are purged at a tick. The delay of 1 ms, seen from the next ms, takes slices of any age, but splits a huge page only if that is
- * worth it. If little could be purged, the next try waits, because it would walk over the same chunks. `grown` wraps if the heap has shrunk. */
+ * free, and slices are purged at a tick. If little could be purged, the next try waits for more idle slices, because it would look at the same chunks.
+ * `grown` wraps if the heap has shrunk. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
     size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
@@ -283,12 +287,12 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
         hk_large_hold_to_budget();
     size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
     hk_store(xslices_allowed, most - hk_min(most, idle - slices));
-    if (idle > most) {
+    if (idle > most && (ticker->now >= hk_load(xretry_at) || slices > hk_load(xretry_above))) {
         size_t wanted = hk_min(idle - allowed, affordable);
-        size_t purged = hk_page_heap_purge(ticker->now + 1, 1, wanted, false);
+        size_t purged = hk_page_heap_purge(ticker->now, HK_SPARE_HUGE_PAGES, wanted, false);
         HK_COUNT(purged_excess, purged);
-        if (purged < wanted / 2)
-            hk_store(xexcess_at, ticker->now + HK_TICK_MS);
+        hk_store(xretry_at, purged < wanted / 2 ? ticker->now + HK_TICK_MS : 0);
+        hk_store(xretry_above, slices + slices / RETRY_PART);
     }
     uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), before = hk_load(xshrunk_by);
     bool shrunk = gone > before && gone - before > hk_decay_footprint();

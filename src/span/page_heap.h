@@ -51,7 +51,9 @@ void hk_page_heap_total(struct hk_page_heap_totals *totals);
  * release purge_lock after each run of slices or each chunk, because fork waits for this lock. */
 /* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
  * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
- * waits for it if `waits`, and stops otherwise. Returns the purged bytes. */
+ * waits for it if `waits`, and stops otherwise. Returns the purged bytes. HK_SPARE_HUGE_PAGES, as a delay, means any age, except that huge pages of
+ * which only a small part is free stay whole. The call stops after 32 of them. */
+#define HK_SPARE_HUGE_PAGES UINT64_MAX
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */

@@ -23,12 +23,15 @@ bool hk_span_purge(uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once; /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
+    bool at_once;  /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
+    bool spares;   /* if true, skips chunks that are not worth a split, whatever their age */
+    unsigned vain; /* the number of chunks that were skipped */
 };
+enum { MOST_VAIN = 32 };
 
 static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const struct purge *purge)
 {
-    return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 ||
+    return !hk_load(chunk->xhuge) || due == chunk->owned || (purge->delay_ms == 0 && !purge->spares) ||
            hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
@@ -41,10 +44,11 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
         all = 0;
     uint32_t due = hk_lowest_run32(all);
     if (all == due) {
-        chunk->aged = idle & ~due;
-        chunk->idle_since = purge->now_ms;
+        bool skipped = purge->spares && due == 0 && idle != 0; /* keeps its age, so that it is still purged by age */
+        chunk->aged = skipped ? chunk->aged : idle & ~due;
+        chunk->idle_since = skipped ? chunk->idle_since : purge->now_ms;
         hk_link_remove(&chunk->by_age);
-        if (chunk->aged != 0)
+        if (skipped || chunk->aged != 0)
             hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
     }
     hk_chunk_withdraw(chunk, due);
@@ -95,7 +99,7 @@ static bool purge_together(const struct hk_os_range *ranges, unsigned count)
 
 /* Purges one run of due slices in the oldest chunk, or several runs with one system call. If the system refuses several runs, purges only the first,
  * because fork must not wait for more calls. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
-static size_t purge_ranges_locked(const struct purge *purge, size_t enough, bool *over)
+static size_t purge_ranges_locked(struct purge *purge, size_t enough, bool *over)
 {
     struct hk_os_range ranges[RUNS_OF_BATCH];
     unsigned count = 0, most = hk_options.free_policy == HK_FREE_BATCH && !hk_load(xsingly) ? RUNS_OF_BATCH : 1;
@@ -104,7 +108,7 @@ static size_t purge_ranges_locked(const struct purge *purge, size_t enough, bool
     for (unsigned looks = 0; looks < most && bytes < enough && !*over; looks++) {
         struct hk_chunk *chunk = oldest_due(purge);
         uint32_t due = chunk != NULL ? begin_purge(chunk, purge) : 0;
-        *over = chunk == NULL;
+        *over = chunk == NULL || (purge->spares && due == 0 && ++purge->vain >= MOST_VAIN);
         if (due != 0)
             ranges[count++] =
                 (struct hk_os_range){hk_chunk_address(chunk, hk_ctz64(due)), hk_popcount64(due) * HK_SLICE};
@@ -127,7 +131,9 @@ static size_t purge_ranges_locked(const struct purge *purge, size_t enough, bool
 
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
-    struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
+    bool spares = delay_ms == HK_SPARE_HUGE_PAGES;
+    uint64_t delay = spares ? 0 : delay_ms;
+    struct purge purge = {now_ms, delay, .at_once = delay == 0 || enough < SIZE_MAX, .spares = spares};
     size_t bytes = 0;
     for (bool over = false; !over && bytes < enough;) {
         if (waits)

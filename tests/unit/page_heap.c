@@ -404,6 +404,21 @@ UNIT_TEST(huge_page_is_not_split_for_little)
     assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 0);
 }
 
+/* A purge of excess leaves a huge page whole that is mostly in use, and purges the chunks behind it. So does the next purge in the same ms. */
+UNIT_TEST(spared_huge_page_hides_nothing)
+{
+    start_on_huge_pages();
+    uintptr_t used = get_dense(HK_CHUNK_SLICES), others[2];
+    for (unsigned i = 0; i < 2; i++)
+        others[i] = get_dense(HK_CHUNK_SLICES);
+    hk_span_free(used, 7);
+    for (unsigned i = 0; i < 2; i++) {
+        hk_span_free(others[i], HK_CHUNK_SLICES);
+        assert_int_equal(hk_page_heap_purge(hk_os.clock_ms(), HK_SPARE_HUGE_PAGES, HK_CHUNK + 1, false), HK_CHUNK);
+    }
+    assert_int_equal(totals().free_dirty, 7 * HK_SLICE);
+}
+
 UNIT_TEST(huge_page_is_split_by_a_full_purge)
 {
     start_on_huge_pages();
@@ -869,6 +884,7 @@ int main(void)
         cmocka_unit_test(unmapping_refused),
         cmocka_unit_test(huge_page_is_dirty_as_a_whole),
         cmocka_unit_test(huge_page_is_not_split_for_little),
+        cmocka_unit_test(spared_huge_page_hides_nothing),
         cmocka_unit_test(huge_page_is_split_by_a_full_purge),
         cmocka_unit_test(huge_page_that_is_free_stays_one),
         cmocka_unit_test(huge_page_purged_by_its_user),
