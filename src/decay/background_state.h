@@ -5,8 +5,7 @@
  *   Other threads change IN_ROUND and ASLEEP back to AWAKE when memory comes free.
  *
  * Owns       This file owns the background thread's state. It sets HK_MODE_WAKE while a background thread is needed but absent.
- * Invariant  The thread falls asleep only if no notification came since its last round began. This round has seen all memory that came free before
- *            the round. Memory that comes free later wakes the thread.
+ * Invariant  The thread falls asleep only if no notification came since its last round began, because the round saw only memory that was free before.
  * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
  *            call the other functions. */
 #ifndef HK_BACKGROUND_STATE_H

@@ -97,8 +97,7 @@ static bool is_bounding(const struct hk_learner *learner, enum hk_phase phase, e
     return phase == now && (phase == HK_PHASE_TIGHT || learns);
 }
 
-/* Applies the bounds of the current phase to the knobs. Logs only changes that come from the begin or the end of a phase, because the rules log their
- * own changes. */
+/* Applies the bounds of the current phase to the knobs. Logs only the changes that a phase makes when it begins or ends. The rules log their own. */
 static void apply_phase(struct hk_learner *learner, enum hk_phase last, const struct hk_signals *saw,
                         struct hk_step *step)
 {

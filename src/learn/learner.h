@@ -27,8 +27,7 @@ struct hk_signals {
 
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
-/* The rules that change knobs while memory is not short. The option of a rule begins with learn_. A rule without a measured gain is off by
- * default. */
+/* The rules that change knobs while memory is not short. A rule's option begins with learn_. A rule without a measured gain is off by default. */
 enum hk_rule {
     HK_RULE_DELAY = 1,
     HK_RULE_LARGE_CACHE = 2,

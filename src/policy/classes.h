@@ -69,8 +69,7 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
     return hk_classes[class].size == bytes ? class : class - 1;
 }
 
-/* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES if there is none. `align` is a power of
- * two up to 64 KiB. */
+/* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES. `align` is a power of 2 up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
 /* What this run has learned about its classes, for the saved profile. Written only if the option profile_save is set. */

@@ -127,8 +127,7 @@ static bool needed_brings(const struct hk_elf_file *file, const char *path, cons
     return false;
 }
 
-/* Returns true if the library, or one that it needs, has an allocator of its own. Returns false for a path without a slash, because the loader then
- * searches for the file. */
+/* Returns true if the library, or one that it needs, has its own allocator. Returns false for a path without a slash, which the loader searches. */
 static bool brings_its_own(const char *path)
 {
     struct hk_elf_file file;

@@ -82,8 +82,7 @@ static void dump_wanted(hk_file_writer *writer)
     hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", writer, &dumps.refused);
 }
 
-/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Lowers *until_due to the time that is left until the next
- * interval ends, if this time is shorter. */
+/* Returns true if `every` ms have passed since *last_ms, and then sets *last_ms to now. Lowers *until_due to the rest of the interval if needed. */
 static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, uint64_t *until_due)
 {
     if (every == 0)

@@ -138,8 +138,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal once per process: at the start if an option needs the goal, before the program enters a sandbox, or at the first tick after
- * the footprint has reached HK_SMALL_HEAP. */
+/* Looks for a memory goal once per process: at the start if an option needs it, before a sandbox, or at the first tick of a heap that isn't small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)

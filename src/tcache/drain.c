@@ -38,8 +38,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains slabs of a class. Stops when *wanted bytes of blocks were freed, or when *slabs_left slabs were drained. Reduces *wanted by the freed bytes,
- * and *slabs_left by the drained slabs. */
+/* Drains slabs of a class, until *wanted bytes were freed or *slabs_left slabs were drained. Reduces both by what was freed and drained. */
 static void drain_class(struct hk_tcache *cache, unsigned class, size_t *wanted, unsigned *slabs_left)
 {
     for (; *wanted > 0 && *slabs_left > 0; --*slabs_left) {

@@ -123,8 +123,7 @@ HK_INLINE struct hk_tcache *hk_tcache_self(void)
 }
 HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
 
-/* These functions (bins.c) enlarge, fill and empty bins, and own their arrays. The capacity of a bin is the number of blocks for which its array has
- * room. */
+/* These functions (bins.c) enlarge, fill and empty bins, and own their arrays. A bin's capacity is the number of blocks that its array can hold. */
 extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; set at the start; 0: no shuffling */
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
@@ -135,8 +134,7 @@ bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
  * number of blocks, or 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks of a bin to the depot if the bin has its largest capacity and the depot accepts the blocks. Otherwise returns these
- * blocks to their slabs. */
+/* Moves the n oldest blocks of a bin to the depot if it accepts them and the bin has its largest capacity. Otherwise returns them to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Returns all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
@@ -146,8 +144,7 @@ size_t hk_bins_budget(void);
 void hk_bins_empty(struct hk_tcache *cache);
 /* Empties all bins except held ones, and the depot. Called if the thread has made no slow call for a long time. */
 void hk_bins_empty_after_rest(struct hk_tcache *cache);
-/* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. If such a bin is already empty, frees its
- * array. */
+/* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. Frees the arrays of bins already empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and
