@@ -3,7 +3,10 @@
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "tcache/pool.h"
 #include "runtime/lifecycle.h"
@@ -107,6 +110,49 @@ UNIT_TEST(passes)
     assert_int_equal(resting(), THREADS - THREADS / 4);
     hk_pool_epoch(3);
     assert_int_equal(resting(), THREADS);
+}
+
+enum { FEW = 4, PAUSE_MS = 20 };
+static pthread_t purger;
+static atomic_bool purge_began, purge_may_end;
+
+/* Keeps the purge of the thread `purger` from its end, until the main thread has begun its own purge, or is about to. */
+static bool hold_purge(enum fake_call call, uint64_t ordinal)
+{
+    (void)ordinal;
+    if (call == FAKE_PURGE && pthread_equal(pthread_self(), purger)) {
+        atomic_store(&purge_began, true);
+        while (!atomic_load(&purge_may_end))
+            sched_yield();
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
+    }
+    return false;
+}
+
+static void *purge_by_epochs(void *unused)
+{
+    hk_pool_epoch(1);
+    purger = pthread_self();
+    hk_pool_epoch(2);
+    return unused;
+}
+
+/* A purge of all caches waits for an epoch's purge in another thread, which does not purge the caches of threads that have ended meanwhile. */
+UNIT_TEST(purges_behind_an_epoch)
+{
+    pthread_t thread;
+    unit_start();
+    unit_keep_what_threads_leave();
+    live_and_end(FEW);
+    fake_os_refuse(hold_purge);
+    assert_int_equal(pthread_create(&thread, NULL, purge_by_epochs, NULL), 0);
+    while (!atomic_load(&purge_began))
+        sched_yield();
+    live_and_end(FEW);
+    atomic_store(&purge_may_end, true);
+    assert_true(hk_pool_purge() > 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(resting(), 2 * FEW);
 }
 
 UNIT_TEST(counts_stay)
@@ -240,9 +286,10 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_go),     cmocka_unit_test(commons_for_the_new), cmocka_unit_test(taken_again),
-        cmocka_unit_test(passes),       cmocka_unit_test(counts_stay),         cmocka_unit_test(refused),
-        cmocka_unit_test(stale_number), cmocka_unit_test(rings_stay),          cmocka_unit_test(no_number)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),    cmocka_unit_test(commons_for_the_new),
+                                       cmocka_unit_test(taken_again), cmocka_unit_test(purges_behind_an_epoch),
+                                       cmocka_unit_test(passes),      cmocka_unit_test(counts_stay),
+                                       cmocka_unit_test(refused),     cmocka_unit_test(stale_number),
+                                       cmocka_unit_test(rings_stay),  cmocka_unit_test(no_number)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }
