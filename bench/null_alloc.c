@@ -15,7 +15,7 @@
 /* One cache line more than the size, so that neighbours fall into different cache sets. */
 #define STRIDE (SMALL + 64u)
 #define BLOCKS 8192u
-#define PUSHED 65536u /* larger blocks that may join the stack */
+#define PUSHED 65536u /* number of blocks of more than SMALL bytes for which the stack has room */
 #define EMPTY 64u     /* number of NULLs below the stack, which malloc returns if the stack is empty */
 #define RANGE ((size_t)1 << 34)
 

@@ -92,7 +92,8 @@ void *hk_heap_resized(void *block, size_t size)
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* tries again in place, because idle memory was returned to the system */
+    if (HK_UNLIKELY(moved ==
+                    NULL)) { /* may succeed now, because try_heap() has returned idle memory if the system refused */
         resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

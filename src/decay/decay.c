@@ -53,7 +53,7 @@ static _Atomic uint64_t xexcess_at;  /* ms; no excess is purged before this time
 static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
 static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if more slices are idle */
 static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
-/* Excess in slices is not purged again before this time in ms, unless more slices than this are idle, because the last try purged little. */
+/* If a try to purge excess in slices finds little, the next try waits until xretry_at (ms), or until more than xretry_above bytes are idle. */
 static _Atomic uint64_t xretry_at;
 static _Atomic size_t xretry_above;
 /* xexcess_paid: purged_excess as charged to xexcess_at. xshrunk_by: purged_excess when hk_decay_purge_excess() last returned true. */

@@ -124,7 +124,7 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
 
 /* Returns a block after a miss, or a block of a class without bins. `shelf` may be NULL. If it returns NULL, *by_limit says if the limit refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
-/* Frees a block if its bin was full, or if the thread has no open cache of the heap. */
+/* Frees a block that the hit path could not push. Puts it into its bin, after half of a full bin was moved to the slabs, or else into its slab. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
 /* Moves the blocks in all threads' caches of a heap to their slabs, and releases slabs without live blocks. `own` is the caller's shelf, or NULL.

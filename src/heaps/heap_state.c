@@ -47,7 +47,7 @@ static struct hak_heap *new_heap_locked(void)
     return heap;
 }
 
-/* Reuses the record of the heap that was closed last, because threads may still have caches for its number. The caches are reused too. */
+/* Reuses the number of the heap that was closed last, if any, so that the new heap is served by the caches that threads have for this number. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit)
 {
     hk_lock(&locks[0]);

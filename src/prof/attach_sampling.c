@@ -7,7 +7,7 @@ enum {
     ROUND_PICKS = 64,
     ROUND_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32,          /* divisor of the mean for fine blocks, which are picked in rounds only */
+    FINE_PART = 32, /* fine blocks are picked in rounds only, where the mean bytes between picks are `mean` / 32 */
     CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads in some 50 microseconds */
 };
 

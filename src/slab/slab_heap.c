@@ -248,8 +248,8 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Frees blocks up to the first block of another owner. Called if hk_slab_mark_free() has refused blocks[0], for example because the slab has no plain
- * extent. If the next block lies in the same slab, does not release the slab. A release would hide that the next block is already free. */
+/* Frees blocks up to the first one of another owner. Called if blocks[0] needs more checks than hk_slab_mark_free() makes, as in a slab with joined
+ * blocks. Keeps the slab while the next block lies in it: if all blocks are free by then, the next free is wrong, and only the slab shows this. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;

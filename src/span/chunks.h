@@ -29,7 +29,7 @@ extern struct hk_page_heap {
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
     size_t staked_slices;   /* slices of HK_USE_UNSURE spans in dense chunks */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
-    uint32_t window;        /* most slices that the next prefault makes resident after its span */
+    uint32_t ahead;         /* most slices that the next prefault makes resident after its span */
     _Atomic bool xprefault_refused;
 } hk_page_heap;
 
@@ -77,8 +77,8 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
 /* Makes a new span of a growing class resident by one system call, so that it costs no fault for each page. Does so only if the heap cannot grow on
- * huge pages. Also makes as many slices after the span resident as the window has. The window doubles with each call, because the heap takes these
- * slices before it calls again. It closes if a purge finds slices that no span has taken. */
+ * huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, because the heap takes these next. This number doubles
+ * with each call, up to 8, and becomes 0 if a purge finds such slices that no span has taken. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Several threads may call it. */

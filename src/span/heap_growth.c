@@ -119,21 +119,21 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 
 #define PREFAULT_FROM (4 * HK_MIB)
 enum {
-    LARGEST_WINDOW = 8, /* a malloc waits for the system to clear at most so many slices and its span */
-    WINDOW_PART = 32,   /* the window has at most 1/32 of the footprint */
+    MOST_AHEAD = 8,  /* a malloc waits for the system to clear at most so many slices and its span */
+    AHEAD_PART = 32, /* divisor of the footprint */
 };
 
 /* Returns the slices from `first` on that a prefault adds to its span. They were never used, and fit below the ceiling and the limit. */
-static uint32_t window_at(const struct hk_chunk *chunk, unsigned first)
+static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
 {
     uint64_t never_used = chunk->free & ~chunk->dirty & ~chunk->purged;
-    size_t run = hk_ctz64(~(never_used >> first)), part = hk_footprint_bytes() / HK_SLICE / WINDOW_PART;
-    size_t count = hk_min(run, hk_min(hk_page_heap.window, part)), bytes = count * HK_SLICE;
+    size_t run = hk_ctz64(~(never_used >> first)), part = hk_footprint_bytes() / HK_SLICE / AHEAD_PART;
+    size_t count = hk_min(run, hk_min(hk_page_heap.ahead, part)), bytes = count * HK_SLICE;
     bool allowed = hk_footprint_allows(bytes) && hk_footprint_bytes() + bytes <= HK_POLICY(ceiling);
     return allowed ? (uint32_t)((uint64_t)hk_low_bits32((unsigned)count) << first) : 0;
 }
 
-/* Holds purge_lock, so that a fork child does not miss the withdrawn slices of the window. Takes no window if another thread has the lock. */
+/* Holds purge_lock, so that a fork child does not miss the slices of `ahead`, which are withdrawn. Takes none if another thread has the lock. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 {
     size_t footprint = hk_footprint_bytes();
@@ -142,7 +142,7 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
         return;
     bool alone = hk_try_lock(&hk_page_heap.purge_lock);
     hk_lock(&hk_page_heap.lock);
-    uint32_t ahead = alone ? window_at(chunk, hk_chunk_slice(start) + (unsigned)slices) : 0;
+    uint32_t ahead = alone ? ahead_at(chunk, hk_chunk_slice(start) + (unsigned)slices) : 0;
     hk_chunk_use(chunk, ahead);
     hk_unlock(&hk_page_heap.lock);
     size_t bytes = (slices + hk_popcount64(ahead)) * HK_SLICE;
@@ -150,7 +150,7 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
     hk_lock(&hk_page_heap.lock);
     chunk->fresh |= ahead; /* also if the system refused, because it may have made a part of the slices resident */
     hk_chunk_release(chunk, ahead);
-    hk_page_heap.window = done ? (uint32_t)hk_min(hk_max(2 * hk_page_heap.window, 1), LARGEST_WINDOW) : 0;
+    hk_page_heap.ahead = done ? (uint32_t)hk_min(hk_max(2 * hk_page_heap.ahead, 1), MOST_AHEAD) : 0;
     hk_unlock(&hk_page_heap.lock);
     if (alone)
         hk_unlock_in_turn(&hk_page_heap.purge_lock);

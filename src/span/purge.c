@@ -64,9 +64,9 @@ static void end_purge(const struct hk_os_range *range, bool purged)
     hk_lock(&hk_page_heap.lock);
     hk_page_heap_count_dirty(-(int)hk_popcount64(gone & chunk->dirty));
     chunk->dirty &= ~gone;
-    uint32_t unused = hk_page_heap.window != 0 ? gone & chunk->fresh : 0;
+    uint32_t unused = hk_page_heap.ahead != 0 ? gone & chunk->fresh : 0;
     if (unused != 0)
-        hk_page_heap.window = 0;
+        hk_page_heap.ahead = 0;
     HK_COUNT(prefault_unused, hk_popcount64(unused) * HK_SLICE);
     chunk->fresh &= ~gone;
     chunk->purged |= gone;

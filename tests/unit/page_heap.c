@@ -556,7 +556,7 @@ static void start_growing(void)
     SET_KNOB(huge_pages_from, 0);
     hk_os.populate = note_populate;
     calls_of_populate = 0;
-    hk_page_heap.window = 0;
+    hk_page_heap.ahead = 0;
     hk_store(hk_page_heap.xprefault_refused, false);
     hk_add(hk_footprint.xbig, 64 * HK_MIB);
 }
@@ -595,7 +595,7 @@ UNIT_TEST(prefault_closes)
     purge_after(600);
     assert_int_equal(purge_after(600), 2 * HK_SLICE);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_prefault_unused]), 2 * HK_SLICE);
-    assert_int_equal(hk_page_heap.window, 0);
+    assert_int_equal(hk_page_heap.ahead, 0);
     hk_span_alloc(1, HK_USE_GROWING, &(bool){false});
     assert_int_equal(populated[3], 1);
 }
@@ -617,7 +617,7 @@ UNIT_TEST(prefault_only_where_it_may)
     get_growing();
     assert_int_equal(calls_of_populate, 0);
     SET_KNOB(ceiling, hk_footprint_bytes() + HK_SLICE);
-    hk_page_heap.window = 8;
+    hk_page_heap.ahead = 8;
     get_growing();
     assert_int_equal(populated[0], 1);
     SET_KNOB(ceiling, (uint64_t)1 << 40);
@@ -634,7 +634,7 @@ UNIT_TEST(prefault_refused)
 {
     start_growing();
     hk_os.populate = refuse_populate;
-    hk_page_heap.window = 2;
+    hk_page_heap.ahead = 2;
     get_growing();
     assert_int_equal(totals().free_dirty, 2 * HK_SLICE);
     for (unsigned i = 0; i < 8; i++)
