@@ -182,8 +182,8 @@ static bool linux_unfiltered(void)
     return atomic_load_explicit(&xfilter, memory_order_relaxed) == NO_FILTER;
 }
 
-/* Linux knows POPULATE_WRITE since 5.14. MAP_POPULATE of older kernels would need a new mapping, and if that fails, the old one may be gone. The
- * filters of browsers may end the process at advice that they do not know. Those of containers look only at the system call. */
+/* Linux has POPULATE_WRITE since 5.14. MAP_POPULATE is no substitute, because it needs a new mapping, and if that fails, the old one may be gone. A
+ * filter of the program's own (OWN_FILTER) may end the process at advice that it does not know. Filters of containers do not look at the advice. */
 static bool linux_populate(void *p, size_t size)
 {
     enum { POPULATE_WRITE = 23 };

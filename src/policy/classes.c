@@ -131,7 +131,7 @@ static void change_classes(const char *sizes)
 bool hk_classes_looks HK_EACH_PROCESS_DATA;
 struct hk_class_setting hk_class_settings[HK_CLASSES] HK_EACH_PROCESS_DATA;
 
-/* Applies `bins` first, because its sizes are those of the classes without the option `classes`. */
+/* Applies `bins` first, because a size in `bins` stands for the class that it has before `classes` changes the block sizes. */
 void hk_classes_begin(void)
 {
     const struct hk_options *options = &hk_options;

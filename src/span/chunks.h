@@ -27,7 +27,7 @@ extern struct hk_page_heap {
     size_t free_slices;
     _Atomic size_t xidle;   /* number of free slices that are dirty */
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
-    size_t staked_slices;   /* slices of HK_USE_UNSURE spans in dense chunks */
+    size_t staked_slices;   /* slices of HK_USE_UNSURE spans in HK_USE_DENSE chunks, whose number stake() limits */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
     uint32_t ahead;         /* most slices that the next prefault makes resident after its span */
     _Atomic bool xprefault_refused;

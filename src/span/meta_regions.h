@@ -73,13 +73,13 @@ struct hk_meta_block {
 extern struct hk_meta {
     struct hk_lock lock;
     struct hk_region *newest;
-    struct hk_meta_block
-        *listed[HK_META_LISTED_TO / HK_META_LINE]; /* lists of free blocks by size in lines; the lines count as used */
-    size_t listed_bytes;                           /* bytes of the blocks on these lists */
-    struct hk_meta_range range;                    /* free lines of an area, from which the next small blocks are cut */
-    char *fresh, *fresh_end;                       /* the part of the newest area that was never allocated */
-    struct hk_list by_room[HK_META_AREA_FITS];     /* each is initialized when an area first enters it */
-    char *next_page, *pages_end;                   /* the part of the newest region of pages that was never allocated */
+    /* listed[n] are the free blocks of n lines, which their areas count as used. */
+    struct hk_meta_block *listed[HK_META_LISTED_TO / HK_META_LINE];
+    size_t listed_bytes;                       /* bytes of the blocks on these lists */
+    struct hk_meta_range range;                /* free lines of an area, from which the next small blocks are cut */
+    char *fresh, *fresh_end;                   /* the part of the newest area that was never allocated */
+    struct hk_list by_room[HK_META_AREA_FITS]; /* each is initialized when an area first enters it */
+    char *next_page, *pages_end;               /* the part of the newest region of pages that was never allocated */
     /* counts of bytes */
     _Atomic size_t xmapped;
     size_t free;              /* free bytes in areas */

@@ -34,10 +34,11 @@ struct rec_op {
     uint8_t kind; /* REC_MALLOC .. REC_NEW_ALIGNED, REC_FREE .. REC_DELETE_SIZED, REC_REALLOC */
     uint32_t thread;
     uint64_t order, size_before;
-    struct rec_live block; /* after an allocation; before a free; before a realloc, but with the new size */
-    uint32_t touched;      /* for a free or realloc: touched pages of the block plus 1, or 0 if unknown */
-    uint16_t version;      /* number of earlier operations on the slot */
-    bool foreign;          /* another thread made the last operation on the slot */
+    struct rec_live
+        block; /* the block after an allocation, or before a free or a realloc; for a realloc, `size` is the new size */
+    uint32_t touched; /* for a free or realloc: touched pages of the block plus 1, or 0 if unknown */
+    uint16_t version; /* number of earlier operations on the slot */
+    bool foreign;     /* another thread made the last operation on the slot */
 };
 
 struct rec_totals {
