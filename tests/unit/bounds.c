@@ -217,7 +217,7 @@ UNIT_TEST(free_slices_and_foreign_memory)
                                  0,
                                  UINTPTR_MAX,
                                  (uintptr_t)1 << 47,
-                                 hk_window.base,
+                                 hk_window_first() - 1,
                                  hk_window.base + hk_window.covered - 1,
                                  (uintptr_t)block - 1};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)

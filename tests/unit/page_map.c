@@ -109,6 +109,8 @@ UNIT_TEST(below_the_first_address)
         return;
     assert_true(hk_page_map_init());
     hk_window_open(true);
+    if (hk_window_first() == hk_window.base)
+        return; /* The first address is random, and in few runs nothing lies below it. */
     assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
     size_t tables = hk_page_map_tables();
     assert_true(hk_page_map_cover(hk_window.base, HK_SLICE));
