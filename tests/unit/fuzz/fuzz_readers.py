@@ -94,7 +94,7 @@ def show_reports(folder: Path, seeds: list[bytes], log: bytes, rng: random.Rando
     explain.check_process(folder / "log", found[-1])
     explain.tail(folder / "log", 5)
     page.show(found, decisions, console)
-    page.write(folder / "page.html", found, decisions)
+    (folder / "page.html").write_text(page.page(found, decisions))
     for before, now in zip([None, *found], found):
         console.print(top.frame("title", top.step_of(before, now, 1.0), decisions, width, rng.choice((5, 24, 60))))
     console.file.getvalue().encode(errors="surrogatepass")

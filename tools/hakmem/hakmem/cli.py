@@ -72,9 +72,7 @@ def run(
     ),
     hardened: bool = typer.Option(False, "--hardened", help="All protections, by libhakmem-hardened.so."),
     guard: bool = typer.Option(False, "--guard", help="Find mistakes: each free is checked, some blocks lie against guard pages."),
-    setting: List[str] = typer.Option(
-        [], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."
-    ),
+    setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."),
 ) -> None:
     """Runs a program on HAKMEM, and exits with the program's exit code."""
     from hakmem import run as runs
@@ -114,9 +112,7 @@ def top(
 
 @app.command()
 def report(
-    files: List[Path] = typer.Argument(
-        ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`, HAKMEM_REPORT=DIR/)."
-    ),
+    files: List[Path] = typer.Argument(..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`, HAKMEM_REPORT=DIR/)."),
     explain_log: Optional[Path] = typer.Option(None, "--explain", metavar="LOG", help="A log written by HAKMEM_EXPLAIN."),
     html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page with plots."),
     json_file: Optional[str] = typer.Option(
@@ -140,7 +136,7 @@ def report(
         print(f"hakmem: {doubt}", file=sys.stderr)
     page.show(found, decisions, console())
     if html:
-        page.write(html, found, decisions)
+        html.write_text(page.page(found, decisions))
         print(f"wrote {html}")
 
 
@@ -151,9 +147,7 @@ def diff(
     json_output: bool = typer.Option(False, "--json", help="Print JSON."),
     html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page."),
     most: int = typer.Option(8, min=1, metavar="N", help="Most parts shown of a term."),
-    symbols_a: Optional[Path] = typer.Option(
-        None, metavar="FOLDER", help="Where the files that A ran are now, if they have been replaced."
-    ),
+    symbols_a: Optional[Path] = typer.Option(None, metavar="FOLDER", help="Where the files that A ran are now, if they have been replaced."),
     symbols_b: Optional[Path] = typer.Option(None, metavar="FOLDER", help="The same of B."),
 ) -> None:
     """Splits the RSS difference of two reports into its terms."""
@@ -165,7 +159,7 @@ def diff(
     else:
         difference_views.show(found, console(), most)
     if html:
-        difference_views.write(html, found)
+        html.write_text(difference_views.page(found))
         print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
 
 
@@ -252,9 +246,7 @@ def doctor(
 
 
 @app.command()
-def symbolize(
-    file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help="What a program wrote to stderr; default: standard input."),
-) -> None:
+def symbolize(file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help="What a program wrote to stderr; default: standard input.")) -> None:
     """Adds files and lines of the source to the stacks in HAKMEM's messages (HAKMEM_GUARD_SAMPLE)."""
     from hakmem.sources import symbolized
 

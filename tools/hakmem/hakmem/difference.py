@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem import process, profiles, reports
-from hakmem.figures import bytes_text
+from hakmem.figures import as_number, bytes_text
 from hakmem.options import option_text
 from hakmem.profiles import Site, picked
 from hakmem.reports import Report
@@ -17,6 +17,7 @@ from hakmem.trouble import NO_INPUT, Trouble, text_of
 
 OTHER_STACKS = "stacks with fewer bytes"
 NOT_SAMPLED = "not in a sample, or the error of sampling"
+NO_STACKS = "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Difference:
     b: Side
     terms: tuple[Term, ...]
     settings: tuple[tuple[str, str, str], ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def change(self) -> int:
@@ -109,27 +110,14 @@ def of_report(path: Path, report: Report, symbols: Path | None) -> Input:
 
 def between(a: Input, b: Input) -> Difference:
     if a.report and b.report:
-        return of_reports(a, b, a.report, b.report)
+        terms = sorted(Pair(a.report, b.report, a.stacks, b.stacks).terms(), key=lambda term: -abs(term.change))
+        notes = () if a.stacks and b.stacks else (NO_STACKS,)
+        sides = side(a.path, a.report), side(b.path, b.report)
+        return Difference("RSS", *sides, tuple(terms), tuple(settings(a.report, b.report)), notes)
     if a.report or b.report or not a.stacks or not b.stacks:
         raise Trouble(f"{a.path} and {b.path}: one is a report, the other a heap profile; pass two of a kind", NO_INPUT)
-    return of_profiles(a, b, a.stacks, b.stacks)
-
-
-def of_profiles(a: Input, b: Input, before: Stacks, after: Stacks) -> Difference:
-    terms = (Term("live", "live blocks, by call site", before.live, after.live, tuple(by_site(before, after, "live"))),)
-    return Difference("live", Side(str(a.path), 0, None, before.live), Side(str(b.path), 0, None, after.live), terms)
-
-
-def of_reports(a: Input, b: Input, before: Report, after: Report) -> Difference:
-    pair = Pair(before, after, a.stacks, b.stacks)
-    return Difference(
-        "RSS",
-        side(a.path, before),
-        side(b.path, after),
-        tuple(sorted(pair.terms(), key=lambda term: -abs(term.change))),
-        tuple(settings(before, after)),
-        tuple(pair.notes()),
-    )
+    live = Term("live", "live blocks, by call site", a.stacks.live, b.stacks.live, tuple(by_site(a.stacks, b.stacks, "live")))
+    return Difference("live", Side(str(a.path), 0, None, live.a), Side(str(b.path), 0, None, live.b), (live,))
 
 
 def side(path: Path, report: Report) -> Side:
@@ -139,8 +127,7 @@ def side(path: Path, report: Report) -> Side:
 def settings(before: Report, after: Report) -> Iterable[tuple[str, str, str]]:
     """Yields the options and the learned values that differ between the two."""
     for group in ("options", "policy"):
-        values = [report.at(group) for report in (before, after)]
-        one, other = (value if isinstance(value, dict) else {} for value in values)
+        one, other = before.group(group), after.group(group)
         for name in one:
             if name in other and one[name] != other[name] and name not in ("report", "explain"):
                 label = name if group == "options" else f"{name} (learned)"
@@ -154,15 +141,8 @@ class Pair:
     stacks_before: Stacks | None
     stacks_after: Stacks | None
 
-    def notes(self) -> Iterable[str]:
-        if not self.stacks_before or not self.stacks_after:
-            yield "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
-
-    def both(self, *path: str) -> tuple[int, int]:
-        return whole(self.before.number(*path)), whole(self.after.number(*path))
-
     def part(self, name: str, *path: str) -> Part:
-        return Part(name, *self.both(*path))
+        return Part(name, whole(self.before.number(*path)), whole(self.after.number(*path)))
 
     def resident(self, name: str) -> Part:
         return self.part(name, "resident_parts", name)
@@ -183,8 +163,8 @@ class Pair:
 
     def term(self, name: str, meaning: str, parts: list[str], inner: Iterable[Part] | None = None) -> Term:
         found = [self.resident(part) for part in parts]
-        a, b = sum(part.a for part in found), sum(part.b for part in found)
-        return Term(name, meaning, a, b, fitting(found if inner is None else list(inner), a, b))
+        sums = both_sums(found)
+        return Term(name, meaning, *sums, fitting(found if inner is None else list(inner), sums))
 
     def live(self) -> Term:
         term = self.term("live", "live blocks, as requested", ["live", "large_live"], [*self.by_class("live"), self.resident("large_live")])
@@ -197,10 +177,7 @@ class Pair:
         """Returns the term for free blocks of slabs. Its parts are pages that a live block keeps, by the block's call site, and other free pages, by
         size class."""
         pinned = [self.of_class(report, "pinned") for report in (self.before, self.after)]
-        loose = [
-            Part(f"free pages of {name}", part.a - pin.a, part.b - pin.b)
-            for name, (part, pin) in self.each_class("free_in_slabs", "pinned")
-        ]
+        loose = [Part(f"free pages of {name}", part.a - pin.a, part.b - pin.b) for name, (part, pin) in self.each_class("free_in_slabs", "pinned")]
         term = self.term("free in slabs", "free blocks of slabs in use", ["free_in_slabs"], loose)
         whole_pinned = Term("", "", sum(pinned[0].values()), sum(pinned[1].values()))
         if self.stacks_before and self.stacks_after:
@@ -208,7 +185,7 @@ class Pair:
             named = with_rest(whole_pinned, [replace(part, name=f"pinned by {part.name}") for part in sites])
         else:
             named = tuple(Part(f"pinned in slabs of {name}", part.a, part.b) for name, (part,) in self.each_class("pinned"))
-        return replace(term, parts=fitting([*loose, *named], term.a, term.b))
+        return replace(term, parts=fitting([*loose, *named], (term.a, term.b)))
 
     def caches(self) -> Term:
         depots = Part("magazines in depots", depot_bytes(self.before), depot_bytes(self.after))
@@ -243,15 +220,11 @@ class Pair:
 
     def by_class(self, key: str) -> list[Part]:
         one, other = self.of_class(self.before, key), self.of_class(self.after, key)
-        return [Part(class_name(size), one.get(size, 0), other.get(size, 0)) for size in sorted(one.keys() | other.keys())]
+        return [Part(f"blocks of {bytes_text(size)}", one.get(size, 0), other.get(size, 0)) for size in sorted(one.keys() | other.keys())]
 
     def each_class(self, *keys: str) -> list[tuple[str, tuple[Part, ...]]]:
         columns = [self.by_class(key) for key in keys]
         return [(row[0].name, row) for row in zip(*columns)]
-
-
-def class_name(size: int) -> str:
-    return f"blocks of {bytes_text(size)}"
 
 
 def depot_bytes(report: Report) -> int:
@@ -268,16 +241,10 @@ def depot_bytes(report: Report) -> int:
 def by_site(before: Stacks, after: Stacks, kind: str) -> list[Part]:
     """Returns one part for each stack, and one for all stacks that a report does not list. Together, they contain all samples."""
     one, other = ({stack.key: stack for stack in side.stacks} for side in (before, after))
-    keys = dict.fromkeys([*other, *one])
-    parts = [site_part(one.get(key), other.get(key), kind) for key in keys]
-    listed = sum(part.a for part in parts), sum(part.b for part in parts)
-    totals = [getattr(side, kind) for side in (before, after)]
-    return [*parts, Part(OTHER_STACKS, totals[0] - listed[0], totals[1] - listed[1])]
-
-
-def site_part(one: Stack | None, other: Stack | None, kind: str) -> Part:
-    frames = (other or one).frames  # type: ignore[union-attr]
-    return Part(site_name(frames), getattr(one, kind, 0), getattr(other, kind, 0), frames)
+    frames_of = {key: (other.get(key) or one[key]).frames for key in [*other, *one]}
+    parts = [Part(site_name(frames), getattr(one.get(key), kind, 0), getattr(other.get(key), kind, 0), frames) for key, frames in frames_of.items()]
+    listed = both_sums(parts)
+    return [*parts, Part(OTHER_STACKS, getattr(before, kind) - listed[0], getattr(after, kind) - listed[1])]
 
 
 def site_name(frames: tuple[Frame, ...], most: int = 3) -> str:
@@ -288,13 +255,17 @@ def site_name(frames: tuple[Frame, ...], most: int = 3) -> str:
 
 def with_rest(term: Term, parts: list[Part]) -> tuple[Part, ...]:
     """Adds a part for the difference between the term and the sum of its parts, because the parts are estimates from samples."""
-    rest = Part(NOT_SAMPLED, term.a - sum(part.a for part in parts), term.b - sum(part.b for part in parts))
-    return ordered([*parts, rest])
+    a, b = both_sums(parts)
+    return ordered([*parts, Part(NOT_SAMPLED, term.a - a, term.b - b)])
 
 
-def fitting(parts: list[Part], a: int, b: int) -> tuple[Part, ...]:
-    """None unless they sum to both."""
-    return ordered(parts) if (sum(part.a for part in parts), sum(part.b for part in parts)) == (a, b) else ()
+def fitting(parts: list[Part], sums: tuple[int, int]) -> tuple[Part, ...]:
+    """Returns no parts if they do not add up to the sums."""
+    return ordered(parts) if both_sums(parts) == sums else ()
+
+
+def both_sums(parts: Iterable[Part]) -> tuple[int, int]:
+    return sum(part.a for part in parts), sum(part.b for part in parts)
 
 
 def ordered(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -305,22 +276,17 @@ def as_json(difference: Difference) -> dict[str, object]:
     def side_of(one: Side) -> dict[str, object]:
         return {"file": one.path, "process": one.process, "seconds": one.seconds, "bytes": one.total}
 
+    def figures(of: Term | Part) -> dict[str, object]:
+        return {"a": of.a, "b": of.b, "change": of.change}
+
     def part_of(part: Part) -> dict[str, object]:
         frames = {"frames": [frame.text for frame in part.frames]} if part.frames else {}
-        return {"name": part.name, "a": part.a, "b": part.b, "change": part.change, **frames}
+        return {"name": part.name, **figures(part), **frames}
 
-    return {
-        "of": difference.of,
-        "a": side_of(difference.a),
-        "b": side_of(difference.b),
-        "change": difference.change,
-        "terms": [
-            {"name": term.name, "meaning": term.meaning, "a": term.a, "b": term.b, "change": term.change, "parts": [*map(part_of, term.parts)]}
-            for term in difference.terms
-        ],
-        "settings": [{"name": name, "a": one, "b": other} for name, one, other in difference.settings],
-        "notes": list(difference.notes),
-    }
+    terms = [{"name": one.name, "meaning": one.meaning, **figures(one), "parts": list(map(part_of, one.parts))} for one in difference.terms]
+    settings = [{"name": name, "a": one, "b": other} for name, one, other in difference.settings]
+    sides = {"a": side_of(difference.a), "b": side_of(difference.b)}
+    return {"of": difference.of, **sides, "change": difference.change, "terms": terms, "settings": settings, "notes": list(difference.notes)}
 
 
 @dataclass(frozen=True)
@@ -346,27 +312,18 @@ class Stacks:
     stacks: tuple[Stack, ...]
 
 
-@dataclass(frozen=True)
-class Raw:
-    addresses: tuple[int, ...]
-    live: int
-    blocks: int
-    pinned: int
+Raw = tuple[tuple[int, ...], int, int, int]  # the addresses of a stack, and then the numbers of Stack
 
 
 def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
     """Returns one stack for each distinct list of functions. Those with the most bytes come first."""
-    sources.learn(one.addresses for one in raw)
+    sources.learn(addresses for addresses, *_ in raw)
     merged: dict[tuple[str, ...], Stack] = {}
-    for one in raw:
-        stack = Stack(tuple(sources.frames(one.addresses)), one.live, one.blocks, one.pinned)
-        before = merged.get(stack.key)
-        merged[stack.key] = added(before, stack) if before else stack
+    for addresses, live, blocks, pinned in raw:
+        stack = Stack(tuple(sources.frames(addresses)), live, blocks, pinned)
+        known = merged.setdefault(stack.key, replace(stack, live=0, blocks=0, pinned=0))
+        merged[stack.key] = replace(known, live=known.live + live, blocks=known.blocks + blocks, pinned=known.pinned + pinned)
     return tuple(sorted(merged.values(), key=lambda stack: -(stack.live + stack.pinned)))
-
-
-def added(one: Stack, other: Stack) -> Stack:
-    return replace(one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned)
 
 
 def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | None:
@@ -374,22 +331,20 @@ def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | No
     mean = whole(report.number("sampled", "mean"))
     if not mean:
         return None
-    rows = report.at("sampled", "stacks")
-    raw = [raw_of(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    lines = report.at("sampled", "modules")
-    sources = Sources("\n".join(map(str, lines if isinstance(lines, list) else [])), written=report.written, symbols=symbols)
+    raw = [raw_of(row) for row in report.listed("sampled", "stacks") if isinstance(row, dict)]
+    sources = Sources("\n".join(map(str, report.listed("sampled", "modules"))), written=report.written, symbols=symbols)
     live, pinned = (whole(report.number("sampled", f"{kind}_bytes")) for kind in ("live", "pinned"))
     return Stacks(mean, live, pinned, named(raw, sources))
 
 
 def whole(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+    return int(as_number(value) or 0)
 
 
 def raw_of(row: dict[str, object]) -> Raw:
     frames = row.get("frames")
     addresses = tuple(map(whole, frames)) if isinstance(frames, list) else ()
-    return Raw(addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes")))
+    return addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes"))
 
 
 def stacks_of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: Path | None = None) -> Stacks:
@@ -402,4 +357,4 @@ def stacks_of_heap_profile(text: str, path: Path, written: float = math.inf, sym
 def scaled(site: Site, mean: int) -> Raw:
     """Scales a site as pprof does, by the mean size of the live samples."""
     part = picked(site.live_bytes / site.live_blocks, mean)
-    return Raw(site.stack, round(site.live_bytes / part), round(site.live_blocks / part), 0)
+    return site.stack, round(site.live_bytes / part), round(site.live_blocks / part), 0

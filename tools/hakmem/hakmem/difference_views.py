@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 from itertools import accumulate
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.difference import Difference, Part, Side, Term
+from hakmem.difference import Difference, Part, Side, Term, both_sums
 from hakmem.figures import bytes_text, cut, time_text
 from hakmem.page import Section, filled, table
 from hakmem.plots import MIB, OUTSIDE, Plot, bars, escaped, plot
@@ -22,31 +21,21 @@ NAME = 44  # most characters of a call site's name
 ROOM_FOR_TEXT, ROOM_BESIDE = 1.25, 1.7
 
 
-def write(path: Path, difference: Difference) -> None:
-    path.write_text(page(difference))
-
-
 def page(difference: Difference) -> str:
-    change = f"{difference.of} {change_text(difference.change)}"
-    tiles = {
-        f"{difference.of} of A": bytes_text(difference.a.total),
-        f"{difference.of} of B": bytes_text(difference.b.total),
-        "change": change_text(difference.change),
-    }
-    sides = "".join(
-        f'<p class="note">{name}: {html.escape(side_text(side))}</p>' for name, side in (("A", difference.a), ("B", difference.b))
-    )
-    return filled(f"HAKMEM: {change}", tiles, sections(difference), tables(difference), before=sides)
+    change, of_a, of_b = numbers(whole_of(difference))
+    tiles = {f"{difference.of} of A": of_a, f"{difference.of} of B": of_b, "change": change}
+    sides = "".join(f'<p class="note">{name}: {html.escape(side_text(side))}</p>' for name, side in (("A", difference.a), ("B", difference.b)))
+    return filled(f"HAKMEM: {difference.of} {change}", tiles, sections(difference), tables(difference), before=sides)
+
+
+def whole_of(difference: Difference) -> Part:
+    """Returns the sum of all terms."""
+    return Part(difference.of, difference.a.total, difference.b.total)
 
 
 def sections(difference: Difference) -> list[Section]:
-    found = [
-        (
-            f"From A to B: {change_text(difference.change)}",
-            "Each bar begins where the one above it ends: the terms add up to the difference.",
-            waterfall(difference),
-        )
-    ]
+    note = "Each bar begins where the one above it ends: the terms add up to the difference."
+    found = [(f"From A to B: {change_text(difference.change)}", note, waterfall(difference))]
     for name, title, note in (
         ("live", "Live bytes by call site", "The largest changes; an estimate from samples."),
         ("free in slabs", "Free blocks of slabs", "By the call site whose blocks pin them, and by size class; the largest changes."),
@@ -110,7 +99,7 @@ def changes(parts: list[Part]) -> Plot:
 
 def tables(difference: Difference) -> str:
     rows = [(term.name, *numbers(term), term.meaning) for term in difference.terms]
-    rows.append((f"= {difference.of}", change_text(difference.change), bytes_text(difference.a.total), bytes_text(difference.b.total), ""))
+    rows.append((f"= {difference.of}", *numbers(whole_of(difference)), ""))
     found = [table("All terms", ("term", "change", "A", "B", "meaning"), rows, opened=True)]
     for term in difference.terms:
         found.append(table(f"{term.name}: {change_text(term.change)}", ("change", "A", "B", "meaning"), [row(part) for part in term.parts]))
@@ -144,25 +133,16 @@ def side_text(side: Side) -> str:
 
 def head(difference: Difference) -> Text:
     what = "RSS" if difference.of == "RSS" else "live bytes"
-    return Text.assemble(
-        ("hakmem diff\n", "bold cyan"),
-        f"  A  {side_text(difference.a)}\n  B  {side_text(difference.b)}\n  {what} ",
-        (f"{bytes_text(difference.a.total)} → {bytes_text(difference.b.total)}", "bold"),
-        f": {change_text(difference.change)}, {difference.change:+d} bytes\n",
-    )
+    change, a, b = numbers(whole_of(difference))
+    sides = f"  A  {side_text(difference.a)}\n  B  {side_text(difference.b)}\n  {what} "
+    return Text.assemble(("hakmem diff\n", "bold cyan"), sides, (f"{a} → {b}", "bold"), f": {change}, {difference.change:+d} bytes\n")
 
 
 def shown(parts: tuple[Part, ...], most: int, least: int) -> tuple[list[Part], Part | None]:
     """Returns the largest parts, and the sum of the others, or None if there are no others."""
     large = [part for part in parts if abs(part.change) >= least][:most]
     left = parts[len(large) :]
-    if not left:
-        return large, None
-    return large, Part(f"{len(left)} others", sum(part.a for part in left), sum(part.b for part in left))
-
-
-def style(change: int) -> str:
-    return "red" if change > 0 else "green" if change < 0 else "dim"
+    return large, Part(f"{len(left)} others", *both_sums(left)) if left else None
 
 
 def term_table(difference: Difference, most: int) -> Table:
@@ -174,19 +154,16 @@ def term_table(difference: Difference, most: int) -> Table:
         if not term.a and not term.b:
             continue
         where = Text.assemble((term.name, "bold"), (f"  {term.meaning}", "dim"))
-        table.add_row(Text(change_text(term.change), style=f"bold {style(term.change)}"), bytes_text(term.a), bytes_text(term.b), where)
+        change, a, b = numbers(term)
+        color = "red" if term.change > 0 else "green" if term.change < 0 else "dim"
+        table.add_row(Text(change, style=f"bold {color}"), a, b, where)
         if abs(term.change) <= least:
             continue
         large, others = shown(term.parts, most, least)
         for part in [*large, *([others] if others and others.change else [])]:
-            cells = (change_text(part.change), bytes_text(part.a), bytes_text(part.b))
-            table.add_row(*(Text(cell, style="dim") for cell in cells), Text(f"  {part.name}"))
-    table.add_row(
-        Text(f"= {change_text(difference.change)}", style="bold"),
-        bytes_text(difference.a.total),
-        bytes_text(difference.b.total),
-        Text(difference.of, style="bold"),
-    )
+            table.add_row(*(Text(cell, style="dim") for cell in numbers(part)), Text(f"  {part.name}"))
+    change, a, b = numbers(whole_of(difference))
+    table.add_row(Text(f"= {change}", style="bold"), a, b, Text(difference.of, style="bold"))
     return table
 
 

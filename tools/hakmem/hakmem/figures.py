@@ -7,6 +7,11 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+def as_number(value: object) -> float | None:
+    """Returns the value, or None if it is not a number."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
@@ -53,13 +58,13 @@ def time_text(seconds: float | None) -> str:
 
 def unit_text(value: object, unit: str) -> str:
     """Formats a setting with its unit, which reports and explain logs name. Bytes have the form of the options, for example 12m."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    number = as_number(value)
+    if number is None:
         return MISSING if value is None else str(value)
     if unit == "bytes":
-        text = setting_text(f"{value:.0f}")
-        return text if text == "0" or not text.isdecimal() else f"{count_text(value)} bytes"
-    number = f"{value:g}" if abs(value) < 1e6 else count_text(value)
-    return f"{number} {'%' if unit == 'percent' else unit}".strip()
+        text = setting_text(f"{number:.0f}")
+        return text if text == "0" or not text.isdecimal() else f"{count_text(number)} bytes"
+    return f"{f'{number:g}' if abs(number) < 1e6 else count_text(number)} {'%' if unit == 'percent' else unit}".strip()
 
 
 def setting_text(value: object) -> str:

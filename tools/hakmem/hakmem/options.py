@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from hakmem.figures import MISSING, setting_text, unit_text
+from hakmem.figures import MISSING, as_number, setting_text, unit_text
 from hakmem.trouble import NO_INPUT, USAGE, Trouble
 
 PROFILE_ROW = re.compile(r"^HK_PROFILE\((\w+),", re.MULTILINE)
@@ -71,10 +71,12 @@ def check(name: str, value: str, given_as: str) -> None:
     words = option.unit.split("|")
     if option.kind == "WORD" and value not in words and {"1": "on", "0": "off"}.get(value) not in words:
         raise Trouble(f"{given_as}: {value!r} is none of {', '.join(words)}{suggestion(value, words)}", USAGE)
-    if name == "goal":
-        check_goal(value, given_as)
-    if name == "profile":
-        check_profile(value, given_as)
+    percent = re.fullmatch(r"(\d+)%", value)
+    if name == "goal" and value not in ("", "none") and number_of(value) is None and not (percent and 1 <= int(percent[1]) <= 100):
+        raise Trouble(f"{given_as}: {value!r} is neither bytes (512m), nor 1% to 100%, nor none", USAGE)
+    if name == "profile" and value and value not in profiles() and not Path(value).is_file():
+        named = f"{', '.join(profiles())}{suggestion(value, profiles())}"
+        raise Trouble(f"{given_as}: {value} is neither a file nor one of {named}", NO_INPUT)
 
 
 def checked(settings: Mapping[str, object]) -> dict[str, str]:
@@ -83,18 +85,6 @@ def checked(settings: Mapping[str, object]) -> dict[str, str]:
     for name, value in wanted.items():
         check(name, value, f"{name}={value}")
     return wanted
-
-
-def check_goal(value: str, given_as: str) -> None:
-    percent = re.fullmatch(r"(\d+)%", value)
-    if value not in ("", "none") and number_of(value) is None and not (percent and 1 <= int(percent[1]) <= 100):
-        raise Trouble(f"{given_as}: {value!r} is neither bytes (512m), nor 1% to 100%, nor none", USAGE)
-
-
-def check_profile(value: str, given_as: str) -> None:
-    if value and value not in profiles() and not Path(value).is_file():
-        named = f"{', '.join(profiles())}{suggestion(value, profiles())}"
-        raise Trouble(f"{given_as}: {value} is neither a file nor one of {named}", NO_INPUT)
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
@@ -114,7 +104,7 @@ def setting_value(name: str, value: object) -> str:
 def option_text(name: str, value: object) -> str:
     """Returns the value for people, in the option's form and with its unit, for example 12m, 500 ms or 400 %."""
     option = table().get(name)
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    number = as_number(value)
     if number is None and option and option.kind == "NUMBER" and str(value).isdecimal():
         number = int(str(value))
     if number is None:

@@ -6,8 +6,8 @@ import html
 import json
 from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 from string import Template
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -24,10 +24,6 @@ from hakmem.tables import parts_table, parts_title, plain_table, policy_table, t
 DECISIONS = 1000
 Section = tuple[str, str, Plot]  # title, caption and plot
 SENTENCES = ("seen", "why", "meaning")
-
-
-def write(path: Path, reports: list[Report], decisions: list[Decision]) -> None:
-    path.write_text(page(reports, decisions))
 
 
 def page(reports: list[Report], decisions: list[Decision]) -> str:
@@ -76,24 +72,13 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
     """Returns the title, caption and plot of each section. Plots without data are omitted."""
     last = reports[-1]
     kind = "resident" if last.resident_known else "mapped"
+    of_each = f"The parts of the {kind} memory of each process, the largest first. {tree.NOTE}"
+    over_time = f"The parts of the {kind} memory, stacked; dotted: RSS by the kernel's count{', and the times of decisions' if decisions else ''}."
     found: list[tuple[str, str, Plot | None]] = [
         (f"Where the memory was{moment_text(last)}", f"The parts of the {kind} memory, which sum to all of it.", plots.memory_now(last)),
-        (
-            "Memory per process",
-            f"The parts of the {kind} memory of each process, the largest first. {tree.NOTE}",
-            tree.memory_plot(tree.processes(last)) if tree.processes(last) else None,
-        ),
-        (
-            "Memory over time",
-            f"The parts of the {kind} memory, stacked; dotted: RSS by the kernel's count"
-            + (", and the times of decisions." if decisions else "."),
-            plots.memory_over_time(reports, decisions) if len(reports) > 1 else None,
-        ),
-        (
-            "Decisions",
-            "Each point is a decision; hover over it for its inputs and reason.",
-            plots.decision_line(decisions) if decisions else None,
-        ),
+        ("Memory per process", of_each, tree.memory_plot(tree.processes(last)) if tree.processes(last) else None),
+        ("Memory over time", over_time, plots.memory_over_time(reports, decisions) if len(reports) > 1 else None),
+        ("Decisions", "Each point is a decision; hover over it for its inputs and reason.", plots.decision_line(decisions) if decisions else None),
         ("Hit rate per size class", "Allocations served by the thread's bin alone.", plots.class_hits(last)),
         ("Allocations per size class", "Blocks allocated in total, on a logarithmic scale.", plots.class_served(last)),
         ("Memory per size class", "The contents of each class's slabs.", plots.class_memory(last)),
@@ -102,43 +87,32 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
 
 
 def tables(report: Report, decisions: list[Decision]) -> str:
+    general = [decision for decision in decisions if decision.about_all][-DECISIONS:]
+    told = [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in general]
+    groups = [(*group_cells(group), group.last.why) for group in grouped(decisions)]
+    processes = tree.processes(report)
     parts = [(name, bytes_text(size), PARTS.get(name, "")) for name, size in report.parts.items()]
     counters = [(name, count_text(value)) for name, value in report.numbers("counters").items()]
-    found = [
-        *decision_tables(decisions),
-        table("Processes", tree.HEAD, list(map(tree.cells, tree.processes(report))), opened=True),
-        table("By command", tree.COMMAND_HEAD, tree.commands(tree.processes(report))),
-        table("Policy", ("value", "now"), [(name, option_text(name, value)) for name, value in report.policy.items()]),
-        table("Parts", ("part", "bytes", "meaning"), parts),
-        class_rows(report),
-        table("Counters", ("counter", "value"), counters),
-        table("Options in effect", ("option", "value"), [(name, option_text(name, value)) for name, value in report.options.items()]),
-    ]
-    return "\n".join(part for part in found if part)
-
-
-def decision_tables(decisions: list[Decision]) -> tuple[str, str]:
-    general = [decision for decision in decisions if decision.about_all]
-    return (
-        table(
-            "Decisions",
-            ("at", "who", "what", "change", "seen", "why"),
-            [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in general[-DECISIONS:]],
-            opened=True,
-        ),
-        table(
-            "Decisions about single size classes",
-            ("class", "what", "decisions", "last at", "first → last", "why, the last time"),
-            [(*group_cells(group), group.last.why) for group in grouped(decisions)],
-        ),
-    )
-
-
-def class_rows(report: Report) -> str:
-    columns = ("class", "tier", "served", "hits", "live", "in bins", "in slabs", "slabs")
     cells = CELLS | {"hits": lambda row: percent_text(class_hit_rate(row), 3)}
-    rows = [tuple(cells[name](row) for name in columns) for row in report.classes]
-    return table("Size classes", ["free in slabs" if name == "in slabs" else name for name in columns], rows)
+    columns = {name: name for name in ("class", "tier", "served", "hits", "live", "in bins")} | {"in slabs": "free in slabs", "slabs": "slabs"}
+    classes = [[cells[name](row) for name in columns] for row in report.classes]
+    group_head = ("class", "what", "decisions", "last at", "first → last", "why, the last time")
+    found = [
+        table("Decisions", ("at", "who", "what", "change", "seen", "why"), told, opened=True),
+        table("Decisions about single size classes", group_head, groups),
+        table("Processes", tree.HEAD, list(map(tree.cells, processes)), opened=True),
+        table("By command", tree.COMMAND_HEAD, tree.commands(processes)),
+        table("Policy", ("value", "now"), option_rows(report.policy)),
+        table("Parts", ("part", "bytes", "meaning"), parts),
+        table("Size classes", list(columns.values()), classes),
+        table("Counters", ("counter", "value"), counters),
+        table("Options in effect", ("option", "value"), option_rows(report.options)),
+    ]
+    return "\n".join(filter(None, found))
+
+
+def option_rows(values: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, option_text(name, value)) for name, value in values.items()]
 
 
 def cell(column: str, value: object) -> str:
@@ -170,36 +144,24 @@ def headline(report: Report) -> Text:
         f"{count_text(report.number('threads'))} threads",
         f"resident {bytes_text(report.resident)}",
     ]
-    return Text.assemble(
-        ("HAKMEM ", "bold cyan"), str(report.at("version") or ""), f", {tree.title(report)}", *[f"\n  {line}" for line in said]
-    )
+    return Text.assemble(("HAKMEM ", "bold cyan"), str(report.at("version") or ""), f", {tree.title(report)}", *[f"\n  {line}" for line in said])
 
 
 def series_table(reports: list[Report]) -> RenderableType:
     """Returns a table with the first, highest and last value of each figure."""
     table = plain_table(f"Over {len(reports)} reports", "", "first", "highest", "last")
-    for title, path in (
-        ("resident", ("resident",)),
-        ("mapped", ("mapped", "total")),
-        ("live", ("mapped", "parts", "live")),
-        ("idle", ("mapped", "parts", "idle")),
-    ):
-        values = [report.number(*path) for report in reports]
-        known = [value for value in values if value is not None]
-        table.add_row(title, bytes_text(values[0]), bytes_text(max(known) if known else None), bytes_text(values[-1]))
+    for title, path in (("resident", "resident"), ("mapped", "mapped total"), ("live", "mapped parts live"), ("idle", "mapped parts idle")):
+        values = [report.number(*path.split()) for report in reports]
+        highest = max((value for value in values if value is not None), default=None)
+        table.add_row(title, *map(bytes_text, (values[0], highest, values[-1])))
     table.add_row("time", *(time_text(reports[at].seconds) if at is not None else "" for at in (0, None, -1)))
     return table
 
 
 def counter_table(report: Report) -> RenderableType:
-    counters = {name: value for name, value in report.numbers("counters").items() if value}
-    shown = {name: bytes_text if "bytes" in name or name == "purged_in_slabs" else count_text for name in counters}
-    return plain_table("Nonzero counters", "counter", "value", rows=[(name, shown[name](value)) for name, value in counters.items()])
-
-
-def option_table(report: Report) -> RenderableType:
-    rows = [(name, option_text(name, value)) for name, value in report.options.items()]
-    return plain_table("Options in effect", "option", "value", rows=rows)
+    rows = [(name, bytes_text(value) if "bytes" in name or name == "purged_in_slabs" else count_text(value))
+            for name, value in report.numbers("counters").items() if value]
+    return plain_table("Nonzero counters", "counter", "value", rows=rows)
 
 
 def show(reports: list[Report], decisions: list[Decision], console: Console) -> None:
@@ -221,5 +183,5 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
         shown.append(decision_table(general[-SHOWN_DECISIONS:], title))
         if single:
             shown.append(group_table(single, GROUPS))
-    options = [option_table(last)] if last.options else []
+    options = [plain_table("Options in effect", "option", "value", rows=option_rows(last.options))] if last.options else []
     console.print(Group(*[part for block in [*shown, counter_table(last), *options] for part in (block, "")]))

@@ -73,11 +73,7 @@ def moments(reports: list[Report]) -> list[float]:
 
 def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
     at = moments(reports)
-    names = [
-        name
-        for name in dict.fromkeys(name for report in reports for name in report.parts)
-        if any(report.parts.get(name) for report in reports)
-    ]
+    names = [name for name in dict.fromkeys(name for report in reports for name in report.parts) if any(report.parts.get(name) for report in reports)]
     curve = {"type": "scatter", "mode": "lines", "x": at, "hovertemplate": "%{y:.1f} MiB"}
     traces: list[dict] = []
     for name in names:
@@ -102,26 +98,13 @@ def decision_line(decisions: list[Decision]) -> Plot:
     traces = []
     for index, who in enumerate(dict.fromkeys(decision.who for decision in decisions)):
         mine = [decision for decision in decisions if decision.who == who]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": who,
-                "x": [d.seconds for d in mine],
-                "y": [d.what for d in mine],
-                "text": [f"{escaped(d.what)}: {d.change}<br>{escaped(d.why)}<br><i>{d.seen_text}</i>" for d in mine],
-                "hovertemplate": "%{x:.2f} s  %{text}<extra></extra>",
-                "marker": {"size": 11, "color": WHO_COLORS[index % len(WHO_COLORS)]},
-            }
-        )
-    kinds = len({decision.what for decision in decisions})
-    return plot(
-        traces,
-        xaxis={"title": {"text": "seconds"}, "rangemode": "tozero"},
-        yaxis={"type": "category", "automargin": True},
-        height=max(240, 34 * kinds + 140),
-        showlegend=True,
-    )
+        text = [f"{escaped(d.what)}: {d.change}<br>{escaped(d.why)}<br><i>{d.seen_text}</i>" for d in mine]
+        points = {"x": [d.seconds for d in mine], "y": [d.what for d in mine], "text": text, "hovertemplate": "%{x:.2f} s  %{text}<extra></extra>"}
+        marker = {"size": 11, "color": WHO_COLORS[index % len(WHO_COLORS)]}
+        traces.append({"type": "scatter", "mode": "markers", "name": who, **points, "marker": marker})
+    height = max(240, 34 * len({decision.what for decision in decisions}) + 140)
+    xaxis, yaxis = {"title": {"text": "seconds"}, "rangemode": "tozero"}, {"type": "category", "automargin": True}
+    return plot(traces, xaxis=xaxis, yaxis=yaxis, height=height, showlegend=True)
 
 
 def escaped(text: str) -> str:
@@ -129,35 +112,29 @@ def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def class_labels(rows: list[dict]) -> list[str]:
-    return [bytes_text(row.get("size")) for row in rows]
+def class_bars(rows: list[dict], values: list, part: str, hover: str, **more: object) -> dict[str, Any]:
+    """Returns a bar trace with a bar for each size class, in the color of a part."""
+    return bars([bytes_text(row.get("size")) for row in rows], values, COLORS[part], hover, **more)
 
 
 def class_hits(report: Report) -> Plot | None:
     rows = [row for row in report.classes if class_hit_rate(row) is not None]
     if not rows:
         return None
-    rates = [100 * (class_hit_rate(row) or 0) for row in rows]
-    text, served = "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>", [row.get("served") for row in rows]
-    trace = bars(class_labels(rows), rates, COLORS["thread_caches"], text, customdata=served)
+    rates, served = [100 * (class_hit_rate(row) or 0) for row in rows], [row.get("served") for row in rows]
+    trace = class_bars(rows, rates, "thread_caches", "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>", customdata=served)
     return plot([trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False)
 
 
 def class_served(report: Report) -> Plot:
-    rows = report.classes
-    served = [row.get("served") for row in rows]
-    trace = bars(class_labels(rows), served, COLORS["live"], "%{x}: %{y:,} allocations<extra></extra>")
-    return plot(
-        [trace], xaxis=CLASS_AXIS, yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1}, height=320, showlegend=False
-    )
+    served = [row.get("served") for row in report.classes]
+    trace = class_bars(report.classes, served, "live", "%{x}: %{y:,} allocations<extra></extra>")
+    return plot([trace], xaxis=CLASS_AXIS, yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1}, height=320, showlegend=False)
 
 
 def class_memory(report: Report) -> Plot:
-    rows = report.classes
-    traces = [
-        bars(class_labels(rows), [(row.get(key) or 0) / MIB for row in rows], COLORS[part], "%{y:.2f} MiB", name=key)
-        for key, part in CLASS_PARTS.items()
-    ]
+    sizes = {key: [(row.get(key) or 0) / MIB for row in report.classes] for key in CLASS_PARTS}
+    traces = [class_bars(report.classes, sizes[key], part, "%{y:.2f} MiB", name=key) for key, part in CLASS_PARTS.items()]
     return plot(traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340)
 
 

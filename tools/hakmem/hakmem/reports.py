@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hakmem.figures import as_number
 from hakmem.trouble import NO_INPUT, Trouble
 
 # The meaning of each part in a few words. docs/STATS.md explains them in full.
@@ -46,13 +47,18 @@ class Report:
         return value
 
     def number(self, *path: str) -> float | None:
-        value = self.at(*path)
-        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        return as_number(self.at(*path))
+
+    def group(self, *path: str) -> dict[str, Any]:
+        found = self.at(*path)
+        return found if isinstance(found, dict) else {}
+
+    def listed(self, *path: str) -> list[Any]:
+        found = self.at(*path)
+        return found if isinstance(found, list) else []
 
     def numbers(self, *path: str) -> dict[str, float]:
-        group = self.at(*path)
-        pairs = group.items() if isinstance(group, dict) else ()
-        return {name: value for name, value in pairs if isinstance(value, (int, float)) and not isinstance(value, bool)}
+        return {name: value for name, value in self.group(*path).items() if as_number(value) is not None}
 
     @property
     def seconds(self) -> float | None:
@@ -93,14 +99,14 @@ class Report:
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Returns the rows of a list. Values whose type is not that of the schema are left out, as if they were missing."""
-        rows = self.at(name)
-        found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-        return [{key: value for key, value in row.items() if number_or_name(key, value)} for row in found]
+        def fits(key: str, value: object) -> bool:
+            return isinstance(value, str) if key in NAMES else as_number(value) is not None
+
+        return [{key: value for key, value in row.items() if fits(key, value)} for row in self.listed(name) if isinstance(row, dict)]
 
     @property
     def options(self) -> dict[str, Any]:
-        options = self.at("options")
-        return options if isinstance(options, dict) else {}
+        return self.group("options")
 
     @property
     def state(self) -> str | None:
@@ -111,10 +117,6 @@ class Report:
     def policy(self) -> dict[str, object]:
         """Returns the knobs, which a report has beside the state or in groups."""
         return dict(flat(self.at("policy"), but="state"))
-
-
-def number_or_name(key: str, value: object) -> bool:
-    return isinstance(value, str) if key in NAMES else isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def flat(group: object, but: str = "", prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -160,28 +162,21 @@ def of_many(found: Iterable[Report]) -> bool:
 
 
 def read_each(paths: Iterable[Path]) -> list[Report]:
-    """Returns all reports, which may be of several processes."""
-    found = []
+    """Returns all reports in the files and folders, which may be of several processes. Raises Trouble if a file cannot be read."""
+    found: list[Report] = []
     for path in paths:
-        read_here = read_one(path)
-        if not read_here:
+        if path.suffix == ".prom":
+            raise Trouble(f"{path}: an OpenMetrics report; `hakmem report` reads JSON (HAKMEM_REPORT=FILE.json)", NO_INPUT)
+        try:
+            files = sorted(path.glob("*.json")) if stat.S_ISDIR(path.stat().st_mode) else [path]
+            parsed = [parse(file.read_text(errors="replace"), file.stat().st_mtime) for file in files]
+        except OSError as error:
+            why = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
+            raise Trouble(f"{error.filename or path}: {why}", NO_INPUT) from None
+        if not any(parsed):
             raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
-        found += read_here
+        found += filter(None, parsed)
     return found
-
-
-def read_one(path: Path) -> list[Report]:
-    """Returns the report in a file, or those in a folder. Raises Trouble if a file cannot be read."""
-    if path.suffix == ".prom":
-        raise Trouble(f"{path}: an OpenMetrics report; `hakmem report` reads JSON (HAKMEM_REPORT=FILE.json)", NO_INPUT)
-    try:
-        files = sorted(path.glob("*.json")) if stat.S_ISDIR(path.stat().st_mode) else [path]
-        found = [parse(file.read_text(errors="replace"), file.stat().st_mtime) for file in files]
-    except FileNotFoundError as error:
-        raise Trouble(f"{error.filename}: no such file", NO_INPUT) from None
-    except OSError as error:
-        raise Trouble(f"{error.filename or path}: {error.strerror}", NO_INPUT) from None
-    return [report for report in found if report]
 
 
 def in_order(found: list[Report]) -> list[Report]:

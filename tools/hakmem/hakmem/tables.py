@@ -128,15 +128,10 @@ def decision_table(decisions: Iterable[Decision], title: str = "Last decisions",
     left = width - sum(least[:4]) - 4 * gap - 1
     shown = 5 if not width or left >= LEAST_REASON else 4
     for name, size in list(zip(DECISION_COLUMNS, least))[:shown]:
-        last = name == "why"
-        table.add_column(
-            name,
-            justify="right" if name == "at" else "left",
-            no_wrap=bool(width) or not last,
-            min_width=None if last else size,
-            max_width=left if last and width else None,
-            style="dim" if last else "",
-        )
+        if name == "why":
+            table.add_column(name, no_wrap=bool(width), max_width=left if width else None, style="dim")
+        else:
+            table.add_column(name, justify="right" if name == "at" else "left", no_wrap=True, min_width=size)
     for row in rows:
         table.add_row(*map(Text, row[:shown]))
     return table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.figures import MISSING, as_number, bytes_text, count_text, percent_text, time_text
 from hakmem.plots import COLORS, MIB, OTHER_COLOR, Plot, bars, plot
 from hakmem.reports import PARTS, Report
 from hakmem.tables import plain_table
@@ -31,7 +31,7 @@ def last_of_each(reports: Iterable[Report]) -> list[Report]:
 def added(one: object, other: object) -> object:
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: added(one.get(key), other.get(key)) for key in dict.fromkeys([*one, *other])}
-    numbers = [x for x in (one, other) if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    numbers = [x for x in map(as_number, (one, other)) if x is not None]
     return sum(numbers) if numbers else one if one is not None else other
 
 
@@ -56,9 +56,7 @@ def total(reports: Sequence[Report]) -> Report:
 
 def process_row(report: Report) -> dict:
     return {
-        "process": report.at("process"),
-        "parent": report.at("parent"),
-        "command": report.at("command"),
+        **{key: report.at(key) for key in ("process", "parent", "command")},
         "time_ms": report.number("time_ms"),
         "malloc": report.number("served", "malloc"),
         "free": report.number("served", "free"),
@@ -76,8 +74,7 @@ def live(report: Report) -> float:
 
 def processes(report: Report) -> list[dict]:
     """Returns the rows of the processes in a sum. The report of one process has none."""
-    rows = report.at("processes")
-    return rows if isinstance(rows, list) else []
+    return report.listed("processes")
 
 
 def title(report: Report) -> str:
@@ -110,11 +107,9 @@ def commands(rows: list[dict]) -> list[tuple[str, ...]]:
     groups: dict[str, list[dict]] = {}
     for row in rows:
         groups.setdefault(str(row.get("command") or MISSING), []).append(row)
-    sums = [(name, len(mine), *(sum(row.get(key) or 0 for row in mine) for key in ("malloc", "resident", "live")))
-            for name, mine in groups.items()]
+    sums = [(name, len(mine), *(sum(row.get(key) or 0 for row in mine) for key in ("malloc", "resident", "live"))) for name, mine in groups.items()]
     ordered = sorted(sums, key=lambda group: -group[3])
-    return [(name, count_text(n), count_text(served), bytes_text(resident), bytes_text(held))
-            for name, n, served, resident, held in ordered]
+    return [(name, count_text(n), count_text(served), bytes_text(resident), bytes_text(held)) for name, n, served, resident, held in ordered]
 
 
 COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
