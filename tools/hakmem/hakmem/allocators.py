@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -23,20 +23,12 @@ from hakmem.tables import plain_table
 from hakmem.trouble import NO_INPUT, USAGE, Trouble
 
 # Maps the base of a file's name to the allocator's name. Debugging variants have other file names, so they are not found.
-KNOWN = {
-    "libjemalloc": "jemalloc",
-    "libmimalloc": "mimalloc",
-    "libtcmalloc": "tcmalloc",
+SAME_NAME = ("jemalloc", "mimalloc", "tcmalloc", "snmalloc", "rpmalloc", "hoard", "mesh", "scudo", "hardened_malloc")
+KNOWN = {f"lib{name}": name for name in SAME_NAME} | {
     "libtcmalloc_minimal": "tcmalloc",
     "libsnmallocshim": "snmalloc",
-    "libsnmalloc": "snmalloc",
-    "librpmalloc": "rpmalloc",
     "librpmallocwrap": "rpmalloc",
     "libtbbmalloc_proxy": "onetbb",
-    "libhoard": "hoard",
-    "libmesh": "mesh",
-    "libscudo": "scudo",
-    "libhardened_malloc": "hardened_malloc",
     "libhardened_malloc-light": "hardened_malloc_light",
 }
 FOLDERS = ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/opt/homebrew/lib")
@@ -45,7 +37,7 @@ GLIBC, HAKMEM = "glibc", "hakmem"
 WIDE = 90  # columns of a wide terminal
 SEED = 7
 Played = dict[str, float]
-NOT_TRIED = ("debug",)  # this profile is not meant for speed or memory
+NOT_TRIED = ("balanced", "debug")  # the profile balanced is the defaults, and debug is not meant for speed or memory
 
 
 @dataclass(frozen=True)
@@ -69,25 +61,21 @@ class Allocator:
 
 def of_hakmem(library: Path) -> list[Allocator]:
     """Returns HAKMEM with its defaults, and then with each named profile that differs from them."""
-    names = [name for name in profiles() if name not in (*NOT_TRIED, "balanced")]
-    return [Allocator(HAKMEM, library)] + [Allocator(f"{HAKMEM}-{name}", library, {"HAKMEM_PROFILE": name}) for name in names]
+    tried = [name for name in profiles() if name not in NOT_TRIED]
+    return [Allocator(HAKMEM, library), *(Allocator(f"{HAKMEM}-{name}", library, {"HAKMEM_PROFILE": name}) for name in tried)]
 
 
 def installed(folders: tuple[str, ...] = FOLDERS) -> list[Allocator]:
     """Returns the installed allocators. Each one has the first file found that exports malloc."""
     found: dict[str, Allocator] = {}
-    for path in libraries(folders):
-        matched = FILE_NAME.fullmatch(path.name)
-        name = KNOWN.get(matched[1]) if matched else None
-        if name and name not in found and can_be_preloaded(path):
-            found[name] = Allocator(name, path.resolve())
+    places = [place for folder in map(Path, folders) for place in (folder, *sorted(folder.glob("*-linux-gnu")))]
+    for place in places:
+        for path in sorted(place.glob("lib*.so*"), key=lambda path: (len(path.name), path.name)):
+            matched = FILE_NAME.fullmatch(path.name)
+            name = KNOWN.get(matched[1]) if matched else None
+            if name and name not in found and can_be_preloaded(path):
+                found[name] = Allocator(name, path.resolve())
     return sorted(found.values(), key=lambda allocator: allocator.name)
-
-
-def libraries(folders: tuple[str, ...]) -> Iterator[Path]:
-    for folder in folders:
-        for place in [Path(folder), *sorted(Path(folder).glob("*-linux-gnu"))]:
-            yield from sorted(place.glob("lib*.so*"), key=lambda path: (len(path.name), path.name))
 
 
 def can_be_preloaded(path: Path) -> bool:
@@ -218,13 +206,7 @@ def cells_of(contest: Contest, name: str, wide: bool) -> list[str]:
 
 
 def show_verdicts(contest: Contest, console: Console) -> None:
-    for sentence in verdicts(contest):
-        console.print(Text(sentence, style="bold"))
-
-
-def verdicts(contest: Contest) -> list[str]:
-    """Returns a sentence for each figure. It names the best allocator, and the allocators that are not significantly worse."""
-    found = []
+    """Prints a sentence for each figure. It names the best allocator, and the allocators that are not significantly worse."""
     for figure in (figure for figure in contest.figures if figure.best):
         best = min(contest.able, key=lambda name: contest.middle(name, figure))
         ratios = {name: contest.ratio(name, best, figure.key) for name in contest.able if name != best}
@@ -232,5 +214,4 @@ def verdicts(contest: Contest) -> list[str]:
         also = f"; not to be told from it: {', '.join(level)}" if level else ""
         base = contest.base or best
         against = "" if best == base else f", {ratio_text(contest.ratio(best, base, figure.key)) or '?'} of {base}'s"
-        found.append(f"{figure.best}: {best}{against}{also}.")
-    return found
+        console.print(Text(f"{figure.best}: {best}{against}{also}.", style="bold"))

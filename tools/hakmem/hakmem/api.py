@@ -12,24 +12,21 @@ from typing import Optional, Union
 from hakmem import difference, options, process, reports, run
 from hakmem.difference import Difference, Part, Term
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.options import checked
 from hakmem.reports import Report
 from hakmem.trouble import Trouble
 
 __all__ = ["Difference", "Part", "Report", "Source", "Term", "Trouble", "diff", "environment", "preload", "report", "series"]
 
 # A JSON report, a folder of reports, or the id of a running process that writes them.
-Source = Union[str, "os.PathLike[str]", int]
+Named = Union[str, "os.PathLike[str]"]
+Source = Union[Named, int]
 
 
 def report(source: Optional[Source] = None) -> Report:
     """Returns the report in a file, or the last report of a folder or of a running process. Without a source, makes a report of this process."""
     if source is None:
         return report_of_this_process()
-    path = path_of(source)
-    if path.is_dir():
-        return series(path)[-1]
-    return reports.read_each([path])[0]
+    return series(source)[-1]
 
 
 def series(*sources: Source) -> list[Report]:
@@ -37,28 +34,14 @@ def series(*sources: Source) -> list[Report]:
     return reports.read_all(map(path_of, sources))
 
 
-def diff(
-    a: Source,
-    b: Source,
-    *,
-    symbols_a: Optional[Union[str, "os.PathLike[str]"]] = None,
-    symbols_b: Optional[Union[str, "os.PathLike[str]"]] = None,
-) -> Difference:
+def diff(a: Source, b: Source, *, symbols_a: Optional[Named] = None, symbols_b: Optional[Named] = None) -> Difference:
     """Returns the difference of RSS between two reports, split into terms that add up to it, or that of live bytes between two heap profiles.
     symbols_a and symbols_b are folders with the files that A and B ran, and are needed if these files have been replaced."""
-    return difference.between(
-        difference.load(path_of(a), Path(symbols_a) if symbols_a else None),
-        difference.load(path_of(b), Path(symbols_b) if symbols_b else None),
-    )
+    return difference.between(*(difference.load(path_of(one), Path(folder) if folder else None) for one, folder in ((a, symbols_a), (b, symbols_b))))
 
 
 def environment(
-    *,
-    report: Optional[str] = None,  # noqa: A002
-    live: bool = False,
-    hardened: bool = False,
-    guard: bool = False,
-    **settings: Union[str, int],
+    *, report: Optional[str] = None, live: bool = False, hardened: bool = False, guard: bool = False, **settings: Union[str, int]
 ) -> dict[str, str]:
     """Returns a copy of this process's environment in which a program runs on HAKMEM, for example for subprocess. `settings` are any options
     (docs/OPTIONS.md), which are checked. If `live`, the program writes a report each second, for report(PID) and `hakmem top`."""
@@ -66,9 +49,7 @@ def environment(
 
 
 def path_of(source: Source) -> Path:
-    if isinstance(source, int):
-        return process.report_of(process.find(source))
-    return Path(source)
+    return process.report_of(process.find(source)) if isinstance(source, int) else Path(source)
 
 
 def report_of_this_process() -> Report:
@@ -92,20 +73,16 @@ def report_of_this_process() -> Report:
 MARK = "_HAKMEM_PRELOADED"  # does not begin with HAKMEM_, because the library would take it for an option
 
 
-def runs_on_hakmem() -> bool:
-    return hasattr(ctypes.CDLL(None), "hak_malloc")
-
-
 def preload(*, report: Optional[str] = None, hardened: bool = False, guard: bool = False, **settings: Union[str, int]) -> None:
     """Starts this Python again with the same arguments and environment, and with HAKMEM preloaded. Returns at once if it already runs on HAKMEM.
     A program should call it first, because everything before the call is done again. `settings` are any options (docs/OPTIONS.md), which
     are checked."""
     marked = os.environ.pop(MARK, None) == str(os.getpid())
-    if runs_on_hakmem():
+    if hasattr(ctypes.CDLL(None), "hak_malloc"):
         return
     if marked:
         raise Trouble("this Python was started again with HAKMEM preloaded, and does not run on it: `hakmem doctor` says why")
-    environment = run.environment_for(run.Request(checked(settings), report, False, hardened, guard))
+    environment = run.environment_for(run.Request(options.checked(settings), report, False, hardened, guard))
     command = own_command()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

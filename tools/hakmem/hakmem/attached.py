@@ -100,11 +100,6 @@ def maps_of(pid: int) -> str:
         return file.read()
 
 
-def is_privileged(pid: int) -> bool:
-    with refusing(pid), open(f"/proc/{pid}/auxv", "rb") as file:
-        return any(kind == AT_SECURE and value != 0 for kind, value in struct.iter_unpack("<QQ", file.read()))
-
-
 def find_door(memory: Memory) -> Door:
     """Returns the table through which HAKMEM in the process can be controlled. It searches HAKMEM's own library first, and then each file into which
     HAKMEM may be linked."""
@@ -124,8 +119,9 @@ class Attached:
 
     def __init__(self, pid: int) -> None:
         process.find(pid)
-        if is_privileged(pid):
-            raise Trouble(f"process {pid} is privileged (AT_SECURE): HAKMEM does not sample it")
+        with refusing(pid), open(f"/proc/{pid}/auxv", "rb") as file:
+            if any(kind == AT_SECURE and value != 0 for kind, value in struct.iter_unpack("<QQ", file.read())):
+                raise Trouble(f"process {pid} is privileged (AT_SECURE): HAKMEM does not sample it")
         self.pid = pid
         self.memory = Memory(pid)
         self.door = find_door(self.memory)
@@ -175,7 +171,7 @@ class Attached:
             )
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the process has answered, which returns True, or until the time has passed."""
+        """Returns True as soon as the process has answered, or False when the time has passed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.answered():
             time.sleep(POLL_S)

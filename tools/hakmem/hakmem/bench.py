@@ -12,7 +12,6 @@ import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
 from rich.console import Console
 from rich.text import Text
@@ -69,7 +68,9 @@ class Work:
 def bench(plan: Plan, console: Console) -> None:
     check_outputs(plan)
     library = find_library()
-    members = allocators.named(plan.allocators, library) if plan.allocators else default_members(library)
+    # Profiles of HAKMEM are compared only if they are named.
+    usual = [Allocator(allocators.GLIBC, None), Allocator(allocators.HAKMEM, library), *allocators.installed()]
+    members = allocators.named(plan.allocators, library) if plan.allocators else usual
     works = works_of(plan, library, members)
     runs = len(works) * len(members) * (plan.rounds + 1)
     with progress(console, runs) as tell, tempfile.TemporaryDirectory(prefix="hakmem-bench-") as folder:
@@ -78,9 +79,10 @@ def bench(plan: Plan, console: Console) -> None:
     for work in works:
         show(work, plan.rounds, console)
     if plan.output:
-        write_json(plan, works)
+        document = {"format": "hakmem-bench/1", "rounds": plan.rounds, "rows": list(map(row_of, works))}
+        plan.output.write_text(json.dumps(document, indent=1) + "\n")
     if plan.html:
-        write_page(plan.html, works, plan.rounds)
+        plan.html.write_text(page(works, plan.rounds))
         console.print(f"wrote {plan.html}", soft_wrap=True)
     if not any(work.contest.runs for work in works):
         raise Trouble("nothing could be measured", FAILED)
@@ -94,11 +96,6 @@ def check_outputs(plan: Plan) -> None:
         raise Trouble("--html needs the Python package plotly", FAILED)
 
 
-def default_members(library: Path) -> list[Allocator]:
-    """Returns glibc, HAKMEM with its defaults, and the other allocators of the machine. Profiles of HAKMEM are compared only if they are named."""
-    return [Allocator(allocators.GLIBC, None), allocators.of_hakmem(library)[0], *allocators.installed()]
-
-
 def works_of(plan: Plan, library: Path, members: list[Allocator]) -> list[Work]:
     if plan.command:
         if plan.names:
@@ -109,9 +106,7 @@ def works_of(plan: Plan, library: Path, members: list[Allocator]) -> list[Work]:
     if unknown:
         raise Trouble(f"--only {unknown[0]}: no such benchmark; there are {', '.join(BENCHMARKS)}", USAGE)
     lines = {name: line.split() for name, line in BENCHMARKS.items() if not plan.names or name in plan.names}
-    return [
-        Work(name, [str(beside(library, words[0])), *words[1:]], contest=Contest(members, OF_BENCHMARKS)) for name, words in lines.items()
-    ]
+    return [Work(name, [str(beside(library, words[0])), *words[1:]], contest=Contest(members, OF_BENCHMARKS)) for name, words in lines.items()]
 
 
 def compete(work: Work, library: Path, rounds: int, folder: Path, tell) -> None:
@@ -159,23 +154,21 @@ def show(work: Work, rounds: int, console: Console) -> None:
     show_verdicts(contest, console)
 
 
-def write_json(plan: Plan, works: list[Work]) -> None:
-    assert plan.output
-    rows = [{"name": work.name, "command": work.command, "runs": work.contest.runs, "refused": work.contest.refused,
-             "medians": {name: {figure.key: median(work.contest.values(name, figure.key)) for figure in work.contest.figures}
-                         for name in work.contest.able}} for work in works]
-    plan.output.write_text(json.dumps({"format": "hakmem-bench/1", "rounds": plan.rounds, "rows": rows}, indent=1) + "\n")
+def row_of(work: Work) -> dict[str, object]:
+    contest = work.contest
+    medians = {name: {figure.key: contest.middle(name, figure) for figure in contest.figures} for name in contest.able}
+    return {"name": work.name, "command": work.command, "runs": contest.runs, "refused": contest.refused, "medians": medians}
 
 
 OWN, OTHERS, LINE = "#2f7ed8", "#8a949e", "#b5bcc3"
 PER_ROW = 26  # pixels
 
 
-def write_page(path: Path, works: list[Work], rounds: int) -> None:
+def page(works: list[Work], rounds: int) -> str:
     measured = [work for work in works if work.contest.base]
     tiles = {"benchmarks": str(len(measured)), "rounds": str(rounds), "allocators": str(len(measured[0].contest.members) if measured else 0)}
     sections = [section for work in measured for section in sections_of(work)]
-    path.write_text(filled("HAKMEM beside other allocators", tiles, sections, "\n".join(map(figures_table, measured))))
+    return filled("HAKMEM beside other allocators", tiles, sections, "\n".join(map(figures_table, measured)))
 
 
 def sections_of(work: Work) -> list[Section]:
@@ -190,19 +183,14 @@ def ratios(contest: Contest, figure: Figure) -> Plot:
     names = sorted(contest.able, key=lambda name: contest.middle(name, figure), reverse=True)
     found = {name: contest.ratio(name, contest.base, figure.key) for name in names}
     shown = {name: value for name, value in found.items() if value}
+    above, below = [value.high - value.median for value in shown.values()], [value.median - value.low for value in shown.values()]
     dots = {
         "type": "scatter",
         "mode": "markers",
         "x": [value.median for value in shown.values()],
         "y": list(shown),
         "marker": {"size": 11, "color": [OWN if name.startswith(allocators.HAKMEM) else OTHERS for name in shown]},
-        "error_x": {
-            "type": "data",
-            "color": OTHERS,
-            "symmetric": False,
-            "array": [value.high - value.median for value in shown.values()],
-            "arrayminus": [value.median - value.low for value in shown.values()],
-        },
+        "error_x": {"type": "data", "color": OTHERS, "symmetric": False, "array": above, "arrayminus": below},
         "text": [f"{figure.shown(contest.middle(name, figure))}, {ratio_text(value)}" for name, value in shown.items()],
         "hovertemplate": "%{y}: %{text}<extra></extra>",
     }

@@ -108,15 +108,12 @@ def refusal_reason(process: Process) -> str:
     except OSError:
         return "it has ended"
     if os.geteuid() not in (0, owner):
-        return f"it belongs to another user ({user_name(owner)})"
+        try:
+            user = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            user = str(owner)
+        return f"it belongs to another user ({user})"
     return "the kernel forbids it (ptrace_scope, a container without CAP_SYS_PTRACE, or a process that is not dumpable)"
-
-
-def user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def report_of(process: Process) -> Path:
@@ -124,16 +121,11 @@ def report_of(process: Process) -> Path:
     ours = folder_path() / PATTERN.replace("%p", str(process.pid))
     named = process.option("report")
     if not named and not ours.exists():
-        raise Trouble(
-            f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
-            "Start it with `hakmem run --live -- program`"
-        )
+        raise Trouble(f"process {process.pid} is served by HAKMEM, but writes no report while it runs. Start it with `hakmem run --live -- program`")
     if not named:  # programs that set their title in ps overwrite their environment
         return ours
     if not named.endswith((".json", "/")):
-        raise Trouble(
-            f"process {process.pid} reports to {named}, which is not the JSON form (.json). Start it with `hakmem run --live -- program`"
-        )
+        raise Trouble(f"process {process.pid} reports to {named}, which is not the JSON form (.json). Start it with `hakmem run --live -- program`")
     return process.path_of(named)
 
 
@@ -153,7 +145,8 @@ def folder_path() -> Path:
 
 
 def make_folder() -> Path:
-    """Creates the folder, and returns it. It must be private, because in /tmp, another owner of the folder could redirect the writes to any file."""
+    """Creates the folder, removes the reports of ended processes from it, and returns it. It must be private, because in /tmp, another owner of the
+    folder could redirect the writes to any file."""
     folder = folder_path()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -162,11 +155,7 @@ def make_folder() -> Path:
         raise Trouble(f"no folder for live reports: {error}; use --no-live") from None
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
         raise Trouble(f"{folder} is not a private folder of yours (mode 0700): remove it, or use --no-live")
-    sweep(folder)
-    return folder
-
-
-def sweep(folder: Path) -> None:
     for file in folder.glob("*.json"):
         if file.stem.isdecimal() and not Path(f"/proc/{file.stem}").exists():
             file.unlink(missing_ok=True)
+    return folder

@@ -109,17 +109,13 @@ def record(command: list[str], folder: Path, sample: int) -> None:
 
 
 def recorder_environment(folder: Path, sample: int) -> dict[str, str]:
+    """Creates the folder. It must not have recordings, because those of two runs would be taken for one run."""
     if not 1 <= sample <= MOST_SAMPLE:
         raise Trouble(f"--sample {sample}: one block in 1 (all) to {MOST_SAMPLE}", USAGE)
     recorder = preloadable(beside(find_library(), RECORDER))
-    environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
-    environment |= {FOLDER_VARIABLE: str(recording_folder(folder)), SAMPLE_VARIABLE: str(sample)}
-    return environment | {"LD_PRELOAD": preload(recorder, environment)}
-
-
-def recording_folder(folder: Path) -> Path:
-    """Creates the folder, and returns it. It must not have recordings, because those of two runs would be taken for one run."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.glob(f"*{SUFFIX}")):
         raise Trouble(f"{folder} holds recordings already: remove it, or name another folder (--output)", USAGE)
-    return folder.resolve()
+    environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
+    environment |= {FOLDER_VARIABLE: str(folder.resolve()), SAMPLE_VARIABLE: str(sample)}
+    return environment | {"LD_PRELOAD": preload(recorder, environment)}
