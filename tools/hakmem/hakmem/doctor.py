@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import resource
@@ -20,6 +19,7 @@ from hakmem.protections import NOTE, OK, WARNING, Line, System, said_by
 from hakmem.figures import bytes_text, count_text
 from hakmem.library import find_library, find_program
 from hakmem.options import unknown_variables, variable
+from hakmem.reports import read
 from hakmem.trouble import Trouble
 
 STYLES = {OK: "green", NOTE: "yellow", WARNING: "bold red"}
@@ -62,7 +62,7 @@ def overcommit(system: System) -> Iterator[Line]:
         advice = "mapped memory counts even if untouched: malloc may fail early. The default is vm.overcommit_memory=0"
         yield Line(NOTE, "overcommit", f"2 (strict), {bytes_text(left)} left", advice)
     else:
-        yield Line(OK, "overcommit", {0: "0 (heuristic)", 1: "1 (always)"}.get(mode if mode is not None else -1, "not readable"))
+        yield Line(OK, "overcommit", {0: "0 (heuristic)", 1: "1 (always)"}.get(mode, "not readable"))
 
 
 def swap(system: System) -> Iterator[Line]:
@@ -171,7 +171,8 @@ def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
         said = said_by(command, library, TRY_S, **{variable("report"): f"{folder}/%p.json"})
         if said is None:
             return None, ""
-        return sum(served_by(file) for file in Path(folder).glob("*.json")), said
+        reports = filter(None, map(read, Path(folder).glob("*.json")))
+        return sum(int(report.number("served", "malloc") or 0) for report in reports), said
 
 
 def loader_complaint(said: str) -> str | None:
@@ -199,13 +200,6 @@ def trial_line(library: Path, command: list[str]) -> Line:
         return Line(WARNING, command[0], f"tried: NOT served: {complaint}", "the library does not fit this program", stops=True)
     advice = "it ended by a signal or _exit, or was not served: start it with hakmem run, and use hakmem top while it runs"
     return Line(NOTE, command[0], "tried: wrote no report", advice)
-
-
-def served_by(file: Path) -> int:
-    try:
-        return int(json.loads(file.read_text())["served"]["malloc"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
 
 
 def program_lines(library: Path, command: list[str], try_it: bool) -> Iterator[Line]:

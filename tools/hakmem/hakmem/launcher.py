@@ -101,18 +101,14 @@ def children() -> list:
 
 def end_group(group: int) -> None:
     """Kills the group and reaps all descendants."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    try:
+    with contextlib.suppress(ChildProcessError):
         while True:
             for child in children():
                 with contextlib.suppress(PermissionError):  # a program with more privileges is waited for
                     os.kill(child, signal.SIGKILL)
             os.waitpid(-1, 0)
-    except ChildProcessError:
-        pass
 
 
 def measure(request: dict) -> dict:

@@ -114,11 +114,9 @@ class Sources:
 def blame(frames: list[Frame]) -> Frame:
     """Returns the frame that is reported for a stack. It is the innermost frame of the program's own sources. Without one, it is the innermost frame
     that has a line, or else the innermost frame."""
-    for good in (lambda frame: frame.is_the_programs, lambda frame: bool(frame.file)):
-        for frame in frames:
-            if good(frame):
-                return frame
-    return frames[0] if frames else Frame(UNKNOWN)
+    with_lines = [frame for frame in frames if frame.file]
+    own = [frame for frame in with_lines if frame.is_the_programs]
+    return next(iter([*own, *with_lines, *frames]), Frame(UNKNOWN))
 
 
 Answer = list  # of (function, file, line)
@@ -230,14 +228,10 @@ def symbols_of(file: str) -> tuple[list, list]:
 def parsed_symbols(reader: elf.Reader) -> tuple[list, list] | None:
     if reader.layout is not elf.WIDE:
         return None
-    return [(offset, start, size) for kind, offset, start, size, _ in reader.segments() if kind == elf.PT_LOAD], sorted(functions(reader))
-
-
-def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
-    for symbols, strings in reader.symbols(elf.SHT_SYMTAB, elf.SHT_DYNSYM):
-        for name, info, defined, value, size in symbols:
-            if info & 15 == STT_FUNC and defined and size:
-                yield value, value + size, reader.text(strings[1] + name)
+    functions = [(value, value + size, reader.text(strings[1] + name))
+                 for symbols, strings in reader.symbols(elf.SHT_SYMTAB, elf.SHT_DYNSYM)
+                 for name, info, defined, value, size in symbols if info & 15 == STT_FUNC and defined and size]
+    return [(offset, start, size) for kind, offset, start, size, _ in reader.segments() if kind == elf.PT_LOAD], sorted(functions)
 
 
 def short(path: str) -> str:
@@ -268,8 +262,7 @@ def look_up_places(places: set[Place]) -> dict[Place, list[tuple[str, str, int]]
     by_module: dict[str, set[int]] = defaultdict(set)
     for module, address in places:
         by_module[module].add(address)
-    return {(module, address): frames for module, addresses in by_module.items()
-            for address, frames in look_up(module, sorted(addresses)).items()}
+    return {(module, address): frames for module, addresses in by_module.items() for address, frames in look_up(module, sorted(addresses)).items()}
 
 
 def symbolized(lines: Iterable[str]) -> Iterator[str]:

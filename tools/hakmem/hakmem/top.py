@@ -11,6 +11,7 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Optional
 
@@ -71,11 +72,7 @@ def figure(*path: str) -> Figure:
     return lambda report: report.number(*path)
 
 
-def misses(report: Report) -> float | None:
-    return report.misses
-
-
-MALLOCS, FREES = figure("served", "malloc"), figure("served", "free")
+MALLOCS, FREES, MISSES = figure("served", "malloc"), figure("served", "free"), attrgetter("misses")
 REMOTE_FREES, PURGED = figure("counters", "remote_frees"), figure("counters", "purged_bytes")
 
 
@@ -96,7 +93,7 @@ class Step:
         return None if grown is None or self.seconds <= 0 else grown / self.seconds
 
     def hit_rate(self) -> float | None:
-        return hit_rate(self.grown(MALLOCS), self.grown(misses))
+        return hit_rate(self.grown(MALLOCS), self.grown(MISSES))
 
     def class_rates(self) -> list[tuple[dict, float]]:
         """Returns the classes with their allocations per second, the busiest first."""
@@ -167,23 +164,21 @@ def rates_table(step: Step, width: int) -> Group:
         "allocs/s": short_text(step.rate(MALLOCS)),
         "frees/s": short_text(step.rate(FREES)),
         "hits": percent_text(step.hit_rate()),
-        "misses/s": short_text(step.rate(misses)),
+        "misses/s": short_text(step.rate(MISSES)),
         "remote/s": short_text(step.rate(REMOTE_FREES)),
         "purged/s": bytes_text(step.rate(PURGED)),
         "RSS": bytes_text(now.resident),
         "threads": count_text(now.number("threads")),
     }
     per_row = len(cells) if width >= RATES_WIDTH else len(cells) // 2
-    names = list(cells)
-    return Group(*[rates_row(names[at : at + per_row], cells) for at in range(0, len(names), per_row)])
-
-
-def rates_row(names: list[str], cells: dict[str, str]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name in names:
-        table.add_column(name, justify="right", min_width=RATE, no_wrap=True)
-    table.add_row(*[cells[name] for name in names], style="bold")
-    return table
+    tables = []
+    for at in range(0, len(cells), per_row):
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+        for name in list(cells)[at : at + per_row]:
+            table.add_column(name, justify="right", min_width=RATE, no_wrap=True)
+        table.add_row(*list(cells.values())[at : at + per_row], style="bold")
+        tables.append(table)
+    return Group(*tables)
 
 
 def bar_width(width: int) -> int:
@@ -192,14 +187,8 @@ def bar_width(width: int) -> int:
 
 
 def frame(
-    title: str,
-    step: Step,
-    decisions: list[Decision],
-    width: int,
-    height: int,
-    view: View | None = None,
-    threads: Sequence[ThreadRow] = (),
-    keys_shown: bool = False,
+    title: str, step: Step, decisions: list[Decision], width: int, height: int,
+    view: View | None = None, threads: Sequence[ThreadRow] = (), keys_shown: bool = False,
 ) -> RenderableType:
     """Returns the whole view, with as many rows and decisions as fit. On a wide terminal, the table is beside the parts. On a low or narrow terminal,
     there are no titles, rules and blank lines. On a very low one, the smallest parts are shown as one sum."""
@@ -211,9 +200,7 @@ def frame(
     left = height - HEAD - 2 * len(rates.renderables) - (0 if dense else 2)
     left -= (1 if wide else 2) * (1 if dense else TITLED)
     policy = policy_table(step.now, dense, left - 1 - LEAST_ROWS if dense else None)
-    parts = parts_table(
-        step.now, "" if dense else parts_title(step.now, "is"), bar_width(width), most=left - 1 - LEAST_ROWS if dense else None
-    )
+    parts = parts_table(step.now, "" if dense else parts_title(step.now, "is"), bar_width(width), most=left - 1 - LEAST_ROWS if dense else None)
     side = max(parts.row_count, policy.row_count) if dense else max(parts.row_count + 1, policy.row_count + 3)
     left -= side
     decisions = explain.latest(decisions, max(1, left if wide else left // 2))
@@ -224,7 +211,9 @@ def frame(
         room = width - PARTS_AND_POLICY - bar_width(width) - 2 * GRID_GAP if wide else width
         table = top_tables.heap_table(step.now.rows("heaps"), view.sort, view.descending, rows, dense, room, view.marked)
     else:
-        table = busiest_table(step, view, rows, dense, width)
+        rated = sorted_classes(step, view)[:rows]
+        rates_text = [short_text(rate) for _, rate in rated]
+        table = class_table([row for row, _ in rated], rates_text, dense, tiers=width >= RATES_WIDTH, heading=view.marked)
     grid = Table.grid(padding=(0, GRID_GAP))
     grid.add_row(parts, policy, *([table] if wide else []))
     blocks = [head_line(title, step), rates, grid, *([] if wide else [table])]
@@ -254,12 +243,6 @@ def help_frame(title: str, step: Step) -> RenderableType:
     for key, meaning in HELP:
         table.add_row(Text(key, style="bold"), meaning)
     return Group(head_line(title, step), "", table, "", Text("any key goes back", style="dim"))
-
-
-def busiest_table(step: Step, view: View, rows: int, dense: bool, width: int) -> Table:
-    rated = sorted_classes(step, view)[:rows]
-    rates = [short_text(rate) for _, rate in rated]
-    return class_table([row for row, _ in rated], rates, dense, tiers=width >= RATES_WIDTH, heading=view.marked)
 
 
 def sorted_classes(step: Step, view: View) -> list[tuple[dict, float]]:
@@ -321,12 +304,6 @@ class Monitor:
         self.threads_before: dict[int, Thread] = {}
         self.looked_at = 0.0
 
-    def look_at_threads(self) -> None:
-        now, at = top_tables.read(self.process.pid), time.monotonic()
-        boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self.threads = list(top_tables.rows(self.threads_before, now, at - self.looked_at, boot_s))
-        self.threads_before, self.looked_at = now, at
-
     def look(self) -> bool:
         """Reads the report. Returns True if it is new."""
         report = reports.read(self.file)
@@ -334,7 +311,9 @@ class Monitor:
         if report is None or (last and (report.data == last.data or report.written == last.written)):
             return False
         self.step = step_of(last, report, self.process.seconds_alive())
-        self.look_at_threads()
+        threads, at = top_tables.read(self.process.pid), time.monotonic()
+        self.threads = list(top_tables.rows(self.threads_before, threads, at - self.looked_at, time.clock_gettime(time.CLOCK_BOOTTIME)))
+        self.threads_before, self.looked_at = threads, at
         if self.save:
             (self.save / f"{report.written:017.6f}.json").write_bytes(self.file.read_bytes())
         return True
