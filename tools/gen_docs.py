@@ -302,14 +302,12 @@ def decisions_of(text: str) -> list[tuple[str, str, str]]:
 
 # For each document, the functions that make its tables.
 TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
-    "docs/OPTIONS.md": {
-        "options": options_table, "options_for_tests": lambda root: options_table(root, for_tests=True), "profiles": profiles_table},
+    "docs/OPTIONS.md": {"options": options_table, "options_for_tests": lambda root: options_table(root, for_tests=True), "profiles": profiles_table},
     "docs/MESSAGES.md": {
         "messages": messages_table, "mistakes": lambda root: parts_of_messages(root, "fault"),
         "accesses": lambda root: parts_of_messages(root, "access")},
     "docs/STATS.md": {"parts": parts_table, "class_stats": class_stats_table, "keys": keys_table, "counters": counters_table},
-    "docs/LEARNING.md": {
-        "signals": as_listed("src/learn/signals.def", "HK_SIGNAL", "signal", "unit", "meaning"), "decisions": decisions_table},
+    "docs/LEARNING.md": {"signals": as_listed("src/learn/signals.def", "HK_SIGNAL", "signal", "unit", "meaning"), "decisions": decisions_table},
     "docs/CLASSES.md": {"classes": classes_table},
     "docs/PROFILING.md": {"events": as_listed("src/count/events.def", "HK_EVENT", "event", "its number", "meaning")},
     "docs/GUARD.md": {"protections": as_listed("src/guard/protections.def", "HK_PROTECTION", "word", "protection")},

@@ -32,10 +32,7 @@ def find_library() -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         looked = "\n  ".join(str(place) for place in places)
-        raise Trouble(
-            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. Searched\n  {looked}",
-            NO_INPUT,
-        )
+        raise Trouble(f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. Searched\n  {looked}", NO_INPUT)
     return preloadable(found.resolve())
 
 

@@ -30,12 +30,7 @@ class Launcher:
         self.inherited = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
         own = {name: value for name, value in self.inherited.items() if name != "LD_PRELOAD"}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", launcher.__file__],
-            stdin=subprocess.PIPE,
-            env=own,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            [sys.executable, "-I", "-S", launcher.__file__], stdin=subprocess.PIPE, env=own, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
 
     def __enter__(self) -> Launcher:
