@@ -292,7 +292,7 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
         size_t purged = hk_page_heap_purge(ticker->now, HK_SPARE_HUGE_PAGES, wanted, false);
         HK_COUNT(purged_excess, purged);
         hk_store(xretry_at, purged < wanted / 2 ? ticker->now + HK_TICK_MS : 0);
-        hk_store(xretry_above, slices + slices / RETRY_PART);
+        hk_store(xretry_above, slices + slices / RETRY_PART - hk_min(slices, purged));
     }
     uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), before = hk_load(xshrunk_by);
     bool shrunk = gone > before && gone - before > hk_decay_footprint();

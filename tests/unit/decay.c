@@ -519,6 +519,27 @@ UNIT_TEST(excess_has_a_rate)
     assert_true(idle_bytes() < allowed() + HK_MIB);
 }
 
+/* After a purge of excess in vain, the next one waits until an eighth more is idle, or for HK_TICK_MS. */
+UNIT_TEST(excess_purged_in_vain)
+{
+    unit_start();
+    fake_os_pass_ms(10000);
+    hold(40);
+    hold_no_more_than(20);
+    fake_os_refuse(fake_refuse_purge);
+    assert_int_equal(purge_excess(0), 0);
+    uint64_t tries = fake_os_calls(FAKE_PURGE);
+    assert_int_not_equal(tries, 0);
+    hold_no_more_than(19);
+    purge_excess(1);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), tries);
+    hold_no_more_than(16);
+    purge_excess(0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), tries + 1);
+    purge_excess(HK_TICK_MS);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), tries + 2);
+}
+
 /* Returns true once if more bytes were purged than the heap still has. The thread then empties its caches. */
 UNIT_TEST(has_shrunk)
 {
@@ -676,6 +697,7 @@ int main(void)
                                        cmocka_unit_test(purges_excess),
                                        cmocka_unit_test(keeps_memory_used_again),
                                        cmocka_unit_test(excess_has_a_rate),
+                                       cmocka_unit_test(excess_purged_in_vain),
                                        cmocka_unit_test(has_shrunk),
                                        cmocka_unit_test(excess_stays_if_kept),
                                        cmocka_unit_test(excess_stays_in_batches),
