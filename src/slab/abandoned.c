@@ -86,7 +86,7 @@ HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab 
     return kept;
 }
 
-/* Abandons a slab, and writes anew whether it holds joined blocks (slab->mixed). Returns false if all blocks were free, so that it was released. */
+/* Abandons a slab, and writes slab->mixed into its page map entries. Returns false if all blocks were free, so that the slab was released. */
 HK_INLINE bool give_up(struct hk_slab *slab)
 {
     struct class_abandoned *of_class = abandoned_of(slab->d.class);

@@ -7,7 +7,7 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_EVICTION = 16, /* the table is too small if more than one entry in 16 is evicted */
+    ENTRIES_PER_EVICTION = 16, /* the table is too small if more than 1/16 of its entries are evicted between ticks */
     FOOTPRINT_PER_BYTE_OF_TABLE = 64,
     FOOTPRINT_PER_WAITING_BYTE = 32,
 };
@@ -159,7 +159,7 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* Begins a bitmap word in an entry with one block. The fast path must refuse medium blocks (`bytes` 0), because each is checked (slab.h). */
+/* Begins a bitmap word in an entry with one block. `bytes` is 0 for medium blocks, because only the slow path checks their marks (slab.h). */
 HK_INLINE void open_word(struct hk_outbox_entry *entry, const struct hk_slab *slab, size_t index)
 {
     size_t size = slab->d.block_size, first = index & ~(size_t)63;

@@ -63,7 +63,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Puts a block of the bitmap word of `entry` into the outbox. Returns false if no block begins there, or if the outbox has the block or is full. */
+/* Puts a block of the word of `entry` into the outbox. Returns false if no block begins at `block`, or if the outbox has the block or is full. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;

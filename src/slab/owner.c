@@ -11,7 +11,7 @@ _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 bool hk_slab_lists_shared;
 struct hk_lock hk_sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
-/* A part of the table of owners: 64 owners and their flags. Most programs have at most 64 owners, and so touch no page of more_parts. */
+/* A part of the table of owners: 64 owners and their flags. Most programs have no owner above number 63, and so touch no page of more_parts. */
 struct owners_part {
     struct hk_owner *owners[64];
     struct hk_owner_bits bits;

@@ -33,7 +33,7 @@ struct hk_slab_list {
     uint32_t free;  /* number of free blocks on `partial` at the last sweep, minus the blocks joined since */
 };
 
-/* Where the blocks of a refill came from. `drained` are remote frees, also stolen ones. `adopted` are blocks of ended and idle threads. */
+/* Where the blocks of a refill came from. DRAINED are remote frees, also stolen ones. ADOPTED are from abandoned slabs or slabs of idle threads. */
 enum hk_source { HK_SOURCE_DEPOT, HK_SOURCE_OWN, HK_SOURCE_DRAINED, HK_SOURCE_ADOPTED, HK_SOURCE_NEW, HK_SOURCES };
 
 struct hk_owner {
@@ -53,7 +53,7 @@ struct hk_owner {
     uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
     struct hk_slab_list slab_lists[HK_CLASSES];
     uint32_t next_victim;  /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
-    enum hk_source source; /* of the last refill */
+    enum hk_source source; /* where the blocks of the last refill came from */
     const void *blank;     /* a block that contains only zeros, because it was never allocated before */
     uint32_t slabs;        /* number of slabs on all lists */
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
@@ -116,7 +116,7 @@ struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *
 HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
 /* Makes the inboxes refuse slabs when a thread ends. Slabs that were queued before can still be taken. */
 void hk_inboxes_close(struct hk_owner *owner);
-/* Registers the lock of the owners' table, because fork must take it. */
+/* Registers the lock of the owners' table and hk_sweep_lock, because fork must take these locks. */
 void hk_owners_init(void);
 /* In a fork child, resets the locks, empties all inboxes, and closes all owners except that of the forking thread (`self`, or NULL). */
 void hk_owners_fork_child(const struct hk_owner *self);

@@ -140,7 +140,7 @@ bool hk_remote_restart(struct hk_slab *slab)
     return blocks != 0;
 }
 
-/* The free bit and the remote bit of a block may both be set, because fork may have interrupted the owner between the two changes. */
+/* In the child, both the free bit and the remote bit of a block may be set, because the owner may have changed the bits while fork copied them. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
     bool any = false, joins = hk_load(slab->xjoined) != NULL;

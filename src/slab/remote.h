@@ -16,7 +16,7 @@
 
 enum { HK_REMOTE_QUEUED = 1, HK_REMOTE_BLOCK = 2, HK_SLAB_MOST_WORDS = 64 };
 
-/* Marks blocks of one bitmap word as remote. Ends the program if one is already free. The slab is not released before the blocks are counted. */
+/* Marks blocks of one bitmap word as remote. Ends the program if one is remote already. The slab is not released before the blocks are counted. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Counts blocks that the caller has marked. Returns true if the caller must then queue the slab. The slab is not released before it is queued. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks);

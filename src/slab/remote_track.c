@@ -104,7 +104,7 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
         expect_home(call, block, before);
 }
 
-/* Stores the thread of the free if the block's word is empty. The word is not empty if the program freed the block earlier into a bin. */
+/* Stores this thread if the block's word is empty, that is, if hk_track_freed() has not stored where the program freed the block. */
 void hk_track_put(struct hk_slab *slab, size_t index)
 {
     if (slab->track == NULL)

@@ -19,7 +19,7 @@ HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
     slab->clean = sixteenths;
 }
 
-/* In a fork child, the sum may be wrong by the bytes of one slab that another thread was changing during the fork. */
+/* In a fork child, the sum may be wrong by the bytes of the slabs that other threads were changing during the fork. */
 size_t hk_slabs_clean(void) { return hk_positive_part(hk_load(xclean)); }
 
 static HK_COLD void note_refaults(struct hk_slab *slab)
@@ -96,7 +96,7 @@ void hk_marks_note_pages(uintptr_t start, size_t bytes, uint8_t note)
             hk_store(*mark, note);
 }
 
-/* Returns true if the block is free in its slab, or was freed remotely. Any thread may ask for a live block, whose bits stay clear. */
+/* Returns true if the block is free in its slab, or was freed remotely. Any thread may pass a live block, because its bits stay clear. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
 {
     uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);

@@ -3,8 +3,8 @@
  *   address -> page map -> struct hk_slab (the descriptor of the slab) -> freebits: bit i is set while block i is free in the slab
  *
  * Owns       This file owns the bitmap, and the fields that only the holder uses.
- * Invariant  A block is in exactly one place. It is free in its slab (its free bit is set), or remote (its remote bit is set, see remote.h), or in
- *            a bin, depot or outbox, or in use by the program.
+ * Invariant  A block is in exactly one place. It is free in its slab (its free bit is set), remote (its remote bit is set) or claimed (see
+ *            remote.h), in a bin, depot, outbox or quarantine of a thread, or in use by the program.
  * Threads    Only the slab's holder allocates and frees. The holder is the owner that the page map entry names. If the entry says HK_ABANDONED,
  *            the holder is the thread that has locked the abandoned slabs of the class.
  * Never      No function touches the memory of the blocks. */
@@ -22,7 +22,7 @@ enum hk_pages_state {
 };
 
 struct hk_slab {
-    /* Of these fields, only xowner and xlist change while the slab exists. For a slab of one block, hk_slab_heap_resize() changes the sizes. */
+    /* While the slab exists, only xowner and xlist change, but hk_slab_heap_resize() also changes the class and sizes of a slab of one block. */
     struct hk_descriptor d;
     uint64_t *freebits;
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
@@ -36,24 +36,24 @@ struct hk_slab {
     uint16_t free; /* number of free blocks */
     uint16_t first_word;  /* all words of freebits before this one are 0 */
     uint16_t idle_from;   /* age stamp of the last allocation or free, while `pages` is HK_PAGES_AGEING */
-    uint16_t clean;       /* bit i is set if sixteenth i of the slab is purged and no block was allocated since */
+    uint16_t clean;       /* bit i is set if sixteenth i of the slab is purged, and the slab had no allocation since */
     uint16_t joined;      /* number of cells of joined blocks, without the first cell of each */
-    uint16_t tried_free;  /* number of free blocks when the slab last had no room for a joined block */
-    uint8_t tried_cells;  /* number of cells of that joined block; 0 if the slab may have room */
+    uint16_t tried_free;  /* number of free blocks after the last search for room for joined blocks */
+    uint8_t tried_cells;  /* number of cells for which the last search found no room; 0 if there may be room */
     struct hk_link link;  /* link in a list of the owner or of the abandoned slabs */
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
-    uint32_t trimmed;     /* number of the last trim that visited the slab (see slab_purge.h) */
+    uint32_t trimmed;     /* number of the last trim that purged all free pages of the slab (see slab_purge.h) */
     uint16_t blank;       /* number of blocks at the slab's end that were never allocated and are zero; 0 if unknown */
-    size_t plain_extent;  /* bytes of all blocks; 0 while each free must be checked (joined blocks, remote track) */
+    size_t plain_extent;  /* bytes of all blocks; 0 if hk_joined_free() must free them (joined blocks, remote track) */
     /* All threads use these fields. They have a cache line of their own, so that a write by another thread does not slow the slab's holder down. */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* the next slab in an inbox */
     _Atomic uint32_t xstate;             /* 2 * number of counted remote blocks, + HK_REMOTE_QUEUED (see remote.h) */
     uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
     uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
-    uint16_t seen_at;                    /* age stamp of the sweep that set seen_remote */
+    uint16_t seen_at;                    /* age stamp from which on seen_remote counts as unchanged */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL before the first joined block (see joined_blocks.h) */
-    _Atomic uint64_t *track;             /* a word for each block; NULL if it is not tracked (see remote_track.h) */
+    _Atomic uint64_t *track;             /* a word for each block; NULL if the slab has no track (see remote_track.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");
 _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(struct hk_slab, xnext) == 2 * HK_CACHE_LINE,
@@ -99,7 +99,7 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
     return joined != NULL && index < slab->d.blocks && (hk_load(joined[index / 64]) >> (index % 64) & 1) != 0;
 }
 
-/* Writes the owner into the slab and its page map entries. The holder calls this function to give the slab away, or to update the mixed flag. */
+/* Writes the owner into the slab and its page map entries. The holder calls this function to give the slab away, or after a change of slab->mixed. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
 /* Allocates the n <= slab->free lowest free blocks. Stores them before `end`, the lowest in end[-1], so that a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
@@ -112,7 +112,7 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 /* Ends the program. The message says either that the block is already free, or that `block` is not the start of a block. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if the slab has no plain extent. Ends the program if
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if plain_extent is 0. Ends the program if
  * *at is not the start of a block, or is already free. Reads the fields for each block, because two blocks in a row seldom lie in one slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
@@ -144,16 +144,16 @@ void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
 size_t hk_slabs_clean(void);
 enum { HK_SLAB_SIXTEENTHS = 16 };
 
-/* Block marks tell which blocks of more than 32 KiB the program has. A free, realloc or malloc_usable_size of such a block is checked before it
- * takes effect. Smaller blocks have no marks, because the check would make their hit path slower.
+/* Block marks tell which medium blocks (of more than 32 KiB) the program has. A free, realloc or malloc_usable_size of such a block is checked before
+ * it takes effect. Smaller blocks have no marks, because the check would make their hit path slower.
  *
  *   malloc: sets the mark of the block's first KiB to HK_MARK_LIVE     free, in any thread: ends the program if the mark is not live, else clears it
  *
- * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, it has
- * no medium blocks. Its marks tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are mapped
- * before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks are
- * on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread that has
- * the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
+ * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. A slice that slabs of a user heap share has no
+ * medium blocks. The marks of such a slice tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are
+ * mapped before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks
+ * are on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread that
+ * has the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
  * then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
@@ -220,7 +220,7 @@ void hk_slab_release(struct hk_slab *slab);
 /* In a fork child, computes the slab's counts from its bitmaps, because fork may have interrupted the holder. */
 void hk_slab_recount(struct hk_slab *slab);
 
-/* Frees a block in a slab without a plain extent (joined_blocks.c). In other slabs, `block` is invalid, and the function ends the program. */
+/* Frees a block in a slab whose plain_extent is 0 (joined_blocks.c). Ends the program if plain_extent is not 0, because `block` lies beyond it. */
 void hk_joined_free(struct hk_slab *slab, void *block);
 /* Frees one block. Ends the program if no block of the slab begins at `block`, or if the block is already free. */
 HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)

@@ -58,7 +58,7 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
 }
 
 /* Returns how the program will probably use the pages of a new slab. A class of small blocks that has filled one slab will fill the next slab too. If
- * it has filled SLABS_OF_A_HEAP slabs, at most a sixteenth of its memory waits for blocks in a new slab that is made resident at once. */
+ * it has filled SLABS_OF_A_HEAP slabs, a new slab may be made resident at once, because it adds at most a sixteenth to the class's memory. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -68,7 +68,7 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return !small ? HK_USE_UNSURE : slabs < SLABS_OF_A_HEAP ? HK_USE_DENSE : HK_USE_GROWING;
 }
 
-/* Returns true if more than 1/5 of the class is free, and at least 2 MiB. The program then seems to request the class less than before. */
+/* Returns true if more than 2 MiB and more than 1/5 of the bytes of the class's slabs are free. The program then seems to request the class less. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     size_t free = (size_t)owner->slab_lists[class].free * hk_classes[class].size,
@@ -76,8 +76,8 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Returns true if the slab may have room for joined blocks. Returns false if a search for room failed before, or if half of the slab is purged. Also
- * returns false if the program still allocates blocks of the slab's own class, unless the slab already has joined blocks. */
+/* Returns true if the slab may have room for joined blocks. Returns false if a search for so many cells failed and few blocks were freed since, or if
+ * half of the slab is purged. Also returns false if blocks of its own class were allocated since the last sweep, unless it has joined blocks. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -91,7 +91,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* estimated until the next sweep */
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* an estimate until the next sweep */
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0)
@@ -169,7 +169,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Gives the first slab of a class to owner `to`. Returns NULL if `from` has ended, has no such slab, or uses the class. */
+/* Moves a slab with free blocks from owner `from` to `to`. Returns NULL if there is none, or if `from` has ended, or is awake and uses the class. */
 static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t asleep_since,
                                  const struct hk_owner *to)
 {
@@ -185,13 +185,13 @@ static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t
     return slab;
 }
 
-/* Takes over a slab with free blocks of the class from an owner that has not used the class, or has not read the clock, for an epoch. The next search
- * begins with this owner. The caller does not hold the lock of its lists, because two owners may call this function at once. */
+/* Takes over a slab with free blocks from an owner that does not use the class, or has not read the clock for HK_TICK_MS. The caller does not hold
+ * the lock of its own lists, because two owners could otherwise wait for each other. The next call begins with the same other owner. */
 static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 {
     uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
     struct hk_slab *slab = NULL;
-    uint32_t end = hk_owner_end(), all = end - HK_FIRST_OWNER + 1; /* one look is for the return to the first owner */
+    uint32_t end = hk_owner_end(), all = end - HK_FIRST_OWNER + 1; /* one look goes back to the first owner */
     for (size_t left = now != UINT64_MAX ? hk_min(OWNERS_PER_SLAB, all) : 0; left > 0 && slab == NULL; left--) {
         uint32_t id = hk_owner_next(owner->next_victim);
         struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
@@ -234,7 +234,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if a slab of free blocks is kept for the next miss. Each class keeps one slab, except medium classes, whose slabs are large. */
+/* Returns true if a slab of free blocks is kept for the next miss, because no other slab of its class has any. Medium slabs are too large to keep. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;

@@ -29,17 +29,17 @@ void hk_slab_heap_abandon(struct hk_owner *owner);
 /* Changes the size of a slab of one block without moving the block. Returns false if this is not possible. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
 
-/* Returns true if the owner has a slab with free blocks. Takes no lock, so the result may be outdated. */
+/* Returns true if the owner has a slab of the class with free blocks. Takes no lock, so the result may be outdated. */
 HK_INLINE bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
 {
     return !hk_list_looks_empty(&owner->slab_lists[class].partial);
 }
-/* Returns the owner's next slab with free blocks, or NULL if there is none. The caller holds the lock of the lists. */
+/* Returns the slab from which the owner allocates blocks of the class next, or NULL if no slab has free blocks. The caller holds the lists' lock. */
 HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
 {
     return hk_slab_of_link(hk_list_first(&owner->slab_lists[class].partial));
 }
-/* Returns true if no block of the slab from which the owner would allocate next was allocated or freed since a sweep looked at this slab. */
+/* Returns true if there is a next slab (hk_slab_heap_partial()), and none of its blocks was allocated or freed since a sweep looked at this slab. */
 HK_INLINE bool hk_slab_heap_is_unused(struct hk_owner *owner, unsigned class)
 {
     const struct hk_slab *slab = hk_slab_heap_partial(owner, class);
@@ -53,7 +53,7 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
- * The owner's lock is held for one system call, or for a look at a few slabs. Afterwards, a waiting owner gets the lock. A page of remote frees is
+ * The lock of the lists is held for one system call, or for a look at a few slabs. Then a waiting owner gets this lock. A page of remote frees is
  * purged only while the purging thread has claimed all blocks on it. The purge needs no lock, because a slab with claimed blocks is not released.
  * The slab's holder may allocate and free other blocks of the slab at the same time. Sweeps run in the owner or in the background thread. Trims
  * run in the owner, or in any thread if there is a background thread. */

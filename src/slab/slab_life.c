@@ -57,7 +57,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
     const struct hk_class *row = &hk_classes[class];
     size_t page = hk_system_page();
-    /* If guard pages are on, the last page of a slab is made inaccessible, unless a single block fills the slab. */
+    /* If guard pages are on, the last page holds no block, unless a single block fills the slab. In a guarded span, the page is made inaccessible. */
     size_t tail = hk_page_heap_guarded && row->slab_bytes >= row->size + page ? page : 0;
     struct hk_slab *slab = hk_slab_cut(class, row->slab_bytes, tail, true);
     bool blank;

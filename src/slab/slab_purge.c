@@ -28,8 +28,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns the sixteenths of the slab that lie wholly in a range. A sixteenth that is larger than a page is not larger than a block. So if a block
- * next to a purged range is freed, the longer range contains one more sixteenth. This sixteenth is not clean, so the longer range is purged. */
+/* Returns the sixteenths of the slab that lie wholly in a range. The range counts as purged if these sixteenths are clean. If a freed block extends
+ * the range, a sixteenth is added, because it is at most as large as a block or a page. This sixteenth is not clean, so the range is purged. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
     size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
@@ -200,5 +200,5 @@ void hk_slab_purge_block(const void *block)
     size_t free;
     if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
         return;
-    HK_COUNT(large_dropped, purge_counted(&range) != 0); /* purged_bytes counts the pages after the slab's release */
+    HK_COUNT(large_dropped, purge_counted(&range) != 0); /* purged_bytes counts a page when its slice is purged */
 }
