@@ -13,9 +13,9 @@ enum {
     RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
 };
 #define FIRST_BYTES (64 * HK_KIB)     /* most bytes of blocks in a bin of the first capacity */
-#define NEW_THREAD_BYTES (1 * HK_KIB) /* the same while the thread takes its blocks from the commons */
+#define NEW_THREAD_BYTES (1 * HK_KIB) /* replaces FIRST_BYTES while the thread fills its bins from the commons */
 #define RECLAIM_FROM (256 * HK_KIB)   /* a depot with fewer bytes is not flushed for a new slab */
-#define HEAP_PER_BUDGET (64 * HK_MIB) /* memory per thread from which the thread's budget grows */
+#define HEAP_PER_BUDGET (64 * HK_MIB) /* the budget is N times thread_cache if the heap per thread has N times this */
 
 uint64_t hk_bins_random;
 

@@ -30,7 +30,7 @@ static void set_gate_until_settled(void)
     } while (shut_by != atomic_load_explicit(&xshut_by, memory_order_seq_cst));
 }
 
-/* If `sizes_to` is 0, the gate stays shut, and every call is a miss. */
+/* Leaves the gate shut if `sizes_to` is 0, so that every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);

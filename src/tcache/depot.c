@@ -37,7 +37,7 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Returns true if the blocks lie close together. They do if a program frees a burst of blocks in the order in which it allocated them. The depot
+/* Returns true if the blocks lie close together, as they do if a program frees a burst of blocks in the order of their allocation. The depot
  * refuses scattered blocks, because the program's next objects would then be scattered over the heap as well. Refused blocks go to their slabs, which
  * hand out blocks in the order of their addresses. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)

@@ -6,9 +6,9 @@
 enum {
     ASLEEP_MS = 10,           /* an owner is asleep if it has not read the clock for so long */
     OWNERS_PER_MISS = 8,      /* most owners whose inboxes a miss searches for blocks to steal */
-    SLABS_WORTH_STEALING = 4, /* a miss steals only if so many slabs of the class wait in inboxes */
+    SLABS_WORTH_STEALING = 4, /* a miss steals only if at least so many slabs of the class wait in inboxes */
     SLABS_PER_MISS = 4,       /* most slabs that a miss takes from an inbox of its class */
-    SLABS_PER_SLAB = 64,      /* most slabs drained before a new slab is made, which takes about 50 us */
+    SLABS_PER_SLAB = 64,      /* most slabs that a miss drains before it makes a slab; the drain takes about 50 us */
 };
 
 /* Turns the remote frees of a chain of slabs into free blocks. Returns the number of these blocks. */
@@ -38,7 +38,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains slabs of a class, until *wanted bytes were freed or *slabs_left slabs were drained. Reduces both by what was freed and drained. */
+/* Drains slabs of a class, until *wanted bytes were freed or *slabs_left slabs were drained. Subtracts the freed bytes and the drained slabs. */
 static void drain_class(struct hk_tcache *cache, unsigned class, size_t *wanted, unsigned *slabs_left)
 {
     for (; *wanted > 0 && *slabs_left > 0; --*slabs_left) {
@@ -66,7 +66,7 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Moves remote frees of another owner's slab into this thread's bin. The caller has taken the slab from that owner's inbox. Returns their number. */
+/* Moves remote frees of another owner's slab, which the caller took from an inbox, into this thread's bin. Returns the number of moved blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS] = {0};

@@ -34,7 +34,7 @@ struct hk_thread_state {
 #define HK_ALL_HIT SIZE_MAX
 /* Opens the gate of malloc for sizes up to `sizes_to`. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* Shuts the gate for a reason of enum hk_shut_by, or ends this reason. If no reason is left, the gate is as wide as hk_gate_open() has opened it. */
+/* hk_gate_shut() shuts the gate for a reason of enum hk_shut_by, until hk_gate_release() ends it. Otherwise the gate is as hk_gate_open() set it. */
 void hk_gate_shut(unsigned by);
 void hk_gate_release(unsigned by);
 /* Leaves a bin without blocks and without an array. The caller frees the old array. */

@@ -51,7 +51,7 @@ struct hk_depot {
     struct hk_depot_class {
         struct hk_magazine *newest;
         size_t blocks;
-        bool drawn_on; /* a fill took blocks since the last hk_depot_age() */
+        bool drawn_on; /* true if a fill took blocks since the last hk_depot_age() */
     } classes[HK_CLASSES];
     size_t bytes;              /* bytes of the blocks of all classes */
     struct hk_magazine *spare; /* empty magazines, kept because alternating bursts soon need them again */
@@ -83,7 +83,7 @@ struct hk_due {
 struct hk_tcache {
     struct hk_depot depot;
     struct hk_thread_state hot
-        HK_ALIGNED(HK_THREAD_STATE_ALIGN); /* not the first field; class 0 is 13 % slower at the start of a page */
+        HK_ALIGNED(HK_THREAD_STATE_ALIGN); /* not first, because a bin at the start of a page is 13 % slower */
     struct hk_outbox outbox;               /* sends remote frees */
     struct hk_heap_shelf shelf;            /* caches of the user heaps */
     struct hk_owner owner;
@@ -92,7 +92,7 @@ struct hk_tcache {
     uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* time in ms; before it, an idle medium bin is not flushed */
     size_t granted;                                    /* bytes of the blocks that the bins have capacity for */
     size_t budget;                                     /* limit of `granted` */
-    int new_for;    /* number of blocks that a new thread still takes from or gives to the commons (abandoned.h) */
+    int new_for;    /* number of blocks of the commons (abandoned.h) that a new thread may still put into its bins */
     int until_tick; /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
     bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
@@ -100,14 +100,14 @@ struct hk_tcache {
     struct hk_due guarded;            /* the samples that get a guard page */
     struct hk_countdown to_site;      /* bytes until the next allocation that the site rules inspect */
     unsigned watched_calls;           /* number of allocations while prof/attach_sampling.h watched the process */
-    bool sampling;                    /* a sample is being taken; its own allocations are not sampled */
+    bool sampling;                    /* true while a sample is taken, whose own allocations are not sampled */
     struct hk_quarantine *quarantine; /* NULL until the first block enters the quarantine */
     uint32_t system_thread;           /* the system's number of the thread, for reports; 0: not stored */
     bool alive;
     struct hk_liveness liveness; /* tells whether the cache's thread still exists */
     struct hk_miss_counts {      /* written by the cache's thread; a purge moves the counts to the pool's sums */
         _Atomic uint64_t xcalls[HK_SOURCES];
-        _Atomic uint64_t xrequested; /* bytes that the missing calls requested, which are a sample of all calls */
+        _Atomic uint64_t xrequested; /* bytes requested by the calls that missed, which are a sample of all calls */
     } miss_counts[HK_CLASSES];
 };
 #define HK_BESIDE(part) (offsetof(struct hk_tcache, part) - offsetof(struct hk_tcache, hot))
@@ -128,13 +128,13 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Called when a bin becomes empty or full. If the bin has served at most hot_turnover times its capacity since the last call for this bin, it is too
- * small, and the function enlarges it. */
+/* Called when a bin becomes empty or full. Enlarges the bin if it has served at most hot_turnover times its capacity since the last call for it,
+ * because the bin then becomes empty or full too often. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
  * number of blocks, or 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
-/* Moves the n oldest blocks of a bin to the depot if it accepts them and the bin has its largest capacity. Otherwise returns them to their slabs. */
+/* Moves the n oldest blocks of a bin to the depot if the bin has its largest capacity and the depot accepts them. Otherwise moves them to slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 /* Returns all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
@@ -142,9 +142,9 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Empties all bins except held ones, and the depot. Called if the thread has made no slow call for a long time. */
+/* Empties the depot, and all bins except held bins (held_until). Called if the thread was idle for a long time, or if there is much idle memory. */
 void hk_bins_empty_after_rest(struct hk_tcache *cache);
-/* Called at each epoch. Empties the bins that have served no block since the last epoch, except held bins. Frees the arrays of bins already empty. */
+/* Called at each epoch. Empties each bin that has served no block since the last epoch and is not held, or frees its array if the bin is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and
@@ -155,7 +155,7 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 /* Runs once per epoch. Flushes magazines of the classes from which no bin was filled since the last epoch, and frees one spare magazine. */
 void hk_depot_age(struct hk_tcache *cache);
-/* Flushes about `bytes` bytes of blocks of the fullest class other than `class`, so that new slabs of `class` can reuse their memory. */
+/* Flushes about `bytes` bytes of blocks of the fullest class except `class`. If slabs become free, a new slab of `class` can reuse their memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
 void hk_depot_empty(struct hk_tcache *cache);
 /* Forgets the magazines of a thread that a fork child does not have. Returns the number of their blocks. */
@@ -173,7 +173,7 @@ void hk_quarantine_empty(struct hk_tcache *cache);
 size_t hk_quarantine_forget(struct hk_tcache *cache);
 
 /* These functions (drain.c) collect remote frees from the thread's inboxes. On a miss, they also collect from the inboxes of sleeping owners. An
- * owner is asleep if its thread has made no slow call for 10 ms. The work of each call is limited, so that no call of the program takes long. */
+ * owner is asleep if it has had no tick, which reads the clock, for 10 ms. The work of each call is limited, so that no call takes long. */
 /* Drains a few slabs of each class from the thread's inboxes. */
 void hk_drain_some(struct hk_tcache *cache);
 void hk_drain_all(struct hk_tcache *cache);

@@ -7,7 +7,7 @@
 #include "span/page_heap.h"
 
 enum {
-    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* takes about 50 us; between two ticks, slow calls touch about 1 MiB */
+    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* added to a tick's sweep; 50 us for about 1 MiB that slow calls touched */
     REAP_PER_EPOCH = 64,
     KEEP_REMOTE_FROM = 1024,
 };
@@ -84,8 +84,8 @@ static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
-/* Called if the thread seems to have no slab with free blocks of the class. Returns NULL if it has blocks after all, or if a slab must be made.
- * Otherwise returns a block of a larger class, aligned as those of `class` are. Notes the size for which a slab is made, for the saved profile. */
+/* Takes a block of a larger class from its bin, so that no slab of `class` is made. The block is aligned as those of `class` are. Returns NULL if
+ * the thread has blocks of `class` after all, or if no bin has such a block. In the latter case, counts `size` for the saved profile. */
 static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class, size_t size)
 {
     size_t own = hk_classes[class].size, align = hk_min(own & -own, HK_SLICE);
@@ -97,7 +97,7 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
         if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0) {
             HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
             count_refill(cache, class);
-            /* The bin of `class` ran empty again, but is not used. Without this line it would count as hot, and grow. */
+            /* The bin of `class` stays empty, so its next miss comes soon. Without this line, the bin would then count as too small, and grow. */
             cache->served_at_turn[class] -= INT32_MAX;
             return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
         }

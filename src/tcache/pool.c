@@ -5,7 +5,7 @@
 
 enum {
     POOL_WORD = 64,       /* number of caches whose flags share a word of struct hk_owner_bits */
-    MOST_PAUSES = 10000,  /* about one second */
+    MOST_PAUSES = 10000,  /* most pauses while hk_pool_purge() waits, about one second */
     MAX_PER_EPOCH = 8192, /* an epoch stops purging after this number of caches, which takes some ms */
     MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
 };

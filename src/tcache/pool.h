@@ -29,7 +29,7 @@ bool hk_pool_crowded(void);
 void hk_pool_epoch(uint64_t epoch);
 /* Purges all caches of ended threads that wait for a new thread. Returns the number of purged bytes. */
 size_t hk_pool_purge(void);
-/* Purges the memory that ended threads have left if there is much. Called when one thread remains, because this thread may make no more calls. */
+/* Purges the memory that ended threads have left if there is much. Called when one thread remains, because this thread may run no more epochs. */
 void hk_tcaches_all_ended(void);
 /* Registers the lock of the pool at the start, because fork must take this lock. */
 void hk_pool_init(void);

@@ -1,9 +1,9 @@
 /* This header is for files outside the folder tcache. It declares how a thread's cache (tcache) begins, serves after a miss, is flushed, and ends.
  *
- * About every 16th slow call, which is a call after a miss, is a tick. A tick also drains the inboxes, reads the clock, purges free memory, and
+ * A slow call is a call that missed. About every 16th slow call also runs a tick, which drains the inboxes, reads the clock, purges free memory, and
  * sweeps the thread's slabs. A freed block goes to one of these places, depending on its page map entry:
  *
- *   own slab -> own bin     other owner's slab -> outbox or own bin     abandoned slab -> own bin or outbox     large block -> large cache
+ *   own slab -> own bin     other owner's slab -> outbox or own bin     abandoned slab -> own bin, outbox or the slab     large block -> large cache
  *
  * Threads    Only the cache's own thread uses a cache. Any thread may call hk_tcache_begin(), hk_tcache_end(), the sums over all caches, and the
  *            functions whose `cache` may be NULL. */
@@ -33,8 +33,8 @@ int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
 /* Tells the cache that a large block of the calling thread was given `bytes` of new memory, so that a tick comes soon. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
-/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. With small_fit or medium_fit, the block may be of a larger
- * class. Returns NULL if memory is refused. */
+/* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. With the options small_fit and medium_fit, the block may
+ * be of a larger class. Returns NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 /* Returns a block of a class for a request of `size` bytes after a miss, or NULL if memory is refused. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
@@ -44,11 +44,11 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
 /* Frees a large block. `cache` may be NULL. */
 void hk_tcache_free_large(struct hk_tcache *cache, void *block);
-/* Frees a pointer without a page map entry. Ignores an address in the break heap, which another allocator may use. Otherwise ends the program. */
+/* Ignores a free of a pointer in the break heap, which another allocator may use. Ends the program at any other pointer without a page map entry. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);
 /* Returns the number of bytes from an address to the end of the break heap. Ends the program if the address is not in the break heap. */
 size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);
-/* Returns the message about an invalid pointer without a page map entry. It may lie inside a large block, or outside HAKMEM's memory. */
+/* Returns the message about an invalid pointer without a page map entry. `p` may lie inside a large block, or outside HAKMEM's memory. */
 const char *hk_tcache_foreign_fault(const void *p);
 
 #endif
