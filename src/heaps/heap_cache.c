@@ -154,7 +154,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns a bin that was empty or full. Enlarges the bin if this happens often. Returns NULL if memory for its first array is refused. */
+/* Returns a bin that was empty or full. Enlarges a bin that is often empty or full. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -224,7 +224,7 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
     sum->caches++;
 }
 
-/* Returns the number of blocks that the calling thread's cache has handed out. It reads nothing else, because every aging calls it. */
+/* Returns the number of blocks that the calling thread's cache has handed out. Reads little memory, because each aging calls this function. */
 static uint64_t served_by(const struct hk_heap_cache *cache)
 {
     uint64_t served = 0;

@@ -32,7 +32,7 @@ struct hk_heap_cache {
     struct hak_heap *heap;
     struct hk_heap_bin bins[HK_FINE_CLASSES];
     uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin since the last attempt to enlarge it */
-    uint64_t served_when_aged;      /* the total of served blocks at the last aging of the shelf */
+    uint64_t served_when_aged;      /* sum of `served` of all bins at the last aging of this cache */
     void **groups[HK_HEAP_GROUPS];  /* the first arrays of a group of bins; NULL: not allocated */
     struct hk_heap_shelf *shelf;
     /* Only the holder of the heap's lock uses these fields. */
@@ -122,7 +122,7 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* Returns a block after a miss, or a block of a class without bins. `shelf` may be NULL. If it returns NULL, *by_limit says if the limit refused. */
+/* Returns a block after a miss or of a class without bins, or NULL. In the latter case, *by_limit says if the limit refused. `shelf` may be NULL. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
 /* Frees a block that the hit path could not push. Puts it into its bin, after half of a full bin was moved to the slabs, or else into its slab. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);

@@ -160,7 +160,7 @@ unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigne
     while (got < want) {
         struct hk_slab *slab = hk_slab_of_link(heap->partial[class]);
         if (slab == NULL && got > 0)
-            break; /* makes a new slab only for the first block, but not to fill the bin */
+            break; /* a kept or a new slab is used only for the first block, not to fill the bin */
         if (slab == NULL && class < HK_FINE_CLASSES && (slab = hk_slab_of_link(heap->empty[class])) != NULL) {
             heap->empty[class] = NULL;
             HK_HEAP_LIST_PUSH(&heap->partial[class], &slab->link);
@@ -229,7 +229,7 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
-    /* Keeps the slab for the next miss if its class is fine and has no other free blocks, and the heap has live blocks and is not near its limit. */
+    /* Keeps the slab for the next miss if its class is a fine one without other free blocks, taken_blocks is not 0, and the limit is not near. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

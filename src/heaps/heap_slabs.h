@@ -24,7 +24,7 @@ struct hk_heap_slice {
     uint8_t classes[HK_SLICE_PAGES]; /* class of each page's slab; HK_NO_CLASS: no slab */
     struct hk_slab **slabs;          /* slab of each page; NULL: none */
     struct hk_heap_slice *next, *prev;
-    uint16_t free_pages; /* one bit per page */
+    uint16_t free_pages; /* bit i is set if page i belongs to no slab */
 };
 _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE, "the line of remote frees stays 0");
 

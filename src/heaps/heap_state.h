@@ -37,9 +37,9 @@ struct hak_heap {
     struct hk_heap_slice *slices;
     struct hk_link *large;        /* large blocks */
     struct hk_heap_cache *caches; /* list of the caches of this generation */
-    uint64_t served, large_calls; /* blocks handed out, except those that the listed caches count */
+    uint64_t served, large_calls; /* slab blocks handed out, except by the listed caches; large blocks handed out */
     uint64_t resets;
-    size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of other blocks */
+    size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of blocks out of slabs */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
     struct hk_link *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
@@ -78,7 +78,7 @@ HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xg
 HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
 HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
-/* Adds the bytes to the memory of the heap that its limit counts. Returns false if the limit would be exceeded. */
+/* Adds the bytes to xcharged, the memory of the heap that its limit counts. Returns false if the limit would be exceeded. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
 HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
 

@@ -112,7 +112,7 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
     return block;
 }
 
-/* Reports a free of a block whose heap has ended. There is nothing to free, because the block's memory was released when the heap ended. */
+/* Reports a free of a block whose heap was reset or has ended. There is nothing to free, because the reset or the end released the block's memory. */
 static HK_COLD void free_ended(enum hk_call call, const void *block)
 {
     static _Atomic bool told;
