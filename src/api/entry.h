@@ -5,7 +5,7 @@
 
 #include "tcache/hit.h"
 
-/* The return address of the exported function. Valid only in that function, in its tail calls, and in functions inlined into it. */
+/* The return address of the exported function. HK_CALLER is valid only in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
 
 /* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. malloc calls this function as a tail call, so that
@@ -13,13 +13,13 @@
 void *hk_malloc_slow(size_t size);
 /* Allocates a block after a miss of a function other than malloc. Returns NULL if memory is refused, and does not set errno. */
 void *hk_alloc_slow(struct hk_request *request);
-/* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. */
+/* Counts a refusal of memory, sets errno to ENOMEM and returns NULL. Before the loader has relocated HAKMEM, only returns NULL. */
 void *hk_refuse(size_t size);
 /* Copies exactly `bytes` bytes from `block` to `to`, frees `block`, and returns `to`. Does not copy in larger steps, because a sampled block may end
  * at a guard page. If `to` is NULL, does nothing and returns NULL. */
 void *hk_move_exactly(void *to, void *block, size_t bytes);
-/* Each of these functions finishes a free or delete after one kind of miss (enum hk_free_end). The variants differ only in the name of the call in
- * messages. `offset` is the block's page map entry XOR the thread's key, which is the offset of the block's bin if this thread owns the slab. */
+/* Each of these functions finishes a free or delete after one kind of miss (enum hk_free_end). The free and delete forms differ only in the name of
+ * the call in messages. `offset` is the block's page map entry XOR the thread's key, and is the bin's offset if this thread owns the slab. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);

@@ -13,7 +13,7 @@ static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t en
     hk_block_free(call, block, entry, kind, caller);
 }
 
-/* Frees a block outside the window. Frees all blocks while the window is shut, which is before HAKMEM has started and while hooks are on. */
+/* Frees a block outside the window, or any block if the window is shut (before HAKMEM's start, or because options turn on the guard or hooks). */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 {
     block = HK_UNTAGGED(block);
@@ -34,7 +34,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Frees a block by its page map entry. A small block in a slab skips the hooks, because sampled small blocks lie in a user heap of HAKMEM's. */
+/* Frees a block in the open window. A small block in a slab skips the hooks, because attach sampling takes its small blocks from a user heap. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
@@ -129,7 +129,7 @@ static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offse
     keep(block, hot, offset);
 }
 
-/* Frees a medium block directly if the named size belongs to the class of the block, and the block is live. Otherwise the slow path checks both. */
+/* Frees a medium block directly if `size` belongs to the block's class, and the block is live. Otherwise the slow path checks size and mark. */
 HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
                                  enum hk_call call)
 {

@@ -92,7 +92,7 @@ void *hk_heap_resized(void *block, size_t size)
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
         moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
-    if (HK_UNLIKELY(moved == NULL)) { /* may grow now, if try_heap() has returned idle memory */
+    if (HK_UNLIKELY(moved == NULL)) { /* the old block may grow now, if try_heap() has returned idle memory */
         resized = size <= now ? block : resized_large(block, size);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }

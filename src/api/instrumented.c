@@ -1,6 +1,6 @@
 /* Serves the calls that the plain allocator must not serve alone. The mode says whether the guard, the hooks or the samples see such a call. The
- * functions of the first part tell hooks and samples, and call the plain allocator. Those of the second part call them while the guard is on, and
- * block_checks checks each block when it is given out and when it is taken back. */
+ * functions of the first part tell hooks and samples, and call the plain allocator. The functions of the second part serve while the guard is on.
+ * They call the first part, and check each block (block_checks.h) when they give it out and when they take it back. */
 #include "api/instrumented.h"
 #include <errno.h>
 #include "api/heap_blocks.h"
@@ -15,7 +15,7 @@
 #include "slab/slab_purge.h"
 #include "span/bootstrap.h"
 
-/* Returns a block that is sampled because the process is watched. Returns NULL if the allocation is not picked, or if no room is left for samples. */
+/* Returns a block that attach sampling has picked. Returns NULL if the allocation is not picked, or if the heap of picked blocks cannot serve it. */
 static HK_COLD void *alloc_watched(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_get();
@@ -29,7 +29,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* Allocates a block without telling the hooks. Tries the bin first, because hooks must not change which blocks the program gets. */
+/* Allocates a block without telling hooks. Outside rounds of guard samples, tries the bin first, so that hooks do not change which block it is. */
 static void *alloc_unwatched(struct hk_request *request)
 {
     bool in_round = hk_mode_has(HK_MODE_IN_ROUND);
@@ -42,12 +42,12 @@ static void *alloc_unwatched(struct hk_request *request)
     return block != NULL ? block : hk_plain_serve(request);
 }
 
-/* Returns a block, or NULL if memory is refused, and shows the allocation to hooks and samples. Tries the bin first. */
+/* Returns a block, or NULL if memory is refused, and shows the allocation to hooks and samples. */
 static void *record_alloc(struct hk_request *request)
 {
     if (!hk_mode_has(HK_MODE_HOOKS))
         return alloc_unwatched(request);
-    HK_FENCE(memory_order_acquire); /* pairs with the thread that begins to watch a running process */
+    HK_FENCE(memory_order_acquire); /* pairs with hk_mode_set() in the thread that begins to watch a running process */
     void *block = hk_hooks.watches ? alloc_watched(request) : NULL;
     if (block != NULL)
         return block;
@@ -57,8 +57,8 @@ static void *record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Applies the rule of a site to a medium block, which is then freed as usual. Keep-warm holds the bin that gets the block. The bin is held until only
- * the purge delay is left, because a flushed block stays resident for this delay. The guard's checks need the contents of free blocks. */
+/* Applies the rule of a site to a medium block, which is then freed as usual. Keep-warm holds the block's bin until the purge delay before `until`,
+ * because a flushed block stays resident for this delay. Purges nothing if the guard's checks need the contents of free blocks. */
 static void rule_medium(enum hk_site_rule rule, const void *block, uint32_t entry, uint64_t until)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -92,7 +92,7 @@ static bool free_by_rule(void *block, uint32_t entry)
 static void record_free(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
-    hk_block_check_free(call, block, entry, kind, size); /* checks before a hook sees the free */
+    hk_block_check_free(call, block, entry, kind, size); /* ends the program before a hook sees a wrong free */
     if (hk_mode_has(HK_MODE_HOOKS) && !hk_entry_is_heap(entry) && free_by_rule(block, entry))
         return;
     if (!hk_hit_free_known(block, entry))
@@ -109,7 +109,7 @@ void *hk_instrumented_resize(void *block, size_t size, size_t now, void *caller)
     return resized;
 }
 
-/* Frees a block that is not in the guard's care. While contents are guarded, unmaps a large block, because some pages fault or are not zero. */
+/* Frees a block that the guard no longer checks. If the guard checks contents, unmaps a large block, because its pages may fault or not be zero. */
 static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -123,7 +123,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* Returns `block`. If `block` is NULL, memory for the state of the block `refused` was refused, and `refused` is freed. */
+/* Returns `block`. If `block` is NULL, because memory for the state or the pages of the block `refused` was refused, frees `refused`. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -250,7 +250,7 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     }
     if (HK_UNLIKELY(hk_heaps_has(block))) {
         uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-        const char *fault = hk_heaps_fault(block, entry); /* the slab can tell, because heaps have no caches now */
+        const char *fault = hk_heaps_fault(block, entry); /* slabs know all free blocks while no heap has a cache */
         if (fault != NULL)
             hk_guard_fault(call, fault, block);
         else
@@ -284,7 +284,7 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
         raw_free(block);
 }
 
-/* Checks and frees a block. The quick path takes blocks that are live, of this kind, and in the window, as most blocks are. */
+/* Checks and frees a block. The quick path serves most frees, which name no size, and whose block is live, in the window, and of the right kind. */
 static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
@@ -303,7 +303,7 @@ static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kin
         hk_plain_free(block, entry);
 }
 
-/* Copies the first bytes of a block into a new block of the same group. Returns the new block, or NULL if memory is refused. */
+/* Copies up to `before` bytes of a block into a new block of the same group. Returns the new block, or NULL if memory is refused. */
 static void *copy_of(const void *block, size_t before, struct hk_request *request)
 {
     void *to = hk_guarded_alloc_in(hk_guarded_group(block), request);
@@ -318,7 +318,7 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Moves a block of another allocator or of the bootstrap arena. If it fails, returns NULL and sets errno to EINVAL (no such block) or ENOMEM. */
+/* Copies a block of another allocator or of the bootstrap arena to a new block. On failure, returns NULL with errno EINVAL (no block) or ENOMEM. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;

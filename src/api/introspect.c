@@ -8,7 +8,7 @@
 #include "runtime/exit_report.h"
 #include "runtime/lifecycle.h"
 
-/* Declared here, because hakmem.h declares these functions only if <malloc.h> was included before. */
+/* hakmem.h declares these functions only after glibc's <malloc.h>, so it does not declare them with musl or in the unity build. */
 struct mallinfo hak_mallinfo(void);
 struct mallinfo2 hak_mallinfo2(void);
 
@@ -66,7 +66,7 @@ HK_EXPORT struct mallinfo hak_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* Changes nothing, because HAKMEM adapts by itself. Programs check the result. As in glibc, it is 0 only if the value of M_MXFAST is out of range. */
+/* Changes nothing, because HAKMEM adapts by itself. Programs check the result, which is 0 only for a value of M_MXFAST out of range, as in glibc. */
 HK_EXPORT int hak_mallopt(int parameter, int value)
 {
     if (parameter == HK_MALLOPT_WHO_SERVES)
@@ -74,7 +74,7 @@ HK_EXPORT int hak_mallopt(int parameter, int value)
     return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST);
 }
 
-/* Writes a line for each size class. As in glibc, the attributes `total` and `count` are the bytes and the number of free blocks. */
+/* Writes a line for each size class that has slabs. As in glibc, the attributes `total` and `count` are the bytes and the number of free blocks. */
 static void info_classes(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     size_t smallest = 1;

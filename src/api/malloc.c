@@ -21,7 +21,7 @@ static HK_COLD void note_refusal(size_t size)
 HK_COLD void *hk_refuse(size_t size)
 {
     if (!hk_relocated())
-        return NULL; /* does not set errno, which lies in thread-local storage */
+        return NULL; /* errno cannot be set before relocation, because it lies in thread-local storage */
     note_refusal(size);
     return hk_failed(ENOMEM);
 }
@@ -91,7 +91,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         return hk_refuse(bytes);
     if (request.zeroed)
         return block;
-    /* memset, because hk_zero() may write beyond the requested bytes, and would overwrite the canary that follows them. */
+    /* Calls memset if the guard checks contents, because hk_zero() may write beyond the requested bytes, and thus overwrite the canary. */
     return HK_UNLIKELY(hk_guard.contents) ? memset(block, 0, bytes) : hk_zero(block, bytes);
 }
 
@@ -141,7 +141,7 @@ static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, v
     return resized != NULL ? resized : hk_refuse(size);
 }
 
-/* Copies a block to a new block after a miss. Neither sets errno nor counts a refusal, because the old block may still be resized in place. */
+/* Copies a block to a new block after a miss. If memory is refused, tries to resize the old block in place, and sets errno only if this fails too. */
 static HK_NOINLINE void *copy_after_miss(void *block, size_t size, size_t now, void *caller)
 {
     int saved_errno = errno;

@@ -1,12 +1,12 @@
 /* Defines all forms of the C++ operators new and delete, in C and under their mangled names, so that HAKMEM does not need the C++ library. This file
  * is compiled with -fexceptions, so that std::bad_alloc can pass through it.
  *
- * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler form, HAKMEM's or its own:
+ * A program may replace some forms, usually new and delete. As the standard requires, the other forms call simpler forms, HAKMEM's or the program's:
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow new -> throwing new, whose exception is caught
  *
  * If memory is refused, operator new calls the new-handler of the C++ library that its caller uses. If no handler is set, operator new throws the
- * std::bad_alloc of this library. The library may be loaded for the process or for one module only (RTLD_LOCAL). It may also be linked into the
- * program, which may hide its symbols or contain only parts of it. */
+ * std::bad_alloc of this library. The library may be loaded for the process or for one module only (RTLD_LOCAL). The library may also be linked
+ * into the program. The program may then hide the library's symbols, or contain only parts of the library. */
 #include "api/entry.h"
 #include <dlfcn.h>
 #include "api/instrumented.h"
@@ -23,7 +23,7 @@ typedef new_handler *get_handler(void);
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* Finds a symbol of a C++ library. If the library was loaded for one module only (RTLD_LOCAL), finds it through the module that contains `caller`. */
+/* Finds a symbol of a C++ library. If the library was loaded for one module only (RTLD_LOCAL), finds the symbol through the module with `caller`. */
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
@@ -51,7 +51,7 @@ static parts remembered_parts;
 static uintptr_t remembered_base;
 
 /* Finds a C++ library that is linked into the caller's module, by the module's symbol table. The weak symbols above do not find it, because they do
- * not make the linker add the library's objects, and because zig hides its symbols. Remembers the result for the first module. */
+ * not make the linker add the library's objects, and because zig hides the library's symbols. Remembers the result for the first module. */
 static HK_NOINLINE void find_parts(const void *caller, parts found)
 {
     struct hk_elf_loaded loaded;
@@ -83,8 +83,8 @@ static void throw_by_parts(parts found)
     ((void (*)(void *, uintptr_t, uintptr_t))found[RAISE].address)(thrown, found[TYPE].address, found[DESTROY].address);
 }
 
-/* Returns the function of a part, or NULL if the caller's C++ library does not have it. `weak` is its weak symbol. If neither this symbol nor the
- * dynamic loader leads to the function, sets `found` to the parts that are linked into the caller's module. */
+/* Returns the function of a part, or NULL if the caller's C++ library does not have it. `weak` is the part's weak symbol. If neither this symbol nor
+ * the dynamic loader leads to the function, sets `found` to the parts that are linked into the caller's module. */
 static HK_COLD void *function_of(const void *caller, void *weak, unsigned part, parts found)
 {
     void *function = weak != NULL ? weak : symbol_for(caller, cxx_names[part].name);
@@ -212,14 +212,14 @@ HK_INLINE void delete_single(void *block)
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Makes the call, unless the guard is on and `ours`, which says that the program has not replaced the operator to call. Then frees the block. */
+/* Makes the call. If the guard is on and `ours` (the program has not replaced the called operator), frees the block in place of the call. */
 #define UNLESS_GUARDED(ours, guarded, size, call)                                                                      \
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && (ours))                                                           \
         hk_instrumented_free(guarded, block, size, HK_CALLER);                                                         \
     else                                                                                                               \
         call
 
-/* Frees a block, and checks the size that delete names. Used if the program has replaced no operator. */
+/* Frees a block, and checks the size that delete names. Used if sizes_are_exact(). */
 static void delete_sized(void *block, size_t size)
 {
     HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED), hk_delete_not_mine(block, hot, offset),
@@ -234,7 +234,7 @@ static void delete_array_sized_guarded(void *block, size_t size)
 static void delete_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete)(block); }
 static void delete_array_unsized(void *block, size_t size) { return (void)size, WHOEVER(delete_array)(block); }
 
-/* Returns true if the program has replaced no operator. Otherwise sizes are not checked, because the program's operator new may allocate more. */
+/* Returns true if the program has replaced none of these operators. Otherwise sizes are not checked, because the program's new may allocate more. */
 static bool sizes_are_exact(void)
 {
     return throwing_is_ours(true) && OURS(new_nothrow) && OURS(new_array_nothrow) && OURS(delete) && OURS(delete_array);

@@ -3,7 +3,7 @@
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
-/* If a limit makes address space scarce, blocks above this size get mappings of their own, because spans come from chunks, which take more of it. */
+/* If a limit makes address space scarce, blocks above this size get mappings of their own, because chunks for spans take more address space. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
@@ -58,7 +58,7 @@ static void *take_block(struct hk_request *request)
         return hk_plain_alloc_large(cache, request);
     if (class >= HK_FINE_CLASSES)
         return take_of_medium_class(cache, class, request);
-    /* A saved profile must not propose a block size that would not hold this alignment. */
+    /* Rounds the size up for the profile that may be saved (hk_learned_vote), which must not propose a block size that breaks the alignment. */
     size_t size = HK_LIKELY(align <= HK_FINE_STEP) ? request->size : hk_align_up(request->size, align);
     void *block = take_of_class(cache, class, size);
     if (HK_UNLIKELY(((uintptr_t)block & (align - 1)) != 0) && cache != NULL)

@@ -1,5 +1,5 @@
-/* The plain allocator allocates, frees, resizes and measures blocks while no feature (guard, hooks, samples) has to see the call. A block of up to 1
- * MiB comes from the thread's cache or, if there is no cache, from an abandoned slab. If memory is refused, purges idle memory, and tries once more.
+/* The plain allocator allocates, frees and resizes blocks while no feature (guard, hooks, samples) has to see the call. A block of up to 1 MiB comes
+ * from the thread's cache or, if there is no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries again.
  *
  * Threads  Any thread may call these functions.
  * Never    No function sets errno. The features and the start of HAKMEM are the work of instrumented.h. */
@@ -14,7 +14,7 @@
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* from this size, it is worth asking which pages are resident (large_zero.c) */
 
-/* Serves the most frequent kind of miss, in which the thread has a cache, but its bin is empty. Returns NULL otherwise, or if memory is refused. */
+/* Serves the most frequent miss, in which the thread's bin for a size up to 32 KiB is empty. Returns NULL for other misses and refused memory. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
@@ -37,7 +37,7 @@ HK_INLINE void *hk_plain_serve(struct hk_request *request)
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
-/* Resizes a block of `now` bytes without a copy. Returns the block, or NULL if this is impossible. */
+/* Resizes a block of `now` bytes without a copy. Returns the block, whose pages may have moved, or NULL if the block must be copied. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
 
 /* Zeroes a block that was used before, and returns it. */
@@ -45,7 +45,7 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-/* Returns true if a block of `now` bytes stays in place when it is resized to `size`, because it is long enough and at most half of it is wasted. */
+/* Returns true if a resize to `size` keeps a block of `now` bytes. The block is long enough, and wastes at most half or has at most 64 bytes. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 #endif
