@@ -36,7 +36,7 @@
 #define HK_EXPORT __attribute__((visibility("default")))
 /* HK_REPLACES(type, name, parameters, own) exports the function `own` also as `name`, which is a name of the C library.
  *
- * HK_STANDS_BEFORE begins the definition of a wrapper of a function of the C library. The library exports the wrapper under the function's name. The
+ * HK_STANDS_BEFORE begins the definition of a wrapper of a function of the C library. HAKMEM exports the wrapper under the function's name. The
  * export is weak, so that a program may define a function of this name itself.
  *
  * HK_PROCESS(type, own, parameters, name, known) declares `own` for the function that the process uses as `name`. The loader decides whether that
@@ -110,7 +110,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_COLD __attribute__((noinline, cold))
 /* HK_COLD_DATA marks zeroed data that few programs touch. The linker places it after all other data, so that programs touch fewer pages of data. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
-/* HK_READS_SHARED_WORD marks a function that reads a word while other threads write other bits of the word. The thread sanitizer then ignores it. */
+/* HK_READS_SHARED_WORD makes the thread sanitizer ignore a function that reads a word while other threads write other bits of the word. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -120,7 +120,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides from the compiler how x was computed. Otherwise the compiler would compute an address that the access itself computes for free. */
+/* HK_FORGET hides from the compiler how x was computed. Otherwise the compiler would spend instructions on what the access computes for free. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
@@ -137,13 +137,13 @@ __extension__ typedef unsigned __int128 hk_wide;
 #endif
 
 /* HK_READ_NO_EARLIER keeps the compiler from moving later reads before it, and costs no instruction. On aarch64, the processor may still reorder the
- * reads. This does no harm after the read of a settled word. A thread gets a tcache, or a block in the window (span/page_map.h), only by a
- * synchronization that comes after the write of the settled word (docs/PROOFS.md). */
+ * reads. Such a reordering does no harm after the read of a settled word. A thread gets a tcache, or a block in the window (span/page_map.h), only by
+ * a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. This needs assembly, because compilers do not combine accesses with a branch
- * between them. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields which the hit path needs together are adjacent. HK_NEAR sets p to the
- * address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
+/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Such instructions need assembly, because compilers do not combine accesses
+ * with a branch between them. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields that the hit path needs together are adjacent. HK_NEAR sets p
+ * to the address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
 #if defined(__aarch64__)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
@@ -194,8 +194,8 @@ struct hk_pair {
 
 /* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 /* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
-/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. HK_AS_RESULT keeps x in the register in which a function returns its
- * result. Then returning x needs no move. On aarch64, the hint is isb, which takes as long as an x86 pause. yield does nothing on most processors. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, which takes as long as an x86 pause, because
+ * yield does nothing on most processors. HK_AS_RESULT keeps x in the register of a function's result, so that returning x needs no move. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))

@@ -41,7 +41,7 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
     uint64_t bits = *word;
     bool was_set;
 #if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
-    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* compilers emit five instructions */
+    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* the C code takes five instructions */
 #else
     was_set = (bits >> (index % 64) & 1) != 0;
     bits |= (uint64_t)1 << (index % 64);

@@ -50,7 +50,7 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
 
 /* Holds the position of a walk that visits a list in several steps. Code that changes the list between two steps must update the position. */
 struct hk_walk {
-    struct hk_link *at; /* the next link to visit; NULL if there is none */
+    struct hk_link *at; /* the next link to visit, or the list's head at the end; NULL while no walk is under way */
     unsigned within;    /* progress within the struct of that link; 0 if its visit has not begun */
 };
 

@@ -24,7 +24,7 @@ void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
 /* Returns true if the thread has ended while it held the mutex. Only the first such call returns true, and its caller must then drop the mutex. */
 bool hk_liveness_lost(struct hk_liveness *liveness);
-/* In a fork child, the thread that forked calls renew, because its thread id has changed. It calls forget for the threads that the child lacks. */
+/* In a fork child, the thread that forked calls renew, because its thread id has changed, and calls forget for threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
 

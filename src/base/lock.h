@@ -91,8 +91,8 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-/* Waits until the lock is free at one moment, for at most about a tenth of a second. Returns false if the lock was never seen free. This may happen
- * if a signal handler calls this function in the thread that holds the lock. */
+/* Waits until the lock is free at one moment, for at most about a tenth of a second. Returns false if the lock was never seen free, for example
+ * because a signal handler calls this function in the thread that holds the lock. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
 /* Waits like hk_lock_comes_free() for each lock that fork takes. Returns false if one of these locks was never seen free. */
 bool hk_locks_come_free(void);

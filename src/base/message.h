@@ -3,7 +3,7 @@
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
  *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; control characters, and bytes that are not UTF-8,
  *          are shown as \xNN
- *          %9lu %*lu %-16s a number that ends, or a string that is followed by spaces, at a width of at most 24
+ *          %9lu %*lu %-16s a number padded with spaces on the left to a width of at most 24, or a string padded on the right
  * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closes stderr may open
  *          its database as descriptor 2. HAKMEM then prints no messages. Output that the program requests by a call always goes to descriptor 2, as
  *          the output of the C library's malloc_stats() does.

@@ -1,5 +1,5 @@
-/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. A tracepoint is an instruction that does nothing. An ELF note names its
- * address. HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
+/* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. A tracepoint is an instruction that does nothing, and whose address is in
+ * an ELF note. HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
  * Threads    Any thread may run a tracepoint. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
