@@ -47,7 +47,7 @@ void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t 
     countdown->left = gap(countdown, mean);
 }
 
-/* Begins a countdown that already counted bytes down. */
+/* Begins a countdown from which hk_countdown_runs_out() has already counted bytes down. */
 static void begin_late(struct hk_countdown *countdown, uint64_t mean)
 {
     int64_t counted = countdown->left;

@@ -1,4 +1,4 @@
-/* Writes events into a thread's ring, and reads the events that the ring still holds, oldest first. */
+/* Writes events into the ring of a thread or the shared ring, and reads the events that the ring still holds, oldest first. */
 #include "count/ring.h"
 #include "base/bits.h"
 #include "os/os.h"

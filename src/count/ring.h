@@ -1,6 +1,6 @@
 /* Ring: records the last events of a thread, which are shown at a signal or after a crash.
  *
- *   note: slot = xnext++ % size -> clear stamp -> clock, address, amount -> stamp       read: oldest first; skips changing slots
+ *   note: slot = xnext++ % size -> stamp = 1 -> clock, address, amount -> stamp       read: oldest first; skips changing slots
  *
  * Owns       This file owns the slots and their order. events.def lists the events.
  * Invariant  If the stamp of a slot is the same before and after a read, the read has seen one whole event.
@@ -31,7 +31,7 @@ struct hk_event {
 
 struct hk_ring {
     _Atomic(struct hk_event *) xevents; /* NULL: recording is off */
-    size_t size;                        /* a power of two */
+    size_t size;                        /* number of slots, a power of two */
     _Atomic uint64_t xnext;
 };
 
@@ -44,7 +44,7 @@ struct hk_event_seen {
 
 extern struct hk_ring hk_ring_shared; /* holds the events of no particular thread, and of threads without a tcache */
 
-/* Returns the size of a ring, which is `wanted` rounded up to a power of two. If `wanted` is 1, returns the usual size of 256. */
+/* Returns the number of slots for a ring, which is `wanted` rounded up to a power of two. If `wanted` is 1, returns the usual number of 256. */
 size_t hk_ring_size(size_t wanted);
 /* Begins recording into `events`, which is zeroed memory for `size` events. The ring keeps the memory. */
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);

@@ -33,7 +33,7 @@ struct hk_stat_row {
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
 /* Reuse: counts bytes of reused memory by how long they were idle. Counts both memory that stayed resident and purged memory. Any thread may count.
- * A span is here an interval of idle time: span b ends at HK_REUSE_SHORTEST << b milliseconds, and the last span has no end. */
+ * In these names, a span is an interval of idle time. Span b ends at HK_REUSE_SHORTEST << b milliseconds, but the last span has no end. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
