@@ -1,11 +1,11 @@
-/* Background state: records what the background thread does. The thread sleeps if no memory ages. While it sleeps, it makes no system call, and other
- * threads wake it when they free memory in a heap that is large enough.
+/* Background state: records what the background thread does. The thread sleeps if no free memory waits for the purge delay.
+ * A sleeping thread makes no system call. Other threads wake it when they free memory in a heap that is large enough.
  *
- *   AWAKE --a round begins--> IN_ROUND --no memory ages--> ASLEEP
+ *   AWAKE --a round begins--> IN_ROUND --no free memory waits--> ASLEEP
  *   Other threads change IN_ROUND and ASLEEP back to AWAKE when memory comes free.
  *
  * Owns       This file owns the background thread's state. It sets HK_MODE_WAKE while a background thread is needed but absent.
- * Invariant  The thread falls asleep only if no notification came since its last round began, because the round saw only memory that was free before.
+ * Invariant  The thread falls asleep only if no notification came since its last round began, because the round may have missed newer free memory.
  * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
  *            call the other functions. */
 #ifndef HK_BACKGROUND_STATE_H
@@ -42,11 +42,11 @@ HK_INLINE bool hk_background_works(void)
 }
 HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
 
-/* The background thread calls this before a round. Returns true if the thread was notified since the round before. */
+/* The background thread calls this function before a round. Returns true if the thread was notified since the round before. */
 bool hk_background_before_round(void);
-/* The background thread calls this to wait for `ms` milliseconds, or until it has to leave. */
+/* The background thread calls this function to wait for `ms` milliseconds, or until it has to leave. */
 void hk_background_rest(uint64_t ms);
-/* The background thread calls this to sleep until it is notified. Returns at once if it was notified since its last round began. */
+/* The background thread calls this function to sleep until it is notified. Returns at once if it was notified since its last round began. */
 void hk_background_sleep(void);
 
 #endif

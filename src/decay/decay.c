@@ -32,7 +32,7 @@ enum {
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     PURGED_PER_MS = 64 * 1024,     /* bytes whose page faults take 1 % of a millisecond */
     UNUSED_MS = 250,               /* in ms; no more reclaiming time than this is saved up while nothing is reclaimed */
-    UNUSED_FOR_EXCESS_MS = 2000,   /* the limit for excess, which allows 125 MiB at once; also the longest debt */
+    UNUSED_FOR_EXCESS_MS = 2000,   /* the limit for excess (125 MiB at once), and the most that xexcess_at is ahead */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20, /* more recently freed memory is likely to be reused */
 };
@@ -51,12 +51,12 @@ static _Atomic bool xsmall = true;   /* the footprint has never reached HK_SMALL
 static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used up its share of the time */
 static _Atomic uint64_t xexcess_at;  /* ms; no excess is purged before this time, because of earlier purges */
 static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
-static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if more slices are idle */
-static _Atomic size_t xfootprint_seen;                /* bytes at the last look for excess */
+static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if the idle slices have more */
+static _Atomic size_t xfootprint_seen;                /* the footprint at the last look for excess */
 /* If a try to purge excess in slices finds little, the next try waits until xretry_at (ms), or until more than xretry_above bytes are idle. */
 static _Atomic uint64_t xretry_at;
 static _Atomic size_t xretry_above;
-/* xexcess_paid: purged_excess as charged to xexcess_at. xshrunk_by: purged_excess when hk_decay_purge_excess() last returned true. */
+/* The counter purged_excess when last charged to xexcess_at (xexcess_paid), and when hk_decay_purge_excess() last returned true (xshrunk_by). */
 static _Atomic uint64_t xexcess_paid, xshrunk_by;
 static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
 static _Atomic size_t xkept;      /* the fewest bytes that were held since the last purge by hk_decay_left() */
@@ -68,7 +68,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_large_mapped();
 }
 
-/* The result may not count the pages that other threads are purging in their slabs at this moment. */
+/* The result may leave out resident pages that other threads are just purging in their slabs. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_large_mapped();
@@ -121,7 +121,7 @@ static void epoch_if_due(uint64_t now)
     lower_watermark();
 }
 
-/* Raises the recorded peaks of the footprint and of the mapped bytes. Returns true if a peak has risen. The heap then does not just grow back. */
+/* Raises the recorded peaks of the footprint and of the mapped bytes. Returns true if a peak has risen, because the heap is larger than ever. */
 static bool is_new_peak(size_t footprint)
 {
     size_t mapped = hk_decay_mapped(), most_mapped = hk_load(xpeak_mapped), most = hk_load(xpeak_footprint);
@@ -138,15 +138,15 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, first that which was idle longest. Returns the purged bytes. If another
- * thread is purging slices, waits for it only if `waits`. */
+/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, first slices and then cached large blocks, of each the oldest
+ * first. Returns the purged bytes. If another thread is purging slices, waits for that thread only if `waits`. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due, bool waits)
 {
     size_t reclaimed = hk_page_heap_purge(now, delay_ms, due, waits);
     return reclaimed < due ? reclaimed + hk_large_purge(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
-/* Returns the time in ms from which memory may be reclaimed again. */
+/* Returns the time in ms, at most UNUSED_MS ago, from which memory may be reclaimed again. A longer pause saves up no more time. */
 static uint64_t next_reclaim(uint64_t now) { return hk_max(hk_load(xreclaim_at), now - hk_min(now, UNUSED_MS)); }
 
 static void sweep_all(uint64_t now)
@@ -159,8 +159,8 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&abandoned);
 }
 
-/* If little memory is idle, the heap must grow anyway, and nothing is reclaimed. If two parts of the program take turns, each soon touches again what
- * was reclaimed from it. Therefore reclaiming may only use a share of the time, and the watermark rises until both parts fit below it. */
+/* Reclaims idle memory unless there is little of it, and raises the watermark. If two parts of the program take turns, each part soon touches again
+ * what was reclaimed from it. So reclaiming may only use a share of the time, and the watermark rises until both parts fit below it. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
     size_t reclaimed = 0, missing = footprint - watermark;
@@ -177,8 +177,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* A part of the memory that a sweep has purged stays purged, so the watermark falls. It does not fall if the last sweep was in vain. Reclaiming may
- * use a share of the time only, and the page faults that follow a sweep count against this share, too. */
+/* Lowers the watermark, because a part of the memory that a sweep has purged stays purged, unless the last sweep was in vain. Reclaiming may use a
+ * share of the time only, and the page faults that follow a sweep count against this share, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -191,7 +191,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If this is not enough, increments xrises, at most once in SWEEP_AGAIN_MS, so that each thread purges its own slabs. */
+/* Reclaims idle memory. If it is less than `excess`, increments xrises, at most once in SWEEP_AGAIN_MS, so that each thread purges its own slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess, false);
@@ -246,14 +246,14 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
-/* Returns how many bytes may be idle, without the share for large blocks in use, which the callers add. */
+/* Returns how many bytes may be idle, without the share for large blocks in use, which the caller and large_cache.h add. */
 static size_t idle_allowed(size_t footprint, size_t slices, const struct hk_large_totals *large)
 {
     size_t used = footprint - hk_min(footprint, slices + large->cached + large->live), reused = reused_soon();
     return IDLE_ALLOWED + used / HK_IDLE_PER_USED + reused - hk_min(reused, hk_load(xback_before));
 }
 
-/* Charges the purges since the last call. Returns how many bytes of excess may be purged now, so that page faults take at most 1 % of the time. */
+/* Charges new purges to xexcess_at. Returns how many bytes of excess may be purged now, so that page faults take at most 1 % of the time. */
 static size_t affordable_excess(uint64_t now)
 {
     uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
@@ -265,8 +265,8 @@ static size_t affordable_excess(uint64_t now)
 }
 
 /* The amount decides, and not the age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are unmapped at a
- * free, and slices are purged at a tick. If little could be purged, the next try waits for more idle slices, because it would look at the same chunks.
- * `grown` wraps if the heap has shrunk. */
+ * free, and slices are purged at a tick. If little could be purged, the next try waits for a time or for more idle slices, because it would look at
+ * the same chunks. If the heap has shrunk, `grown` wraps to a large number, so that this function looks for excess, too. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
     size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
@@ -396,7 +396,7 @@ bool hk_decay_left_is_due(size_t caches)
            hk_os.clock_ms() >= hk_load(xleft_at);
 }
 
-/* Does not purge the slabs of the remaining thread, because that thread still allocates from them. */
+/* Runs when one thread with a cache remains. Does not purge this thread's slabs, because the thread still allocates from them. */
 void hk_decay_left(size_t caches)
 {
     hk_idle_inboxes_purge();

@@ -1,6 +1,6 @@
 /* Decay: decides when free memory is purged. Misses and the background thread begin epochs, which purge memory that has been free for the purge
  * delay. Memory is also purged before the heap grows beyond its watermark, and when the program requests a purge of all free memory.
- * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread with their lock.
+ * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread.
  * Threads  Any thread may call these functions. */
 #ifndef HK_DECAY_H
 #define HK_DECAY_H
@@ -8,10 +8,10 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine in them. */
+/* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine in such processes. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
 
-/* The time of the learner's next tick in ms, or UINT64_MAX if none will come. It becomes 0 when the heap is no longer small. A tick is then due. */
+/* The time of the learner's next tick in ms, or UINT64_MAX if none will come. Becomes 0 when the heap is no longer small, so that a tick is due. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
@@ -31,17 +31,17 @@ bool hk_decay_tick(struct hk_ticker *ticker);
  * the caller must purge its own idle memory. `footprint` is the value of hk_decay_footprint() at this tick. */
 bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint);
 /* Purges excess, which is idle memory beyond 8 MiB, a quarter of the used memory, and recently reused bytes. The age of the memory does not matter.
- * Returns true if more bytes of excess were purged since it last returned true than the heap has now. The caller should empty its cache. */
+ * Returns true if the excess purged since the last result of true exceeds the footprint. The caller should then empty its cache. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
-/* Called after much memory was freed at once. Wakes the background thread, or requests one if there is none, as hk_decay_growth() also does. */
+/* Wakes the background thread, or requests one if there is none, as hk_decay_growth() also does. Called after much memory was freed at once. */
 void hk_decay_notify(void);
 
 /* Returns the work budget of a sweep over the caller's own slabs at this tick. The budget is a share of the time since the last tick. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
-/* A round of the background thread runs an epoch if one is due, and sweeps the slabs of all threads. This is what the round found. */
+/* A round of the background thread runs an epoch if one is due, and sweeps the slabs of all threads. The struct says what the round found. */
 struct hk_round {
     bool waits;   /* some memory is not old enough to be purged, so another round is needed soon */
     bool threads; /* a thread has a tcache */
