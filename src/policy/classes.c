@@ -108,7 +108,7 @@ static void take_list(const char *option, const char *list, bool (*take)(uint64_
     }
 }
 
-/* Lets the larger classes up to `fit` percent of its block size serve each class from `class` to `end` - 1. */
+/* Lets each class from `class` to `end` - 1 be served by the larger ones whose block size is at most `fit` percent of its own. */
 static void set_servers(unsigned class, unsigned end, uint64_t fit)
 {
     for (; class < end; class ++)
@@ -117,7 +117,7 @@ static void set_servers(unsigned class, unsigned end, uint64_t fit)
             hk_class_settings[class].servers = (uint8_t)(larger - class);
 }
 
-/* If a later write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
+/* Overwrites the two tables. If only the second write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
 static void change_classes(const char *sizes)
 {
     memcpy(changed.classes, hk_classes, sizeof hk_classes);

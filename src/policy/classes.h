@@ -31,7 +31,7 @@ enum {
 #include "policy/classes.def"
 };
 
-#define HK_CLASS_BYTES 32 /* the size of a bin; page map entries hold class * 32, which is the offset of the bin */
+#define HK_CLASS_BYTES 32 /* bytes of a struct hk_bin; page map entries hold class * 32, which is the bin's offset */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096
@@ -41,7 +41,7 @@ extern const struct hk_class {
     uint32_t size, slab_bytes;
     uint8_t cap, tier;
 } hk_classes[HK_CLASSES];
-/* What the options bins, small_fit and medium_fit say of each class. The start writes it. */
+/* What the options bins, small_fit and medium_fit say of each class. HAKMEM's start writes these settings. */
 extern struct hk_class_setting {
     uint8_t first_cap; /* capacity in blocks of a new bin; if it is 0, next_capacity() chooses */
     uint8_t servers;   /* number of larger classes whose free blocks may serve this one */

@@ -27,7 +27,7 @@ enum hk_shut_by {
     HK_SHUT_IN_ROUND = 4, /* guard/sampled_due.h must see all allocations */
 };
 
-/* The gate is written at the start and by attached.py. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */
+/* HAKMEM (tcache/cacheless.c) and attached.py write the gate. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */
 struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
     size_t sizes_below;           /* hk_hit_malloc() serves only sizes below this value */
     uintptr_t self;               /* on aarch64 (HK_PAIRS), a copy of hk_window.self; constant once malloc may hit */

@@ -205,7 +205,7 @@ const char *hk_option_entry(const char *name)
     return NULL;
 }
 
-/* Returns the text after "HAKMEM_", or NULL for another entry. Calls no function, because in most processes no other code of this file runs. */
+/* Returns the text after "HAKMEM_", or NULL for another entry. Calls no function, so that a process without options touches no other code. */
 HK_INLINE const char *after_prefix(const char *at)
 {
     bool ours =

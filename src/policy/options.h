@@ -1,6 +1,6 @@
 /* Options: holds the user's settings, which are read once at the start.
  * Owns       Only this file reads options from the environment.
- * Invariant  Every value lies in the range of its row. If a value is invalid or an option is unknown, a warning is printed and the default stays.
+ * Invariant  Every value lies in the range of its row. An invalid value or an unknown option changes nothing, and a warning is printed.
  * Threads    The options are written before a second thread exists, and are constant afterwards. */
 #ifndef HK_OPTIONS_H
 #define HK_OPTIONS_H

@@ -41,7 +41,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once, and readers may use the old. */
+/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once, and readers may use old ones. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();

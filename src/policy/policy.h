@@ -48,7 +48,7 @@ HK_INLINE uint64_t hk_policy_value(enum hk_knob knob) { return hk_load(hk_load_a
 HK_INLINE enum hk_phase hk_policy_phase(void) { return (enum hk_phase)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
 #define HK_POLICY(name) hk_policy_value(HK_KNOB_##name)
 
-/* If the purge delay exceeds HK_PATIENT_MS, excess and memory of ended threads are purged by age only. Of the used memory, 1/4 may be idle. */
+/* If purge_delay exceeds HK_PATIENT_MS, excess and ended threads' memory are purged by age only. Idle memory up to 1/4 of the used is no excess. */
 enum { HK_PATIENT_MS = 1000, HK_IDLE_PER_USED = 4 };
 HK_INLINE bool hk_policy_purges_excess(void)
 {
