@@ -110,11 +110,11 @@ size_t hak_malloc_usable_size(void *block);
 /* Returns free memory to the system at once, and returns 1 if it has returned any, or 0. First empties the calling thread's cache, and takes back the
  * blocks of this thread that other threads have freed. Then returns free pages between blocks in use, pages without any block, and cached large
  * blocks. `keep` is the argument `pad` of malloc_trim. At most `keep` bytes of pages without any block and of cached large blocks stay resident for
- * the next allocations. This is the memory that was freed last. A large block stays only as a whole. The call takes from microseconds to some 100 ms,
+ * the next allocations. The memory that was freed last is kept. A large block stays only as a whole. The call takes from microseconds to some 100 ms,
  * and the program pays for page faults when it uses the memory again. Keeps errno. */
 int hak_malloc_trim(size_t keep);
 
-/* Return statistics in the structs of <malloc.h>. They are declared only if <malloc.h> was included before this header. If there is no memory to
+/* Return statistics in structs of <malloc.h>. The functions are declared only if <malloc.h> was included before this header. If there is no memory to
  * collect the statistics, all fields are 0. hak_mallinfo() returns INT_MAX for larger numbers. */
 #if defined(M_MXFAST) && defined(__GLIBC_PREREQ)
 struct mallinfo hak_mallinfo(void);
@@ -163,7 +163,7 @@ struct hak_stats {
     uint64_t large_calls;     /* part of mallocs: more than 1 MiB, or an alignment of more than 64 KiB */
     uint64_t large_mapped;    /* part of large_calls: the block needed a new mapping */
     uint64_t purges;          /* times that a range of free memory was returned to the system */
-    uint64_t purged_bytes;    /* bytes in these ranges */
+    uint64_t purged_bytes;    /* bytes in the ranges that `purges` counts */
     uint64_t os_refusals;     /* times that the system refused memory */
     uint64_t limit_refusals;  /* times that HAKMEM_LIMIT refused memory */
     uint64_t out_of_memory;   /* calls that failed because there was no memory */
@@ -197,9 +197,9 @@ int hak_heap_profile(const char *path);
 /* A program can create its own heaps, for example one for each tenant, query or plugin. A heap has a name and a limit, and all its blocks can be
  * freed at once.
  *
- *   Threads    Any thread may allocate from any heap at any time. It may free, resize and measure the blocks of the heap with hak_free, free,
- *              realloc and the other functions. A block that is resized stays in its heap. Each thread has a cache of each heap that it uses, so
- *              that small calls take no lock.
+ *   Threads    Any thread may allocate from any heap at any time. Any thread may free, resize and measure the blocks of the heap with hak_free,
+ *              free, realloc and the other functions. A block that is resized stays in its heap. Each thread has a cache of each heap that it
+ *              uses, so that small calls take no lock.
  *   Limit      The limit is in bytes. It counts all pages that the heap has for its blocks, including free blocks and blocks in threads' caches.
  *              The limit is never exceeded. Before a call is refused, the heap takes back the blocks in all threads' caches, and releases its runs
  *              of pages without live blocks.
@@ -230,14 +230,14 @@ int hak_heap_set_limit(hak_heap_t *heap, size_t limit);
 hak_heap_t *hak_heap_of(const void *block);
 
 /* These functions work as hak_malloc, hak_calloc and hak_realloc, but their blocks are in the heap `heap`. They return NULL with errno ENOMEM if the
- * system or the limit refuses memory, and with errno EINVAL if the heap was destroyed. hak_heap_realloc moves a block of another heap to `heap`. */
+ * system or the limit refuses memory, and with errno EINVAL if the heap was destroyed. hak_heap_realloc moves any other block to `heap`. */
 HAK_FRESH_ HAK_SIZE_(2) HAK_USED_ void *hak_heap_malloc(hak_heap_t *heap, size_t size);
 HAK_FRESH_ HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size);
 HAK_SIZE_(3) HAK_USED_ void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t size);
 /* Returns a block at a multiple of `alignment`, or NULL with errno EINVAL if `alignment` is not a power of two. */
 HAK_FRESH_ HAK_SIZE_(3) HAK_ALIGN_(2) HAK_USED_
     void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size);
-/* Frees the block as hak_free does. This is a little faster than hak_free if the block belongs to `heap`. Keeps errno. */
+/* Frees the block as hak_free does. The call is a little faster than hak_free if the block belongs to `heap`. Keeps errno. */
 void hak_heap_free(hak_heap_t *heap, void *block);
 
 /* Statistics of a heap. New versions add fields only at the end. */

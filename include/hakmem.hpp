@@ -14,7 +14,7 @@
 //   Blocks     The block of any allocator or resource may be freed by any other, or by hak_free(), in any thread. Only blocks of heap_allocator and
 //              heap_resource lie in a heap of the program. deallocate() passes the size to HAKMEM, which may check it (docs/FREE.md).
 //   Errors     If the system or HAKMEM_LIMIT refuses memory, the new-handler is called and the allocation is tried again, as in operator new. If
-//              none is set, std::bad_alloc is thrown. If the size of a number of objects overflows, std::bad_array_new_length is thrown, and no
+//              no handler is set, std::bad_alloc is thrown. If the size of a number of objects overflows, std::bad_array_new_length is thrown, and no
 //              handler is called. In a program without exceptions, std::terminate() is called instead. deallocate() never throws. An invalid pointer
 //              ends the program with one line on stderr.
 //   Threads    Any thread may allocate and free at any time, and the caller needs no lock. Only a hakmem::heap object must not be moved, swapped or
