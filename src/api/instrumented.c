@@ -324,8 +324,9 @@ static void *move_from_elsewhere(void *block, struct hk_request *request)
     size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
     if (before == SIZE_MAX)
         before = hk_foreign_readable(block);
-    errno = before == 0 ? EINVAL : ENOMEM;
-    return before != 0 ? copy_of(block, before, request) : NULL;
+    void *to = before != 0 ? copy_of(block, before, request) : NULL;
+    errno = to != NULL ? errno : before == 0 ? EINVAL : ENOMEM;
+    return to;
 }
 
 static void *resize_by_pages(void *block, size_t before, const struct hk_request *request)

@@ -131,9 +131,8 @@ static size_t purge_ranges_locked(struct purge *purge, size_t enough, bool *over
 
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
 {
-    bool spares = delay_ms == HK_SPARE_HUGE_PAGES;
-    uint64_t delay = spares ? 0 : delay_ms;
-    struct purge purge = {now_ms, delay, .at_once = delay == 0 || enough < SIZE_MAX, .spares = spares};
+    bool spares = delay_ms == HK_SPARE_HUGE_PAGES, at_once = spares || delay_ms == 0 || enough < SIZE_MAX;
+    struct purge purge = {now_ms, spares ? 0 : delay_ms, at_once, spares, .vain = 0};
     size_t bytes = 0;
     for (bool over = false; !over && bytes < enough;) {
         if (waits)
