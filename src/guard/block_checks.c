@@ -7,12 +7,12 @@
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
 /* A block's canary is a secret value after the requested bytes, which shows if the program wrote there. It fills the bytes that rounding adds, at
- * least 8. Only the thread that has the block uses its canary.
+ * least 8. Only the thread that has the block writes the canary. Any thread may read the canary.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
  * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
- * byte, so that a read of a string without a final 0 ends at the canary. A final 0 that is written one byte too far does not change the canary. */
+ * byte. Therefore a read of a string without a final 0 ends at the canary, and a final 0 written one byte too far does not change the canary. */
 #define CANARY_BYTES sizeof(uint64_t)
 enum { CANARY_CHECKED = 64 }; /* the number of bytes from the mark on that are checked */
 #define CANARY_BROKEN SIZE_MAX
@@ -200,7 +200,7 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
     return NULL;
 }
 
-/* Returns the requested size, or the accessible bytes without canaries. With canaries, hk_guard.leaves is false, so that a fault ends the program. */
+/* Returns the requested size or, if canaries are off, the accessible bytes. With canaries, hk_guard.leaves is false, so a fault ends the program. */
 HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
@@ -251,7 +251,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
 }
 
-/* Checks a neighbor of a block. Reports a fault only if several readings find one, because another thread may be allocating or freeing it. */
+/* Checks a neighbor of a block. Reports a fault only if several readings find one, because another thread may be changing the neighbor. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
                               hk_state_byte *state, bool before)
 {
@@ -261,7 +261,7 @@ HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *
     hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
 }
 
-/* Checks the neighbors of a live block within 32 bytes. A block of 16 bytes has two such neighbors on each side. Skips slabs with joined blocks. */
+/* Checks the neighbors of a live block within 32 bytes (two of 16 bytes on each side). Reads the slab only if the block is near an end of a slice. */
 static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
@@ -395,8 +395,8 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with this alignment could have got the block, which has the request's class or a class that may serve it.
- * Accepts larger alignments too, because C++14 code may free aligned C++17 blocks. */
+/* Returns true if a request of `size` bytes with this alignment could have got the block. The block has the request's class, or a class that may
+ * serve this class. Accepts blocks for a larger alignment too, because C++14 code may free aligned C++17 blocks. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);

@@ -12,8 +12,8 @@
 #include "os/os.h"
 #include "policy/gate.h"
 
-/* The pages of a block of at least this size are returned to the system when the block is freed. The pages fault until the block is given out again,
- * and are then zero. The block's pages after the requested bytes always fault. */
+/* If the protection `pages` is in force, the pages of a freed block of at least this size are returned to the system, and fault until the block is
+ * given out again. The pages are zero then. The block's pages after the requested bytes and the canary always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
 /* The number of bytes that a free checks on each side of a block. A free neighbor must be zero there. The canary before the block must be whole. */
 enum { HK_NEIGHBORHOOD = 32 };
@@ -32,7 +32,7 @@ size_t hk_guard_bytes(const void *block);
 /* Gives the program a block of `bytes` for a request of `size`. Returns NULL if the system refuses memory. */
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind);
 
-/* Takes a block back from the program. Returns the block that the caller must free now. This is `block`, a block from the quarantine, or NULL. */
+/* Takes a block back from the program. Returns `block` or a block from the quarantine, which the caller must free now, or NULL if there is none. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
 /* These functions give out a block from a bin, and take the block back. Precondition: `state` is the block's state byte, and the block is smaller
@@ -40,7 +40,7 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the requested size of a block, or its whole size without canaries. Returns HK_SIZE_UNKNOWN after a fault, or if the block is foreign. */
+/* Returns a block's requested size or, if canaries are off, its accessible bytes. Returns HK_SIZE_UNKNOWN after a fault or for a foreign block. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
 /* The state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the old
  * address to another thread. After the move, the block is marked as live at its new address. */
@@ -51,7 +51,7 @@ struct hk_guard_passage {
 /* Marks the block as free. If the system refuses memory, returns false, and the caller must not move the block. */
 bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block);
 void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block);
-/* Resizes a live block of `before` bytes in place. Returns false if the block has to move. Precondition: hk_guard.contents is true. */
+/* Resizes a live block from `before` requested bytes to `size`. Returns false if the block has to move. Precondition: hk_guard.contents is true. */
 bool hk_guard_resize(void *block, size_t before, size_t size);
 /* Returns the requested size of a block without reporting a fault, or `size` if the block is not live or has no whole canary. */
 size_t hk_guard_requested_quietly(const void *block, size_t size);
@@ -60,9 +60,9 @@ enum hk_kind hk_guard_kind(const void *block);
 
 /* These functions check the size with which the program frees a block. A correct program passes every check. The size and alignment of a sized delete
  * must give the block's class, because memory of operator new is never resized. The block's alignment may be larger, because a delete without
- * alignment may free it. A joined block is not checked, because its class is not known exactly. If address space is scarce, a block above 128 KiB may
- * have its own mapping. The size in whole pages must then be that of the mapping. The caller must check that operator new is not replaced, because a
- * replacement may return any block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
+ * alignment may free it. The class of a joined block is not known exactly, so that any size passes. If the block has its own mapping, the size in
+ * whole pages must be that of the mapping. The caller must check that operator new is not replaced, because a replacement may return any block.
+ * free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
 
 /* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);

@@ -3,7 +3,7 @@
 #include "large/large.h"
 #include "slab/joined_blocks.h"
 
-/* The extent of a large block or gap. An address's chunk selects the memo. Readers take no lock, because xturn is odd during a write (a seqlock). */
+/* The extent of a large block or gap. An address's chunk selects the memo. Readers take no lock, and ignore memos with an odd xturn (a seqlock). */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */
@@ -56,7 +56,7 @@ size_t hk_bounds_remembered(uintptr_t address)
     return address < end ? end - address : 0;
 }
 
-/* Returns true if the address lies in a slice that HAKMEM owns and that has no span. The program uses no memory in such a slice. */
+/* Returns true if the page heap owns the slice of an address. Precondition: no slab has the slice. Therefore an owned slice is free memory. */
 static bool is_free_slice(uintptr_t address)
 {
     uintptr_t first = hk_window_first(), place = address - hk_window.base;

@@ -7,7 +7,7 @@
  * Invariant  For an address in a block that the program has, the answer is exact, because the block's slab, bits and size do not change
  *            before the block is freed. For any other address of HAKMEM's memory, the answer may be outdated.
  * Threads    Any thread and any signal handler may call these functions. The functions never wait for a lock.
- * Never      No function reads or writes a block, except its canary. */
+ * Never      No function writes a block. The only bytes of a block that a function reads are those of the canary. */
 #ifndef HK_BOUNDS_H
 #define HK_BOUNDS_H
 
@@ -15,8 +15,8 @@
 #include "guard/block_checks.h"
 #include "slab/slab.h"
 
-/* UNKNOWN says that the memory is not HAKMEM's, or that another holder has the lock of the large blocks. A size other than 0 is that of the gap
- * between two large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
+/* UNKNOWN says that the memory is not HAKMEM's or lies in a user heap's slab, or that the lock of the large blocks is taken. If it has a size, this
+ * is the size of a gap between large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
 enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
@@ -26,7 +26,7 @@ struct hk_bounds {
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address to the end of its large block or gap. Returns 0 if no memo has this extent, or for an address in the window. */
+/* Returns the bytes from an address to the end of its large block or gap. Returns 0 if the address has no memo, or lies in the window. */
 size_t hk_bounds_remembered(uintptr_t address);
 
 /* Returns true if the program does not have the block. Precondition: the guard is on. */
@@ -45,7 +45,7 @@ HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
                     hk_bounds_is_withheld(slab->d.start + index * slab->d.block_size));
 }
 
-/* Returns a number of bytes from the address on that surely lie in one live block or are not HAKMEM's. Returns 0 if only hk_block_bounds() knows. */
+/* Returns how many bytes from the address on surely lie in one live block or are not HAKMEM's. Returns 0 if the caller must ask hk_block_bounds(). */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

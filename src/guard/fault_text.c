@@ -56,7 +56,7 @@ static void add_frames(unsigned from)
         add_frame(i, (uintptr_t)told.stack.frames[i] - 1);
 }
 
-/* Writes the first frame before the unwinder runs. */
+/* Writes the first frame before the unwinder runs, so that the report has this frame even if the unwinder crashes. */
 void hk_fault_text_access(const struct hk_fault *fault)
 {
     hk_text_add(&told.text, "  accessed by thread %d:\n", hk_os_thread_id());

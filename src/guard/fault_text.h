@@ -30,7 +30,7 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 struct hk_text *hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* Adds the stack of this thread, whose access failed. The report must end with it, because the unwinder may crash on a broken stack. */
+/* Adds the stack of this thread, whose access failed. Callers add it last, because the unwinder crashes if another thread unmaps what it reads. */
 void hk_fault_text_access(const struct hk_fault *fault);
 /* Adds a stack under the title `what`. Adds no line if the stack is empty. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);

@@ -37,7 +37,7 @@ HK_INLINE bool hk_guard_is_small(size_t size)
 void hk_guard_begin(void);
 
 /* Turns on the remote track (slab/remote_track.h) after the options are read, before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the track
- * notes the stack of each remote free, and the guard checks each free before it has an effect. By default, a debug build notes the caller only. */
+ * notes the stack of each remote free, and the guard checks each free before it has an effect. By default, only debug builds note the caller. */
 void hk_track_report_begin(void);
 /* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if it is known. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);

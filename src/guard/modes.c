@@ -41,7 +41,7 @@ HK_EACH_PROCESS void hk_guard_begin(void)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
     bool tracks = hk_options.trace_remote == HK_TRACE_REMOTE_ON;
-    bool by_library = hk_options.hardened == NULL && HK_HARDENED_LIBRARY; /* libhakmem-hardened.so has all by default */
+    bool by_library = hk_options.hardened == NULL && HK_HARDENED_LIBRARY; /* this library defaults to all protections */
     uint32_t hardened = by_library ? ALL : hardened_words(hk_options.hardened);
     hk_guard.words = hardened | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
     if (hk_guard.words == 0)

@@ -46,7 +46,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     hk_fault_text_end();
 }
 
-/* Reports a fault in the slots. Passes on all other faults, and those in the accessible pages of live blocks, which HAKMEM did not cause. */
+/* Reports a fault in the slots. Passes on faults outside the slots or in accessible pages of live blocks, because HAKMEM did not cause them. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;

@@ -1,6 +1,6 @@
 /* Some blocks are sampled (HAKMEM_GUARD_SAMPLE). A sampled block lies against a guard page, so that an access beside it or after its free faults.
  *
- *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
+ *   an allocation for which a sample is due (sampled_due.h) --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_slots_hold: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
  *
  *   SIGSEGV --> in the slots, and a mistake? --> report --> the earlier handler is installed again, and the fault recurs

@@ -5,20 +5,20 @@
 
 enum {
     LARGEST = 8192,   /* bytes; a larger block does not fit a slot of sampled_slots.h */
-    MOST_OWED = 1024, /* of one thread */
-    SPACING = 512,    /* mean bytes between successive samples, so that they are not of one call site */
+    MOST_OWED = 1024, /* the most samples that a thread owes */
+    SPACING = 512,    /* mean bytes between owed samples, so that they do not all come from one call site */
     FIRST_CALLS = 4096,
     CALLS = 2048,
     CALLS_PER_COUNT = 64,
-    CALLS_PER_SAMPLE = 3, /* what a sample counts for, because it costs as much as many calls */
-    LEAST_CALLS = 32,     /* a round lasts for this number of calls, so that several threads are counted */
+    CALLS_PER_SAMPLE = 3, /* additional calls that a sample counts as, because it takes much longer than a call */
+    LEAST_CALLS = 32,     /* a round lasts for at least this number of calls, so that several threads are counted */
     ROUND_MS = 4,
     MOST_PAUSE_MS = 512,
 };
 
 static struct {
     _Atomic unsigned xnumber;
-    _Atomic int xcalls, xends_at; /* calls that are left, and the number of them at which a round may end early */
+    _Atomic int xcalls, xends_at; /* calls left in the round; calls left from which on the round may end early */
     _Atomic int xowed;            /* samples that the counted threads owe */
     unsigned first;               /* the number of the first round */
     uint64_t next_ms, pause_ms;
@@ -74,7 +74,7 @@ static void count_served(struct hk_due *due, const struct hk_bin *bins)
         hk_mode_set(HK_MODE_WAKE);
 }
 
-/* Counts a call of this round, and ends the round if it has reached its purpose. */
+/* Counts a call of this round. Ends the round if no calls are left, or if it may end early and no samples are owed. */
 static void count_call(struct hk_tcache *cache)
 {
     unsigned number = hk_load(rounds.xnumber);

@@ -4,8 +4,8 @@
  *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 2048 calls
  *
  * A hit counts nothing, but each bin knows how many blocks it has served. So a tick, which only misses make, counts the bytes of all hits since the
- * last tick. A thread whose calls are all hits makes no tick. It is counted in a round, in which its calls are no hits. While the process does not
- * allocate, a round stays open, and the pauses between two rounds grow.
+ * last tick. A thread whose calls are all hits makes no tick. Its bytes are counted in a round, because no call is a hit then. While the process
+ * does not allocate, a round stays open, and the background thread looks at the round less and less often.
  *
  * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
  * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */

@@ -4,12 +4,12 @@
  *
  *   never used --take--> live: accessible --put--> freed: inaccessible, at the end of the queue
  *                         ^                                                  |
- *                         +------ take: the first of the queue, which unused slots begin, after at least 80 later frees
+ *                         +------ take: the first slot of the queue; unused slots come first, and a freed slot after at least 80 later frees
  *
  * Owns       This file owns the slots, their queue, and the record of the block in each slot.
  * Invariant  Only the pages of live blocks are accessible, unless the system refuses. At most 48 slots (384 KiB) are live. A block lies at the
  *            left or the right end of its slot, as near as its alignment allows. Up to 64 bytes on each side of the block hold a pattern.
- * Threads    Any thread may take and put slots. These functions hold one lock during a system call. Any thread or signal handler may call the
+ * Threads    Any thread may take and put slots, and then holds one lock during a system call. Any thread or signal handler may call the
  *            other functions, which take no lock. If another thread is changing a record, the other functions may find wrong values in it. */
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
@@ -61,7 +61,7 @@ enum hk_slot_find hk_slot_find(const void *block);
 struct hk_slot *hk_slot_near(uintptr_t address);
 /* Returns true if the address lies in the pages that the slot's block makes accessible. */
 bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
-/* Returns the address of the first byte beside the block without the pattern, or 0. Precondition: the slot is live, and its block is the caller's. */
+/* Returns the address of the first damaged byte of the pattern beside the block, or 0. Precondition: the caller has the slot's live block. */
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
 size_t hk_slots_live(void);

@@ -19,7 +19,7 @@ enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* Returns the struct hk_chunk of an address, or NULL if it has none. In the window, an address with a page map entry may have no mapped struct. */
+/* Returns the struct hk_chunk of an address, or NULL if no struct is mapped. In the window, page map entries may be mapped where no structs are. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -71,7 +71,7 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
 /* Reports an invalid pointer in one line. Returns if hk_guard.leaves is true. Otherwise ends the program. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
-/* Returns the fault of a pointer that is not a live block, or NULL for another allocator's block. The caller must not touch such a block. */
+/* Returns the fault of a pointer that is not a live block. Returns NULL for a foreign or bootstrap block, which the caller must not touch. */
 const char *hk_guard_fault_of(const void *block);
 
 /* Reserves the addresses of blocks of 0 bytes. Runs at the start. Returns false if the system refuses memory. */

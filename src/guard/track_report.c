@@ -5,7 +5,7 @@
 
 enum { THREAD_SHIFT = 32 };
 
-/* Returns the thread and the call stack of a free as one word. Asks the system only once for the number of each thread. */
+/* Returns the thread and the call stack of a free as one word. Asks the system only once for the number of a thread that has a tcache. */
 static uint64_t place_of_free(const void *caller, bool whole)
 {
     struct hk_tcache *cache = hk_tcache_self();
