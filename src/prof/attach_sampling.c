@@ -8,7 +8,7 @@ enum {
     ROUND_CALLS = 32768,
     CALLS_PER_LOOK = 32,
     FINE_PART = 32, /* fine blocks are picked in rounds only, where the mean bytes between picks are `mean` / 32 */
-    CLASSES_PER_TICK = 2048, /* classes times threads whose counts a tick reads in some 50 microseconds */
+    CLASSES_PER_TICK = 2048, /* counts (one for each class and thread) that a tick reads in some 50 microseconds */
 };
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;

@@ -2,8 +2,8 @@
  * fast path (tcache/hit.h). Any other call is a miss, and can be sampled. The gate bounds the sizes of hits. If it is shut, each allocation misses.
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down to the next sample
- *   smaller blocks:          are counted in rounds only. A tick of the learner begins a round if the last one ended 150 ms ago. In a round, the gate
- *                            is shut, so that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms, and the gate opens.
+ *   smaller blocks:          are counted in rounds only. Each tick of the learner (every 150 ms) begins a round. In a round, the gate is shut, so
+ *                            that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms. Then the gate opens again.
  *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
  * Owns       This file owns the round, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve, in a
@@ -31,11 +31,11 @@ struct hk_attach_sampling {
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Begins to sample. The first call opens the heap of the picked blocks. Returns false if memory is refused. Precondition: the gate is open. */
+/* Begins to sample, or changes the mean. Returns false if memory is refused. Precondition: the guard and the options let calls be hits. */
 bool hk_attach_sampling_begin(uint64_t mean);
 /* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
 void hk_attach_sampling_end(void);
-/* Begins the next round. A tick calls this function. */
+/* Updates the counts of served blocks. Begins the next round, unless sampling has ended. Each tick after the first attach calls this function. */
 void hk_attach_sampling_tick(void);
 /* Returns true if an allocation that misses must be sampled. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);

@@ -49,7 +49,7 @@ HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
     HK_COUNT(samples, 1);
-    hk_reuse_saw(hk_os.clock_ms()); /* updates the clock for births, because no tick does so without misses */
+    hk_reuse_saw(hk_os.clock_ms()); /* updates the clock for births, because ticks do so only if there are misses */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES) {
         static atomic_flag said = ATOMIC_FLAG_INIT;

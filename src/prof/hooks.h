@@ -13,7 +13,7 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool watches;  /* the process was attached to: calls may be hits, and attach_sampling.h picks the blocks */
+    bool watches;  /* true after an attach; then calls may be hits, and attach_sampling.h picks the blocks */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
@@ -23,7 +23,7 @@ struct hk_hooks {
 /* All fields are written before HK_MODE_HOOKS is set, so that a thread that sees this bit also sees the fields. */
 extern struct hk_hooks hk_hooks;
 
-/* Sets up the hooks that the options require, at the start. HK_MODE_HOOKS turns them on later. Returns the size up to which allocations need none. */
+/* Sets up the hooks that the options require, at the start. HK_MODE_HOOKS turns them on. Returns the size up to which allocations need no hook. */
 size_t hk_hooks_begin(void);
 /* Begins to sample a running process, or changes the mean. Returns false if memory is refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
@@ -51,7 +51,7 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
         hk_hooks_pick(cache, block, size, caller);
 }
 
-/* Runs before a free. `size` is the size of the block's class, or 0 if the block has no class. Returns the block's site rule. */
+/* Runs before a free. `size` is the size of a block in a slab if the debug rings are on, and otherwise 0. Returns the block's site rule. */
 HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 {
     if (HK_UNLIKELY(hk_hooks.traces))
@@ -69,10 +69,10 @@ uint64_t hk_hooks_resize_begin(const void *block);
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
- * scale up by the mean in the first line. `hakmem leaks` reads the comments, which hold the lifetimes of each site's freed blocks (spans of sample.h)
+ * scale up by the mean in the first line. `hakmem leaks` reads the comments, which hold the lifetimes of each site's freed blocks (B: see sample.h)
  * and the births of the live blocks, in ms:
  *
- *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
+ *   # hakmem 1 began MS now MS        # site NUMBER freed B:BLOCKS ...        # live SITE SIZE BORN
  *
  * Any thread may call the function. Samples that other threads take during the call may be missing. */
 void hk_heap_profile_write(int fd);

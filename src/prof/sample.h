@@ -7,7 +7,7 @@
  * Owns       This file owns the tables of sites, places and filters. The tables have a fixed size, and are mapped once. A site is never removed.
  * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
  *            resizes or frees the block enters, looks up or removes it.
- * Threads    Any thread may call the functions, which never lock or read blocks. In a fork child, places that were being reserved stay reserved. */
+ * Threads    Any thread may call the functions, which take no lock and read no block. Places reserved at a fork stay reserved in the child. */
 #ifndef HK_SAMPLE_H
 #define HK_SAMPLE_H
 

@@ -49,7 +49,7 @@ enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const stru
     return best;
 }
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks above HK_SITES_SAMPLED do not count */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks; blocks above HK_SITES_SAMPLED are all recorded */
 enum { SITE_GHOSTS = 32 };
 _Static_assert(HK_DECISION_site_keep_warm - HK_DECISION_site_no_rule == (int)HK_SITE_KEEP_WARM &&
                    HK_DECISION_site_purge_at_once - HK_DECISION_site_no_rule == (int)HK_SITE_PURGE_AT_ONCE,
@@ -73,7 +73,7 @@ struct site_ghost {
 
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct site_state *site_states HK_COLD_DATA;
-/* The ghosts are sorted from the newest to the oldest. If all are used, a site replaces its own oldest ghost. */
+/* The ghosts are sorted from newest to oldest. If all are used, a new ghost replaces the oldest of its site, or of all sites if its site has none. */
 static struct site_ghost site_ghosts[SITE_GHOSTS] HK_COLD_DATA;
 
 bool hk_sites_open(void)
@@ -82,8 +82,8 @@ bool hk_sites_open(void)
     return site_states != NULL && hk_samples_open(&hk_site_samples);
 }
 
-/* Counts the ghost in its site, and clears the ghost. Its memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is
- * reused within the purge delay, the rule had no effect, because the cache keeps blocks for the purge delay even without the rule. */
+/* Counts the ghost in its site, and clears the ghost. The memory was reused after idle_ms, or was not reused within reuse_worth. If a kept block is
+ * reused within the purge delay, its bytes count as neither saved nor wasted, because the cache keeps blocks that long even without the rule. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
     struct site_state *site = &site_states[ghost->site];
@@ -124,7 +124,7 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
     hk_reuse_saw(now);
     hk_lock(&sites_lock);
     if (size >= HK_SITES_RULED && fresh) {
-        /* Matches the newest ghost that fits, in the same way as the caches take blocks. Retires old ghosts. */
+        /* Matches the newest ghost that fits, in the same way as the caches take blocks. Also retires ghosts older than reuse_worth. */
         size_t bytes = bytes_of_block(size), most = size > HK_MEDIUM_MAX ? bytes * HK_POLICY(large_fit) / 100 : bytes;
         uint64_t bin_ms = hk_min(HK_TICK_MS, HK_POLICY(purge_delay));
         bool matched = false;

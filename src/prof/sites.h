@@ -1,6 +1,6 @@
-/* Sites: the call sites that allocate blocks of more than 1 KiB, and how soon the memory of the sites' blocks of 64 KiB and more is reused.
+/* Sites: observes the call sites that allocate blocks of more than 1 KiB, and how soon the memory of their blocks of 64 KiB and more is reused.
  *
- *   alloc: picked, or from 64 KiB -> a sample (sample.h), whose site is a call stack and a power of two of sizes
+ *   alloc: picked, or more than 32 KiB -> a sample (sample.h), whose site is a call stack and the size rounded up to a power of two
  *   free:  the site's lifetimes   from 64 KiB: a ghost of the block waits for a request that fits
  *   alloc: from 64 KiB -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
@@ -19,8 +19,8 @@ extern const char *const hk_site_rule_names[HK_SITE_RULES];
 
 /* Counts the recently freed blocks of a site by the time from their free until the program requested as much memory again. */
 struct hk_site_fates {
-    uint32_t soon;    /* blocks reused within the purge delay, when their pages are still resident */
-    uint32_t late;    /* blocks reused after a purge, with page faults */
+    uint32_t soon;    /* blocks reused within the purge delay, while their pages were still resident */
+    uint32_t late;    /* blocks reused later, but within worth_ms, with page faults because a purge came before */
     uint32_t gone;    /* blocks not reused within worth_ms, which means that holding them cost more than a page fault */
     uint64_t late_ms; /* total idle time of the late blocks */
 };
@@ -30,7 +30,7 @@ struct hk_site_costs {
     uint64_t worth_ms; /* holding a block for this time costs as much as a page fault: reuse_worth (options.def) */
 };
 
-/* Adds a block whose memory was reused after idle_ms, and gives earlier blocks less weight. This function and the next two have no side effects. */
+/* Adds a block whose memory was reused after idle_ms, and gives earlier blocks less weight. This function and the next two use no other data. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
 /* Returns the rule for the next blocks of the site. Keeps the current rule unless it costs more than it saves, or another rule saves clearly more. */

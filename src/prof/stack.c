@@ -18,7 +18,7 @@ struct stack_walk {
     bool interrupted;    /* the code address is that of an interrupted instruction, not a return address */
 };
 
-/* Reads a word of the stack. Returns false if the page is not readable. Asks the system about this first, because the frame may be broken. */
+/* Reads a word of the stack. Returns false if the page is not readable. Asks the system before it reads a page, because the frame may be broken. */
 __attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
                                                                         uintptr_t *word)
 {
@@ -42,7 +42,7 @@ static bool register_of(const struct stack_walk *walk, uint64_t number, uintptr_
     return place < HK_REGS;
 }
 
-/* Applies an operation to the top of the operand stack. Returns false if the operation is unknown. */
+/* Applies an operation to the top of the operand stack. Returns false if the operation is unknown, or if the word that it reads is not readable. */
 static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwind_reader *reader, uintptr_t *top)
 {
     switch (operation) {
@@ -289,7 +289,7 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
     packed->thread = thread;
 }
 
-/* Each loop has a limit, because a reader in a signal handler may see a stack that is only partly written. */
+/* Limits each loop, because a reader in a signal handler may see a stack that is only partly written. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
     size_t bytes = hk_min(__atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE), HK_PACKED_BYTES);

@@ -32,7 +32,7 @@ void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 /* Returns a hash of the frames. Its low bits differ between stacks as much as its high bits. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* Holds a thread and its call stack in few bytes, as the differences of successive frames. At least 17 frames fit. Of most stacks, 40 or more fit. */
+/* Holds a thread and its call stack in few bytes, as the differences of successive frames. At least 17 frames fit, of most stacks 40 or more. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {

@@ -5,7 +5,7 @@
 enum { TABLE_HEAD = 12, TABLE_PAIR = 8, FORMS = 0x3b031b01, LONGEST_ENTRY = 1 << 24 };
 enum { FORM_SIZE = 0x0f, FORM_ALIGNED = 0x50 };
 
-/* These instructions are in the upper two bits of a byte. If the upper bits are 0, the lower six bits hold another instruction. */
+/* These instructions are in the upper two bits of a byte. If these bits are 0, the lower six bits hold one of the instructions below. */
 enum { SET_ADVANCE = 1, SET_OFFSET, SET_RESTORE };
 enum { NOP, ADVANCE_1 = 2, ADVANCE_2, ADVANCE_4, OFFSET, RESTORE, UNDEFINED, SAME, REGISTER, REMEMBER, RECALL, CFA };
 enum { CFA_REGISTER = CFA + 1, CFA_OFFSET, CFA_EXPRESSION, EXPRESSION, OFFSET_SIGNED, CFA_SIGNED, CFA_OFFSET_SIGNED };
@@ -120,7 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low < high) { /* functions below `low` begin at or below the address, those from `high` on above it */
+    while (low < high) { /* functions before `low` begin at or below the address, functions from `high` on above it */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
@@ -276,7 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes call frame instructions up to the end of the program, or up to the rules of a place above the wanted place. Returns false on an error. */
+/* Executes call frame instructions until the program ends, or until they apply only to places above the wanted place. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {

@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* Says how to restore a register of the caller. CFA is the address of the frame. An expression begins `value` bytes after `from`. */
+/* Says how to restore a register of the caller. CFA is the caller's stack pointer. An expression begins `value` bytes after hk_code.from. */
 enum hk_rule_kind {
     HK_RULE_SAME,          /* the register is unchanged */
     HK_RULE_UNDEFINED,     /* the caller's value is lost */
@@ -34,7 +34,7 @@ struct hk_rules {
 /* Finds the rules for a code address. Returns false if the table does not contain the address, or has a form that compilers do not write. */
 bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_t address);
 
-/* Reads numbers from the bytes of a DWARF expression, or of a packed stack. A read beyond the end returns 0, and sets `failed`. */
+/* Reads numbers from an unwind table, a DWARF expression or a packed stack. A read beyond the end returns 0, and sets `failed`. */
 struct hk_unwind_reader {
     const unsigned char *at, *end;
     bool failed;
