@@ -52,8 +52,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* Reads the limits of a control group, and with `all` also those of its ancestors, which apply too. Most processes make only one call, without `all`,
- * because a limit is usually set in the process's own group. */
+/* Reads the limits of a control group. If `all` is true, also reads the limits of its ancestors, which apply too. Without HAKMEM_GOAL, `all` is false
+ * at the start, because a limit is usually set in the process's own group. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -87,7 +87,7 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
 }
 
 /* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted too, but without the memory controller.
- * The buffer is static, because malloc may call this function on a small stack. The caller holds the learner's lock, which protects the buffer. */
+ * The buffer is static, because malloc may call this function on a small stack. The learner's lock protects the buffer, except at the start. */
 static void read_groups(bool all)
 {
     static char groups[GROUPS_BYTES] HK_COLD_DATA;

@@ -68,11 +68,11 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
 
 enum {
     SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two ticks */
-    UNKNOWN_PART = 24, /* divisor of the goal; the largest estimate of the memory outside the heap */
+    UNKNOWN_PART = 24, /* divisor of the goal; the upper limit of UNKNOWN_BESIDE */
     LEAST_CHANGE = 32  /* divisor of the goal; smaller changes of the ceiling are not published */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; the estimate of the process's memory outside the heap if it is unknown */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* bytes; the estimate of the memory outside the heap if this memory is unknown */
 
 /* Sets the ceiling of the heap so that the process uses at most the goal. Without a goal, the ceiling becomes that of the option. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
@@ -89,7 +89,7 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
         set_target(learner, HK_KNOB_ceiling, ceiling, HK_DECISION_ceiling_set, seen, step);
 }
 
-/* Returns true if `now` is the phase, and its bounds are switched on. */
+/* Returns true if `phase` is the phase `now`, and the bounds of this phase are switched on. */
 static bool is_bounding(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
 {
     static const uint64_t rules[HK_PHASES] = {[HK_PHASE_BURST] = HK_RULE_BURST, [HK_PHASE_REMOTE] = HK_RULE_REMOTE};
@@ -97,7 +97,7 @@ static bool is_bounding(const struct hk_learner *learner, enum hk_phase phase, e
     return phase == now && (phase == HK_PHASE_TIGHT || learns);
 }
 
-/* Applies the bounds of the current phase to the knobs. Logs only the changes that a phase makes when it begins or ends. The rules log their own. */
+/* Applies the bounds of the current phase to the knobs. Logs only the changes at the beginning and end of a phase. Rules log their own changes. */
 static void apply_phase(struct hk_learner *learner, enum hk_phase last, const struct hk_signals *saw,
                         struct hk_step *step)
 {
@@ -121,14 +121,14 @@ static void apply_phase(struct hk_learner *learner, enum hk_phase last, const st
 
 enum {
     CALM_TICKS = 3,
-    SLABS_OF_A_BURST = 64,  /* more than 4 MiB in a tick */
-    GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
+    SLABS_OF_A_BURST = 64,  /* a burst adds more slabs than this in a tick, over 4 MiB */
+    GROWTH_OF_A_BURST = 16, /* divisor of the footprint; a burst adds more than this part in a tick */
     REMOTE_BLOCKS = 1000,
     REMOTE_PER_MISS = 8, /* remote frees per miss; fewer do not matter, because a miss refills some 64 blocks */
-    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from TIGHT_FROM on, until it falls below TIGHT_TO */
+    TIGHT_FROM = 14,     /* sixteenths of the goal; memory is short from this use on, until the use is below TIGHT_TO */
     TIGHT_TO = 12,
     STALLED_PART = 10,  /* divisor of the time; if tasks wait for memory for this part of the time, memory is short */
-    STALLED_TICKS = 20, /* ticks for which such a wait counts, some 3 s */
+    STALLED_TICKS = 20, /* ticks for which memory is short after such a wait, some 3 s */
 };
 
 static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
@@ -161,12 +161,12 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
 }
 
 /* This rule sets purge_delay to the delay that would have cost least in the recent past. It assumes that to hold a byte for reuse_worth ms costs as
- * much as a page fault on the byte. The signals count reused memory by the time for which it was idle, in spans (count/stats.h). Spans before
- * FIRST_SPAN are ignored, because every delay holds this memory, and its large amount would hide the differences. */
+ * much as a page fault on the byte. The signals count reused memory by the time for which it was idle, in time spans (count/stats.h). Those
+ * before FIRST_SPAN are ignored, because every delay holds their memory, and the large amount of this memory would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
-    LEAST_DELAY = 1, /* the shortest delay is the end of this span, 128 ms, which is less than a tick */
+    LEAST_DELAY = 1, /* the shortest delay is the end of this time span, 128 ms, which is less than a tick */
     FIRST_SPAN = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
@@ -253,7 +253,7 @@ static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw,
 static void large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
-    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* used because the option may be a learned value */
+    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* not the option, which may be a learned value */
     uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
     bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;

@@ -48,7 +48,7 @@ struct hk_learner {
     bool goal_near;
     unsigned calm;                        /* ticks without a sign of the current phase */
     unsigned stalled_rest;                /* ticks until the last stall no longer counts */
-    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes that were reused, by span; recent bytes that became idle */
+    uint64_t back[HK_REUSE_SPANS], idled; /* recent bytes reused, by time span; recent bytes that became idle */
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle in the last ticks, not yet in `idled` */
     unsigned tick;
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
@@ -75,7 +75,7 @@ HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, ui
             (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
-/* Returns true if `sign` was true in one of the last `ticks` ticks. *rest counts the ticks down. */
+/* Returns true if `sign` was true in one of the last `ticks` ticks. *rest is the number of ticks until the last sign no longer counts. */
 HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 {
     *rest = sign ? ticks : *rest - (*rest > 0);
