@@ -14,7 +14,7 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* All tables have this row type, so that they share one page. In each process the loader writes addresses into the page, which makes it private. */
+/* A row of hk_class_stat_rows or hk_heap_figure_rows. In each process the loader writes addresses into the rows, which makes their page private. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
     uint16_t width, offset; /* width of the column in the text, and offset of the field; both 0 for classes */
@@ -36,8 +36,8 @@ extern const struct hk_part_row {
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
-    int thread;      /* the system's id of the thread; 0 if reports are written only at exit */
-    uint64_t served; /* blocks that the bins have served to this thread and to earlier threads */
+    int thread;      /* the system's number of the thread; threads whose number is not stored have no line */
+    uint64_t served; /* blocks that the bins have served to this thread and to earlier threads of the tcache */
     size_t in_bins, in_depots;
 };
 
@@ -78,7 +78,7 @@ HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned c
     return heap_stats->classes[class].served != 0 || heap_stats->classes[class].slabs != 0;
 }
 
-/* Returns false for the part `heaps` if the process has no user heap. Reports then leave it out. */
+/* Returns false for the part `heaps` if the process has no user heap. Reports then leave out this part. */
 HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
 {
     return part != HK_PART_heaps || heap_stats->heaps != 0;

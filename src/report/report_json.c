@@ -151,7 +151,7 @@ static void json_stack(struct json *json, unsigned n)
     json_frames(json, line->site);
 }
 
-/* Also writes the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
+/* Writes the sampled stacks, and the lines of /proc/self/maps that describe code in files, so that a reader can find the functions of the stacks. */
 static void json_sampled(struct json *json)
 {
     const struct hk_live_samples *live_samples = &json->report->live_samples;

@@ -8,7 +8,7 @@
 
 enum { PAGES_AT_ONCE = 512, SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
-/* Remembers whether the last page looked up in the page map is resident. The walk skips absent pages, which are empty. A read makes them resident. */
+/* Remembers whether the last page looked up in the page map is resident. The walk skips absent pages (all 0), because a read makes them resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -41,7 +41,7 @@ static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    /* The bitmap's address is loaded first, because the fields that are loaded later tell whether the bitmap belongs to this slab. */
+    /* The bitmap's address is loaded before the checks, which tell whether the bitmap belongs to this slab. */
     const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE);
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
@@ -55,7 +55,7 @@ static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_
     return true;
 }
 
-/* Adds the resident pages of a stretch to their sums. Divides a page of the system into units of HK_PAGE, because it may belong to several slabs. */
+/* Adds the resident pages of a stretch to their sums. Divides a system page into units of HK_PAGE, because the page may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     unsigned char pages[PAGES_AT_ONCE];
@@ -95,7 +95,7 @@ static bool holds_page(struct glance *glance, const volatile void *word)
     return glance->resident;
 }
 
-/* Finds the stretch at an address in the large block that was found last. A large block has up to two: the program's part, and the slack after it. */
+/* Finds the stretch at an address in the large block found last. A block has up to two stretches: the program's part, and the slack after it. */
 static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (at >= walk->large_end || at < walk->large->d.start)
@@ -181,8 +181,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         divide(walk, &(struct stretch){.start = at, .end = mapping->end, .sum = &walk->here->rest});
-    /* The kernel's figure may be less than the sum of the resident pages, because it leaves out pages that were read but never written. Then the
-     * figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
+    /* The kernel's figure may be less than the sum of the resident pages, because the kernel leaves out pages that were read but never written. Then
+     * the figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
     size_t *all = (size_t *)&walk->rss_stats->all, present = 0, divided = 0;
     unsigned largest = 0;

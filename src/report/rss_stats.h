@@ -19,11 +19,11 @@
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
     size_t taken[HK_CLASSES];  /* bytes of blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES]; /* bytes of free blocks on pages that cannot be purged, because they have taken blocks */
+    size_t pinned[HK_CLASSES]; /* bytes of free blocks on pages that have taken blocks too, and so cannot be purged */
     size_t loose[HK_CLASSES];  /* bytes of free blocks on pages that can be purged */
     size_t tails[HK_CLASSES];
     size_t areas;            /* bytes of metadata */
-    size_t idle_huge;        /* bytes of free slices whose huge page has other slices in use */
+    size_t idle_huge;        /* bytes of free slices whose huge page also has slices in use */
     size_t rest_files, rest; /* bytes of mapped files, and of all other memory outside HAKMEM */
 };
 
