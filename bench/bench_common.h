@@ -146,12 +146,14 @@ static inline pthread_t bench_start_thread(void *(*life)(void *), void *arg, siz
 
 /* ---- clock and random numbers ---------------------------------------- */
 
-static inline double bench_now(void)
+/* Returns a clock's time in seconds, or -1 if the clock is that of a process that has ended. */
+static inline double bench_read_clock(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : -1;
 }
+
+static inline double bench_now(void) { return bench_read_clock(CLOCK_MONOTONIC); }
 
 static inline void bench_sleep(double seconds)
 {
@@ -199,12 +201,18 @@ static inline void *bench_map(size_t bytes)
     return p;
 }
 
+/* Returns the block. Ends the program if `block` is NULL. */
+static inline void *bench_expect(void *block, size_t size)
+{
+    if (__builtin_expect(block == NULL, 0))
+        bench_die("the allocator returned NULL for %zu bytes", size);
+    return block;
+}
+
 /* Allocates a block, and writes its first byte, because any program writes to its blocks. */
 static inline void *bench_alloc(size_t size)
 {
-    char *p = malloc(size);
-    if (__builtin_expect(p == NULL, 0))
-        bench_die("malloc(%zu) returned NULL", size);
+    char *p = bench_expect(malloc(size), size);
     *(volatile char *)p = (char)size;
     return p;
 }
@@ -212,8 +220,7 @@ static inline void *bench_alloc(size_t size)
 /* Returns the block. Ends the program if `block` is NULL, or if its first or last byte is not zero. */
 static inline char *bench_expect_zero(char *block, size_t size)
 {
-    if (block == NULL || (void *)block == MAP_FAILED)
-        bench_die("no block of %zu bytes", size);
+    bench_expect(block, size);
     if (block[0] != 0 || block[size - 1] != 0)
         bench_die("a block of %zu bytes is not zero", size);
     return block;
@@ -243,15 +250,11 @@ static inline void bench_read_file(const char *path, char *text, size_t capacity
 /* Returns the number, in KiB, on the line "FIELD: number" of a /proc file, or 0 if there is none. */
 static inline uint64_t bench_proc_kib(const char *path, const char *field)
 {
-    char text[8192];
+    char text[8192], begin[64];
     bench_read_file(path, text, sizeof text);
-    size_t length = strlen(field);
-    for (const char *line = text; line != NULL && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, field, length) == 0 && line[length] == ':')
-            return strtoull(line + length + 1, NULL, 10);
-    }
-    return 0;
+    snprintf(begin, sizeof begin, "\n%s:", field); /* the first line of these files has no number */
+    const char *line = strstr(text, begin);
+    return line != NULL ? strtoull(line + strlen(begin), NULL, 10) : 0;
 }
 
 /* Returns the RSS. smaps_rollup is exact, because it walks the page tables. VmRSS lags by up to 64 pages for each thread, which is too much for
@@ -288,11 +291,9 @@ typedef struct bench_span {
 
 static inline bench_span bench_read_clocks(void)
 {
-    struct timespec cpu;
     bench_span now = {.faults = bench_faults()};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    now.cpu_seconds = (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9;
-    now.seconds = bench_now();
+    now.cpu_seconds = bench_read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    now.seconds = bench_now(); /* is read last, because it is the main figure */
     return now;
 }
 
@@ -381,22 +382,13 @@ static inline void bench_put_str(bench_report *r, const char *key, const char *v
 static inline bench_report *bench_report_begin(const bench_args *args)
 {
     static bench_report report;
-    uint64_t faults = bench_faults();
-    uint64_t rss = bench_rss_kib();
-    uint64_t peak = bench_proc_kib("/proc/self/status", "VmHWM");
+    uint64_t faults = bench_faults(), rss = bench_rss_kib(), peak = bench_proc_kib("/proc/self/status", "VmHWM");
     report.json = args->json;
     bench_put_str(&report, "bench", args->name);
     bench_put_u64(&report, "rss_kib", rss);
     bench_put_u64(&report, "peak_rss_kib", peak > rss ? peak : rss);
     bench_put_u64(&report, "page_faults", faults);
     return &report;
-}
-
-static inline void bench_put_calls(bench_report *r, bench_calls calls)
-{
-    bench_put_u64(r, "calls_malloc", calls.mallocs);
-    bench_put_u64(r, "calls_free", calls.frees);
-    bench_put_u64(r, "calls_realloc", calls.reallocs);
 }
 
 /* Writes the figures of a timed loop. Writes nothing if the program has none. */
@@ -419,7 +411,9 @@ static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops
 static inline int bench_report_end(bench_report *r, bench_span span, uint64_t ops, bench_calls calls)
 {
     bench_put_span(r, span, ops);
-    bench_put_calls(r, calls);
+    bench_put_u64(r, "calls_malloc", calls.mallocs);
+    bench_put_u64(r, "calls_free", calls.frees);
+    bench_put_u64(r, "calls_realloc", calls.reallocs);
     Dl_info info;
     void *entry = dlsym(RTLD_DEFAULT, "malloc");
     bool found = entry != NULL && dladdr(entry, &info) != 0 && info.dli_fname != NULL;

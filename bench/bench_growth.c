@@ -32,9 +32,7 @@ static object *grow_list(uint64_t count, size_t size)
 {
     object *first = NULL, **link = &first;
     for (uint64_t i = 0; i < count; i++) {
-        object *o = malloc(size);
-        if (__builtin_expect(o == NULL, 0))
-            bench_die("malloc(%zu) returned NULL", size);
+        object *o = bench_expect(malloc(size), size);
         *link = o;
         link = &o->next;
     }
@@ -59,8 +57,7 @@ int main(int argc, char **argv)
     double asked = (double)count * (double)((size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 
     free(bench_alloc(size)); /* starts the allocator */
-    uint64_t before_kib = bench_rss_kib();
-    uint64_t before = traps();
+    uint64_t before_kib = bench_rss_kib(), before = traps();
     bench_span growth = bench_start();
     object *list = grow_list(count, size);
     growth = bench_stop(growth);

@@ -4,10 +4,6 @@
 #define MAX_PHASES 8u
 #define FREE_VMAS 64u /* M11 allows this number of mappings, and one more for each 2 MiB of RSS */
 
-typedef struct moment {
-    uint64_t at, live_kib, rss_kib;
-} moment;
-
 typedef struct phase {
     const char *name;
     uint64_t live_kib, rss_kib, vmas;
@@ -16,7 +12,9 @@ typedef struct phase {
 static struct {
     uint64_t live, peak_live, ops, next_sample, interval;
     bench_calls calls;
-    moment moment[MAX_MOMENTS];
+    struct moment {
+        uint64_t at, live_kib, rss_kib;
+    } moment[MAX_MOMENTS];
     phase phase[MAX_PHASES];
     unsigned moments, phases;
 } heap = {.next_sample = UINT64_MAX};
@@ -35,10 +33,10 @@ static void count_operation(uint64_t taken, uint64_t given)
 {
     heap.live = heap.live + taken - given;
     heap.peak_live = heap.live > heap.peak_live ? heap.live : heap.peak_live;
-    if (++heap.ops < heap.next_sample)
-        return;
-    heap_sample(heap.ops);
-    heap.next_sample = heap.ops + heap.interval;
+    if (++heap.ops >= heap.next_sample) {
+        heap_sample(heap.ops);
+        heap.next_sample = heap.ops + heap.interval;
+    }
 }
 
 /* Writes one byte of each page from offset `from` on, the last byte, and the size at the start of the block. */
@@ -64,9 +62,7 @@ void *heap_resize(void *block, size_t size)
     if (block == NULL)
         return heap_alloc(size);
     size_t before = ((heap_block *)block)->size;
-    void *moved = realloc(block, size);
-    if (moved == NULL)
-        bench_die("realloc(%zu) returned NULL", size);
+    void *moved = bench_expect(realloc(block, size), size);
     write_pages(moved, before < size ? before : size - 1, size);
     heap.calls.reallocs++;
     count_operation(size, before);
@@ -101,10 +97,9 @@ heap_link *heap_chain(heap_link *next, size_t size)
 
 void heap_free_chain(heap_link *first)
 {
-    while (first != NULL) {
-        heap_link *next = first->next;
+    for (heap_link *next; first != NULL; first = next) {
+        next = first->next;
         heap_free(first);
-        first = next;
     }
 }
 
@@ -135,19 +130,15 @@ void heap_watch_operations(uint64_t interval)
     heap.next_sample = heap.ops;
 }
 
-static void thin_out(void)
-{
-    heap.moments = MAX_MOMENTS / 2;
-    heap.interval *= 2;
-    for (unsigned i = 0; i < heap.moments; i++)
-        heap.moment[i] = heap.moment[2 * i];
-}
-
 void heap_sample_of(uint64_t at, uint64_t live)
 {
-    if (heap.moments == MAX_MOMENTS)
-        thin_out();
-    heap.moment[heap.moments++] = (moment){at, live / 1024, bench_rss_now_kib()};
+    if (heap.moments == MAX_MOMENTS) {
+        heap.moments /= 2;
+        heap.interval *= 2;
+        for (unsigned i = 0; i < heap.moments; i++)
+            heap.moment[i] = heap.moment[2 * i];
+    }
+    heap.moment[heap.moments++] = (struct moment){at, live / 1024, bench_rss_now_kib()};
 }
 
 void heap_sample(uint64_t at) { heap_sample_of(at, heap.live); }
@@ -188,18 +179,14 @@ static void *serve(void *unused)
     }
 }
 
-static void begin_elsewhere(void)
-{
-    sem_init(&elsewhere.asked, 0, 0);
-    sem_init(&elsewhere.done, 0, 0);
-    elsewhere.thread = bench_start_thread(serve, NULL, 0);
-    elsewhere.begun = true;
-}
-
 void heap_elsewhere(void (*work)(void *what), void *what)
 {
-    if (!elsewhere.begun)
-        begin_elsewhere();
+    if (!elsewhere.begun) {
+        sem_init(&elsewhere.asked, 0, 0);
+        sem_init(&elsewhere.done, 0, 0);
+        elsewhere.thread = bench_start_thread(serve, NULL, 0);
+        elsewhere.begun = true;
+    }
     elsewhere.work = work;
     elsewhere.what = what;
     sem_post(&elsewhere.asked);
@@ -219,7 +206,6 @@ void heap_finish(void)
     pthread_join(elsewhere.thread, NULL);
 }
 
-static double to_bound(const phase *p) { return (double)p->vmas / (FREE_VMAS + (double)p->rss_kib / 2048); }
 static double larger(double a, double b) { return a > b ? a : b; }
 
 void heap_put_figures(bench_report *r)
@@ -230,7 +216,7 @@ void heap_put_figures(bench_report *r)
         bench_put_part(r, "rss_per_live", p->name, to_live(p));
         worst = larger(worst, to_live(p));
         vmas = larger(vmas, (double)p->vmas);
-        bound = larger(bound, to_bound(p));
+        bound = larger(bound, (double)p->vmas / (FREE_VMAS + (double)p->rss_kib / 2048));
     }
     bench_put_f64(r, "worst_rss_per_live", worst);
     bench_put_f64(r, "vmas", vmas);
@@ -247,7 +233,7 @@ void heap_put_series(bench_report *r)
     bench_key(r, "series");
     bench_say(r, "[");
     for (unsigned i = 0; i < heap.moments; i++) {
-        const moment *m = &heap.moment[i];
+        const struct moment *m = &heap.moment[i];
         bench_say(r, "%s[%llu, %llu, %llu]", i ? ", " : "", (unsigned long long)m->at, (unsigned long long)m->live_kib,
                   (unsigned long long)m->rss_kib);
     }

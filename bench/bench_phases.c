@@ -17,15 +17,6 @@
 #define WINDOW_LOOKS 7u /* about 150 ms */
 #define MAX_LOOKS 4096u
 
-typedef struct spike_block {
-    struct spike_block *next;
-} spike_block;
-
-typedef struct batch {
-    void *block[BATCH];
-    uint64_t bytes;
-} batch;
-
 typedef struct figures {
     uint64_t ops, faults, rss_kib;
     double seconds, cpu_seconds, settled_ms;
@@ -48,12 +39,17 @@ static struct {
     bench_rng rng;
     uint64_t spike_bytes, spike_live;
     double spike_began; /* is 0 between two spikes */
-    spike_block *spike;
+    struct spike_block {
+        struct spike_block *next;
+    } * spike;
     struct {
         void *block;
         size_t size;
     } buffer[BUFFERS];
-    batch queue[BATCHES]; /* queue from the worker to the second thread */
+    struct batch {
+        void *block[BATCH];
+        uint64_t bytes;
+    } queue[BATCHES]; /* queue from the worker to the second thread */
     uint64_t sent, received;
     sem_t room, ready;
     sem_t begin, ended;
@@ -73,6 +69,7 @@ static void count_live(uint64_t taken, uint64_t given)
 }
 
 static void count_pairs(uint64_t n) { atomic_fetch_add_explicit(&plan.xpairs, n, memory_order_relaxed); }
+static bool is_over(void) { return atomic_load_explicit(&plan.stop, memory_order_relaxed); }
 
 /* ---- the phases, step by step ----------------------------------------- */
 
@@ -90,7 +87,7 @@ static void step_tiny(void)
 static void step_remote(void)
 {
     bench_wait_for(&plan.room);
-    batch *b = &plan.queue[plan.sent++ % BATCHES];
+    struct batch *b = &plan.queue[plan.sent++ % BATCHES];
     b->bytes = 0;
     for (unsigned i = 0; i < BATCH; i++) {
         size_t size = between(16, 512);
@@ -107,7 +104,7 @@ static void *receive(void *unused)
 {
     for (;;) {
         bench_wait_for(&plan.ready);
-        batch *b = &plan.queue[plan.received++ % BATCHES];
+        struct batch *b = &plan.queue[plan.received++ % BATCHES];
         if (b->bytes == 0)
             return unused;
         for (unsigned i = 0; i < BATCH; i++)
@@ -135,33 +132,19 @@ static void step_large(void)
     plan.ops++;
 }
 
-static void step_idle(void) { nanosleep(&(struct timespec){0, 5000000}, NULL); }
+static void step_idle(void) { bench_sleep(0.005); }
 
 static void free_spike(void)
 {
     uint64_t freed = 0;
     for (; plan.spike != NULL; freed++) {
-        spike_block *next = plan.spike->next;
+        struct spike_block *next = plan.spike->next;
         free(plan.spike);
         plan.spike = next;
     }
     count_live(0, plan.spike_live);
     count_pairs(freed);
     plan.spike_live = 0;
-}
-
-static void rest_for(double seconds)
-{
-    for (double until = bench_now() + seconds;
-         bench_now() < until && !atomic_load_explicit(&plan.stop, memory_order_relaxed);)
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
-}
-
-static void end_spike(void)
-{
-    free_spike();
-    rest_for(bench_now() - plan.spike_began);
-    plan.spike_began = 0;
 }
 
 static void step_spike(void)
@@ -171,7 +154,7 @@ static void step_spike(void)
         plan.spike_began = bench_now();
     for (unsigned i = 0; i < 1000; i++) {
         size_t size = between(16, 1024);
-        spike_block *block = bench_alloc(size);
+        struct spike_block *block = bench_alloc(size);
         block->next = plan.spike;
         plan.spike = block;
         taken += size;
@@ -179,17 +162,12 @@ static void step_spike(void)
     plan.ops += 1000;
     plan.spike_live += taken;
     count_live(taken, 0);
-    if (plan.spike_live >= plan.spike_bytes)
-        end_spike();
-}
-
-/* Frees the blocks that are still live at the end of the phase. This is a part of the phase's work. */
-static void clean_up(void)
-{
+    if (plan.spike_live < plan.spike_bytes)
+        return;
     free_spike();
+    for (double now = bench_now(), until = now + now - plan.spike_began; bench_now() < until && !is_over();)
+        bench_sleep(0.005);
     plan.spike_began = 0;
-    for (unsigned i = 0; i < BUFFERS; i++)
-        put_buffer(i, 0);
 }
 
 static void *work(void *unused)
@@ -198,9 +176,13 @@ static void *work(void *unused)
         bench_wait_for(&plan.begin);
         if (plan.step == NULL)
             return unused;
-        while (!atomic_load_explicit(&plan.stop, memory_order_relaxed))
+        while (!is_over())
             plan.step();
-        clean_up();
+        /* Frees the blocks that are still live at the end of the phase. This is a part of the phase's work. */
+        free_spike();
+        plan.spike_began = 0;
+        for (unsigned i = 0; i < BUFFERS; i++)
+            put_buffer(i, 0);
         sem_post(&plan.ended);
     }
 }
@@ -244,14 +226,6 @@ static double settled_ms(void)
     return looks.ms[at] - looks.ms[0];
 }
 
-static void watch(double began, double until)
-{
-    while (bench_now() < until) {
-        nanosleep(&(struct timespec){0, SAMPLE_MS * 1000000}, NULL);
-        look(began);
-    }
-}
-
 static void run_phase(unsigned at, double began, double seconds, figures *sum)
 {
     plan.step = phases[at].step;
@@ -260,7 +234,10 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     looks.count = 0;
     bench_span span = bench_start();
     sem_post(&plan.begin);
-    watch(began, bench_now() + seconds);
+    for (double until = bench_now() + seconds; bench_now() < until;) {
+        bench_sleep(SAMPLE_MS / 1e3);
+        look(began);
+    }
     atomic_store(&plan.stop, true);
     bench_wait_for(&plan.ended);
     span = bench_stop(span);

@@ -23,20 +23,10 @@ static struct {
 static uint64_t pick(uint64_t n) { return bench_pick_high(bench_rng_next(&plan.rng), n); }
 static size_t next_size(void) { return plan.min + pick(plan.max - plan.min + 1); }
 static void sample_now(void) { heap_sample((uint64_t)((bench_now() - plan.began) * 1e3)); }
+
 /* ---- spike ------------------------------------------------------------ */
 
 static heap_link *chains[CHAINS];
-
-/* Allocates the blocks. Each one joins a random chain, so the blocks of one chain lie at random places. */
-static void build(void)
-{
-    for (unsigned n = 0; heap_live() < plan.bytes; n++) {
-        heap_link **chain = &chains[pick(CHAINS)];
-        *chain = heap_chain(*chain, next_size());
-        if (n % 65536 == 0)
-            sample_now();
-    }
-}
 
 static void thin(heap_link **chain)
 {
@@ -51,18 +41,6 @@ static void thin(heap_link **chain)
         }
     }
     *chain = kept;
-}
-
-static void idle(double seconds)
-{
-    uint64_t steps = (uint64_t)(seconds * 1000 / STEP_MS);
-    for (uint64_t step = 1; step <= steps; step++) {
-        bench_sleep(STEP_MS / 1e3);
-        sample_now();
-        if (step * STEP_MS == 2000)
-            heap_phase("after_2s");
-    }
-    heap_phase("idle");
 }
 
 static void go_on(uint64_t ops)
@@ -107,13 +85,25 @@ static uint64_t count_pages(void)
 /* Returns the ratio of the bytes of the kept pages to the survivors' bytes. */
 static double run_spike(double seconds, uint64_t ops)
 {
-    build();
+    /* Each block joins a random chain, so the blocks of one chain lie at random places. */
+    for (unsigned n = 0; heap_live() < plan.bytes; n++) {
+        heap_link **chain = &chains[pick(CHAINS)];
+        *chain = heap_chain(*chain, next_size());
+        if (n % 65536 == 0)
+            sample_now();
+    }
     heap_phase("built");
     for (unsigned i = 0; i < CHAINS; i++)
         thin(&chains[i]);
     sample_now();
     heap_phase("freed");
-    idle(seconds);
+    for (uint64_t step = 1, steps = (uint64_t)(seconds * 1000 / STEP_MS); step <= steps; step++) {
+        bench_sleep(STEP_MS / 1e3);
+        sample_now();
+        if (step * STEP_MS == 2000)
+            heap_phase("after_2s");
+    }
+    heap_phase("idle");
     go_on(ops);
     double pinned = (double)(count_pages() * BENCH_PAGE) / (double)heap_live();
     for (unsigned i = 0; i < CHAINS; i++)
@@ -129,12 +119,6 @@ static void free_oldest(void *ring)
     bench_sleep(0.01);
 }
 
-static void burst(heap_ring *r, size_t size)
-{
-    while (heap_live() < plan.bytes + plan.bytes / 8)
-        heap_append(r, size / 2 + pick(size / 2 + 1));
-}
-
 /* Returns the ratio of RSS to the bound of M6, which is 1.25 times the live bytes plus 4 MiB. */
 static double to_bound(void)
 {
@@ -148,7 +132,9 @@ static double run_remote(void)
     heap_ring r = {NULL, NULL};
     double worst = 0;
     for (unsigned n = 0; n < BURSTS; n++) {
-        burst(&r, (size_t)32 << n / 8 % 7);
+        size_t size = (size_t)32 << n / 8 % 7;
+        while (heap_live() < plan.bytes + plan.bytes / 8)
+            heap_append(&r, size / 2 + pick(size / 2 + 1));
         double awake = to_bound();
         heap_elsewhere(free_oldest, &r);
         double asleep = to_bound();

@@ -13,9 +13,7 @@ static void build_string(void)
 {
     char *text = bench_alloc(8);
     for (size_t size = 16; size <= 64; size *= 2) {
-        text = realloc(text, size);
-        if (text == NULL)
-            bench_die("realloc(%zu) returned NULL", size);
+        text = bench_expect(realloc(text, size), size);
         *(volatile char *)(text + size - 1) = (char)size;
     }
     free(text);
@@ -59,14 +57,12 @@ static void run_mixed(uint64_t n, size_t unused)
     }
 }
 
-typedef struct scenario {
+static const struct scenario {
     const char *name;
     void (*run)(uint64_t n, size_t size);
     size_t size;
     uint64_t iterations;
-} scenario;
-
-static const scenario scenarios[] = {
+} scenarios[] = {
     {"string-builder", run_strings, 0, 5000000},
     {"json", run_buffers, 64u << 10, 2000000},
     {"mir", run_buffers, 256u << 10, 300000},
@@ -77,7 +73,7 @@ static const scenario scenarios[] = {
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "[string-builder|json|mir|vm|mixed [ITER]]");
-    const scenario *s = bench_find("scenario", scenarios, bench_arg_str(&args, 0, "mixed"));
+    const struct scenario *s = bench_find("scenario", scenarios, bench_arg_str(&args, 0, "mixed"));
     uint64_t iterations = bench_arg_in(&args, 1, s->iterations, 1, UINT64_MAX / 8);
 
     s->run(iterations / 20 + 1, s->size); /* warm-up */

@@ -30,14 +30,6 @@ static size_t by_16(size_t size, uint64_t draw) { return (void)draw, size + 16; 
 static size_t by_16k(size_t size, uint64_t draw) { return (void)draw, size + (16u << 10); }
 static size_t by_word(size_t size, uint64_t draw) { return size + 1 + bench_pick_low(draw, 32); }
 
-static void write_added(const vector *v, size_t from)
-{
-    volatile char *p = v->data;
-    for (size_t i = (from + BENCH_PAGE - 1) / BENCH_PAGE * BENCH_PAGE; i < v->size; i += BENCH_PAGE)
-        p[i] = (char)i;
-    p[v->size - 1] = (char)from;
-}
-
 static void drop(vector *v, bench_calls *calls)
 {
     calls->frees += v->data != NULL;
@@ -48,11 +40,11 @@ static void drop(vector *v, bench_calls *calls)
 static void grow(vector *v, size_t size, bench_calls *calls)
 {
     size_t from = v->size;
-    v->data = from == 0 ? malloc(size) : realloc(v->data, size);
-    if (v->data == NULL)
-        bench_die("realloc(%zu) returned NULL", size);
+    v->data = bench_expect(from == 0 ? malloc(size) : realloc(v->data, size), size);
     v->size = size;
-    write_added(v, from);
+    for (size_t i = (from + BENCH_PAGE - 1) / BENCH_PAGE * BENCH_PAGE; i < size; i += BENCH_PAGE)
+        ((volatile char *)v->data)[i] = (char)i;
+    ((volatile char *)v->data)[size - 1] = (char)from;
     calls->mallocs += from == 0;
     calls->reallocs += from != 0;
 }

@@ -18,32 +18,19 @@ typedef struct use {
     unsigned again_in; /* if not 0, `part` holds for one block in this number, and 16 KiB of the others are written */
 } use;
 
-static char *take(const bench_pattern *p)
-{
-    const use *u = p->detail;
-    char *block = u->mapped ? mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                            : calloc(1, p->size);
-    return bench_expect_zero(block, p->size);
-}
-
-static void give(const bench_pattern *p, char *block)
-{
-    if (((const use *)p->detail)->mapped)
-        munmap(block, p->size);
-    else
-        free(block);
-}
-
 static uint64_t run(const bench_pattern *p, uint64_t n, bench_calls *calls)
 {
     const use *u = p->detail;
     for (uint64_t i = 0; i < n; i++) {
         bool start = u->part == 0 || (u->again_in != 0 && i % u->again_in != 0);
         size_t used = start ? START : p->size / u->part;
-        char *block = take(p);
+        char *block = bench_expect_zero(u->mapped ? bench_map(p->size) : calloc(1, p->size), p->size);
         for (size_t at = 0; at < used; at += LINE)
             ((volatile char *)block)[at] = 1;
-        give(p, block);
+        if (u->mapped)
+            munmap(block, p->size);
+        else
+            free(block);
     }
     if (!u->mapped) {
         calls->mallocs += n;

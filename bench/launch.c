@@ -30,17 +30,15 @@ typedef struct request {
     char **program;
 } request;
 
-typedef struct moment {
-    double ms;
-    long kib;
-} moment;
-
 typedef struct outcome {
     int status;
     double wall;
     struct rusage use;
     unsigned long long syscalls;
-    moment moments[MAX_MOMENTS];
+    struct {
+        double ms;
+        long kib;
+    } moments[MAX_MOMENTS];
     int moment_count;
     long peak_kib;
     long huge_kib; /* part of peak_kib that is on huge pages */
@@ -81,13 +79,6 @@ static request parse(int argc, char **argv)
     return r;
 }
 
-/* Returns how many bytes to touch. They are at most half of the free memory, because the machine must not begin to swap. */
-static size_t bounded_bytes(size_t mib)
-{
-    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
-    return mib > half >> 20 ? half : mib << 20;
-}
-
 /* Touches memory in a child. When the child has ended, its pages are free, and the host has backed them with memory. */
 static void warm_memory(size_t mib)
 {
@@ -95,12 +86,14 @@ static void warm_memory(size_t mib)
     if (child < 0)
         die("fork");
     if (child == 0) {
-        size_t bytes = bounded_bytes(mib);
+        /* Half of the free memory is the limit, because the machine must not begin to swap. */
+        size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
+        size_t bytes = mib > half >> 20 ? half : mib << 20;
         char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
-            _exit(0);
-        madvise(p, bytes, MADV_HUGEPAGE);
-        bench_touch_pages(p, bytes);
+        if (p != MAP_FAILED) {
+            madvise(p, bytes, MADV_HUGEPAGE);
+            bench_touch_pages(p, bytes);
+        }
         _exit(0);
     }
     waitpid(child, NULL, 0);
@@ -141,10 +134,8 @@ static void trace(pid_t child, outcome *out)
         die("ptrace");
     pid_t thread = child;
     while (!(thread == child && !WIFSTOPPED(status))) {
-        if (WIFSTOPPED(status)) {
-            long deliver = handle_stop(thread, status, out);
-            ptrace(PTRACE_SYSCALL, thread, NULL, deliver);
-        }
+        if (WIFSTOPPED(status))
+            ptrace(PTRACE_SYSCALL, thread, NULL, (long)handle_stop(thread, status, out));
         struct rusage use;
         thread = wait4(-1, &status, __WALL, &use);
         if (thread < 0 && errno != EINTR)
@@ -155,49 +146,23 @@ static void trace(pid_t child, outcome *out)
     out->status = status;
 }
 
-static double seconds_since(clockid_t clock, const struct timespec *start)
+static void add_moment(pid_t child, int statm, double seconds, outcome *out)
 {
-    struct timespec now;
-    if (clock_gettime(clock, &now) != 0) /* fails if the program has just ended */
-        return -1;
-    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
-}
-
-static long resident_kib(int statm)
-{
-    char text[128] = {0};
-    long size = 0, resident = 0;
+    char text[128] = {0}, path[64];
+    long pages = 0;
     if (pread(statm, text, sizeof text - 1, 0) > 0)
-        sscanf(text, "%ld %ld", &size, &resident);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-static void look(pid_t child, int statm, double seconds, outcome *out)
-{
-    moment now = {seconds * 1e3, resident_kib(statm)};
-    if (seconds < 0)
-        return;
-    out->moments[out->moment_count++] = now;
-    if ((double)now.kib > NEW_PEAK * (double)out->peak_kib) {
-        out->peak_kib = now.kib;
-        char path[64];
+        sscanf(text, "%*d %ld", &pages);
+    long kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    out->moments[out->moment_count].ms = seconds * 1e3;
+    out->moments[out->moment_count++].kib = kib;
+    if ((double)kib > NEW_PEAK * (double)out->peak_kib) {
+        out->peak_kib = kib;
         snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)child);
         out->huge_kib = (long)bench_proc_kib(path, "AnonHugePages"); /* 0 if the process has just ended */
     }
 }
 
-/* If the array of samples is full, removes every second one and returns true. The caller then doubles the interval. */
-static bool thinned(outcome *out)
-{
-    if (out->moment_count < MAX_MOMENTS)
-        return false;
-    for (int i = 0; i < MAX_MOMENTS / 2; i++)
-        out->moments[i] = out->moments[2 * i];
-    out->moment_count = MAX_MOMENTS / 2;
-    return true;
-}
-
-static void watch_memory(pid_t child, const request *r, const struct timespec *start, outcome *out)
+static void watch_memory(pid_t child, const request *r, double start, outcome *out)
 {
     unsigned ms = r->trace_ms;
     clockid_t clock = CLOCK_MONOTONIC;
@@ -210,9 +175,16 @@ static void watch_memory(pid_t child, const request *r, const struct timespec *s
         die(path);
     pid_t ended;
     while ((ended = wait4(child, &out->status, WNOHANG, &out->use)) == 0) {
-        look(child, statm, seconds_since(clock, r->own_time ? &(struct timespec){0} : start), out);
-        ms = thinned(out) ? ms * 2 : ms;
-        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+        double now = bench_read_clock(clock); /* -1 if the program has just ended */
+        if (now >= 0)
+            add_moment(child, statm, r->own_time ? now : now - start, out);
+        if (out->moment_count == MAX_MOMENTS) {
+            for (int i = 0; i < MAX_MOMENTS / 2; i++)
+                out->moments[i] = out->moments[2 * i];
+            out->moment_count /= 2;
+            ms *= 2;
+        }
+        bench_sleep(ms / 1e3);
     }
     if (ended != child)
         die("wait4");
@@ -222,8 +194,7 @@ static void watch_memory(pid_t child, const request *r, const struct timespec *s
 static outcome run(const request *r)
 {
     outcome out = {0};
-    struct timespec start;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    double start = bench_now();
     pid_t child = fork();
     if (child < 0)
         die("fork");
@@ -232,22 +203,14 @@ static outcome run(const request *r)
     if (r->count_syscalls)
         trace(child, &out);
     else if (r->trace_ms != 0)
-        watch_memory(child, r, &start, &out);
+        watch_memory(child, r, start, &out);
     else if (wait4(child, &out.status, 0, &out.use) != child)
         die("wait4");
-    out.wall = seconds_since(CLOCK_MONOTONIC, &start);
+    out.wall = bench_now() - start;
     return out;
 }
 
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
-
-static void print_moments(const outcome *out)
-{
-    printf(", \"rss_trace\": [");
-    for (int i = 0; i < out->moment_count; i++)
-        printf("%s[%.1f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
-    printf("], \"huge_kib\": %ld", out->huge_kib);
-}
 
 int main(int argc, char **argv)
 {
@@ -256,16 +219,19 @@ int main(int argc, char **argv)
     if (r.warm_mib != 0)
         warm_memory(r.warm_mib);
     outcome out = run(&r);
-    printf("{\"status\": %d, \"signal\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, "
-           "\"system_s\": %.6f, \"max_rss_kib\": %ld, \"minor_faults\": %ld, "
-           "\"major_faults\": %ld, \"switches\": %ld",
+    printf("{\"status\": %d, \"signal\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, \"system_s\": %.6f, "
+           "\"max_rss_kib\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld, \"switches\": %ld",
            WIFEXITED(out.status) ? WEXITSTATUS(out.status) : -1, WIFSIGNALED(out.status) ? WTERMSIG(out.status) : 0,
            out.wall, seconds(out.use.ru_utime), seconds(out.use.ru_stime), out.use.ru_maxrss, out.use.ru_minflt,
            out.use.ru_majflt, out.use.ru_nvcsw + out.use.ru_nivcsw);
     if (r.count_syscalls)
         printf(", \"syscalls\": %llu", out.syscalls);
-    if (r.trace_ms != 0)
-        print_moments(&out);
+    if (r.trace_ms != 0) {
+        printf(", \"rss_trace\": [");
+        for (int i = 0; i < out.moment_count; i++)
+            printf("%s[%.1f, %ld]", i == 0 ? "" : ", ", out.moments[i].ms, out.moments[i].kib);
+        printf("], \"huge_kib\": %ld", out.huge_kib);
+    }
     printf("}\n");
     return 0;
 }

@@ -17,14 +17,11 @@
 #define TRIES 7
 #define LAPS 10
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* excludes the time of other processes */
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+/* Excludes the time of other processes. */
+static double now_ns(void) { return bench_read_clock(CLOCK_THREAD_CPUTIME_ID) * 1e9; }
 
-static long huge_kib_at(const char *place)
+/* Returns whether the ROOM bytes from `place` on are on huge pages, or, if `huge` is false, on small ones. */
+static bool is_on(const char *place, bool huge)
 {
     FILE *maps = fopen("/proc/self/smaps", "r");
     char text[512];
@@ -39,15 +36,13 @@ static long huge_kib_at(const char *place)
     }
     if (maps != NULL)
         fclose(maps);
-    return kib;
+    return kib == (huge ? (long)(ROOM >> 10) : 0);
 }
 
-/* Returns ROOM untouched bytes at a multiple of HUGE, or NULL. They will be on huge pages if `huge` is true, and otherwise on small pages. */
+/* Returns ROOM untouched bytes at a multiple of HUGE. They will be on huge pages if `huge` is true, and otherwise on small pages. */
 static char *fresh(bool huge)
 {
-    char *whole = mmap(NULL, ROOM + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (whole == MAP_FAILED)
-        return NULL;
+    char *whole = bench_map(ROOM + HUGE);
     char *place = whole + (HUGE - (uintptr_t)whole % HUGE) % HUGE;
     munmap(place + ROOM, (size_t)(whole + HUGE - place));
     if (place != whole)
@@ -70,10 +65,8 @@ static double fault_ns(bool huge)
     double least = -1;
     for (int round = 0; round <= TRIES; round++) {
         char *place = fresh(huge);
-        if (place == NULL)
-            return -1;
         double ns = touch(place, huge ? HUGE : SMALL);
-        bool as_meant = huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0);
+        bool as_meant = is_on(place, huge);
         munmap(place, ROOM);
         if (as_meant && round > 0 && (least < 0 || ns < least))
             least = ns;
@@ -91,12 +84,11 @@ static void **line_of(char *place, size_t page)
 static void chain(char *place)
 {
     static uint32_t order[LINES];
-    uint64_t seed = 1;
+    bench_rng rng = bench_rng_seed(1);
     for (uint32_t i = 0; i < LINES; i++)
         order[i] = i;
     for (uint32_t i = LINES - 1; i > 0; i--) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        uint32_t other = (uint32_t)(seed >> 33) % i, mine = order[i];
+        uint32_t other = (uint32_t)bench_pick_high(bench_rng_next(&rng), i), mine = order[i];
         order[i] = order[other];
         order[other] = mine;
     }
@@ -116,11 +108,9 @@ static double lap_ns(char *place)
 static char *chained(bool huge)
 {
     char *place = fresh(huge);
-    if (place == NULL)
-        return NULL;
     touch(place, SMALL);
     chain(place);
-    return huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0) ? place : NULL;
+    return is_on(place, huge) ? place : NULL;
 }
 
 /* Measures the time of a step on small and on huge pages in turns, so that a slow period of the machine affects both. */
