@@ -21,15 +21,6 @@ typedef struct orders {
 static void *block[BATCH];
 static orders lifo = {.count = 1}, fifo = {.count = 1}, shuffled = {.count = ORDERS};
 
-static void shuffle(uint8_t *turn, bench_rng *rng)
-{
-    for (size_t k = 0; k < BATCH; k++) {
-        size_t j = bench_pick_high(bench_rng_next(rng), k + 1);
-        turn[k] = turn[j];
-        turn[j] = (uint8_t)k;
-    }
-}
-
 static void make_orders(void)
 {
     for (size_t k = 0; k < BATCH; k++) {
@@ -37,8 +28,13 @@ static void make_orders(void)
         lifo.turn[0][k] = (uint8_t)(BATCH - 1 - k);
     }
     bench_rng rng = bench_rng_seed(1);
-    for (size_t i = 0; i < ORDERS; i++)
-        shuffle(shuffled.turn[i], &rng);
+    for (size_t i = 0; i < ORDERS; i++) {
+        for (size_t k = 0; k < BATCH; k++) {
+            size_t j = bench_pick_high(bench_rng_next(&rng), k + 1);
+            shuffled.turn[i][k] = shuffled.turn[i][j];
+            shuffled.turn[i][j] = (uint8_t)k;
+        }
+    }
 }
 
 static void free_in(const orders *o, uint64_t i)
@@ -67,21 +63,16 @@ static uint64_t run_ordered(const bench_pattern *p, uint64_t n, bench_calls *cal
     return count_pairs(batches * BATCH, calls);
 }
 
-static size_t size_of_turn(uint64_t i)
-{
-    static const size_t turns[] = {32, 128, 512};
-    return turns[i % 3];
-}
-
 static uint64_t run_interleaved(const bench_pattern *p, uint64_t n, bench_calls *calls)
 {
     (void)p;
+    static const size_t turns[] = {32, 128, 512};
     void *near[NEAR];
     for (uint64_t i = 0; i < NEAR; i++)
-        near[i] = bench_alloc(size_of_turn(i));
+        near[i] = bench_alloc(turns[i % 3]);
     for (uint64_t i = 0; i < n; i++) {
         free(near[i % NEAR]);
-        near[i % NEAR] = bench_alloc(size_of_turn(i));
+        near[i % NEAR] = bench_alloc(turns[i % 3]);
     }
     for (uint64_t i = 0; i < NEAR; i++)
         free(near[i]);

@@ -9,8 +9,8 @@ static struct {
     unsigned producers, sizes;
     uint64_t each; /* blocks of each producer */
     size_t size[MAX_SIZES];
-    void **block; /* [producer][each] */
-    pthread_barrier_t built, over;
+    void **block;              /* [producer][each] */
+    pthread_barrier_t meeting; /* of the producers and the collector: after the allocations, and after the frees */
 } plan;
 
 static void *produce(void *number)
@@ -19,24 +19,9 @@ static void *produce(void *number)
     size_t size = plan.size[k % plan.sizes];
     for (uint64_t i = 0; i < plan.each; i++)
         memset(plan.block[k * plan.each + i] = bench_alloc(size), 1, size < 16 ? size : 16);
-    pthread_barrier_wait(&plan.built);
-    pthread_barrier_wait(&plan.over);
+    pthread_barrier_wait(&plan.meeting);
+    pthread_barrier_wait(&plan.meeting);
     return NULL;
-}
-
-static void start_producers(pthread_t *threads)
-{
-    pthread_barrier_init(&plan.built, NULL, plan.producers + 1);
-    pthread_barrier_init(&plan.over, NULL, plan.producers + 1);
-    for (unsigned k = 0; k < plan.producers; k++)
-        threads[k] = bench_start_thread(produce, (void *)(uintptr_t)k, STACK);
-}
-
-static void free_by_turns(void)
-{
-    for (uint64_t i = 0; i < plan.each; i++)
-        for (unsigned k = 0; k < plan.producers; k++)
-            free(plan.block[k * plan.each + i]);
 }
 
 int main(int argc, char **argv)
@@ -54,14 +39,18 @@ int main(int argc, char **argv)
 
     uint64_t idle_kib = bench_rss_kib();
     pthread_t *threads = bench_map(plan.producers * sizeof *threads);
-    start_producers(threads);
-    pthread_barrier_wait(&plan.built);
+    pthread_barrier_init(&plan.meeting, NULL, plan.producers + 1);
+    for (unsigned k = 0; k < plan.producers; k++)
+        threads[k] = bench_start_thread(produce, (void *)(uintptr_t)k, STACK);
+    pthread_barrier_wait(&plan.meeting);
     uint64_t built_kib = bench_rss_kib();
     bench_span span = bench_start();
-    free_by_turns();
+    for (uint64_t i = 0; i < plan.each; i++)
+        for (unsigned k = 0; k < plan.producers; k++)
+            free(plan.block[k * plan.each + i]);
     span = bench_stop(span);
     uint64_t freed_kib = bench_rss_kib();
-    pthread_barrier_wait(&plan.over);
+    pthread_barrier_wait(&plan.meeting);
     for (unsigned k = 0; k < plan.producers; k++)
         pthread_join(threads[k], NULL);
 

@@ -11,7 +11,8 @@ typedef struct worker {
 
 static struct {
     uint64_t threads, steps, warmup, slots, min, range;
-    pthread_barrier_t warm, go, done, leave;
+    pthread_barrier_t
+        step; /* of main and the workers: before, at the start and at the end of the measurement, and when its figures are read */
 } plan;
 
 static void *work(void *arg)
@@ -19,25 +20,14 @@ static void *work(void *arg)
     worker *w = arg;
     workset set = {bench_map(plan.slots * sizeof(void *)), plan.slots, plan.min, plan.range, bench_rng_seed(w->seed)};
     run_steps(&set, plan.warmup);
-    pthread_barrier_wait(&plan.warm);
-    pthread_barrier_wait(&plan.go);
+    pthread_barrier_wait(&plan.step);
+    pthread_barrier_wait(&plan.step);
     run_steps(&set, plan.steps);
     w->end = bench_now();
-    pthread_barrier_wait(&plan.done);
-    pthread_barrier_wait(&plan.leave); /* main reads the figures between these two barriers */
+    pthread_barrier_wait(&plan.step);
+    pthread_barrier_wait(&plan.step); /* main reads the figures between these two barriers */
     w->live = free_rest(&set);
     return NULL;
-}
-
-static void start_workers(worker *workers)
-{
-    pthread_barrier_t *all[] = {&plan.warm, &plan.go, &plan.done, &plan.leave};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        pthread_barrier_init(all[i], NULL, (unsigned)plan.threads + 1);
-    for (uint64_t i = 0; i < plan.threads; i++) {
-        workers[i].seed = i + 1;
-        workers[i].thread = bench_start_thread(work, &workers[i], 0);
-    }
 }
 
 int main(int argc, char **argv)
@@ -51,11 +41,15 @@ int main(int argc, char **argv)
     plan.warmup = plan.slots * 8;
 
     worker *workers = bench_map(plan.threads * sizeof *workers);
-    start_workers(workers);
-    pthread_barrier_wait(&plan.warm);
+    pthread_barrier_init(&plan.step, NULL, (unsigned)plan.threads + 1);
+    for (uint64_t i = 0; i < plan.threads; i++) {
+        workers[i].seed = i + 1;
+        workers[i].thread = bench_start_thread(work, &workers[i], 0);
+    }
+    pthread_barrier_wait(&plan.step); /* ends the warm-up */
     bench_span start = bench_start();
-    pthread_barrier_wait(&plan.go);
-    pthread_barrier_wait(&plan.done);
+    pthread_barrier_wait(&plan.step);
+    pthread_barrier_wait(&plan.step);
     bench_span span = bench_stop(start);
     double end = 0;
     for (uint64_t i = 0; i < plan.threads; i++)
@@ -63,7 +57,7 @@ int main(int argc, char **argv)
     span.seconds = end - start.seconds;
 
     bench_report *report = bench_report_begin(&args);
-    pthread_barrier_wait(&plan.leave);
+    pthread_barrier_wait(&plan.step);
     uint64_t all = plan.threads * (plan.steps + plan.warmup);
     for (uint64_t i = 0; i < plan.threads; i++) {
         pthread_join(workers[i].thread, NULL);

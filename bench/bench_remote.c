@@ -84,15 +84,12 @@ static bool consume(queue *q)
 
 static bool finished(const worker *w)
 {
-    for (unsigned i = 0; i < w->outs; i++) {
-        if (w->out[i]->head != plan.per_queue)
-            return false;
-    }
-    for (unsigned i = 0; i < w->ins; i++) {
-        if (w->in[i]->tail != plan.per_queue)
-            return false;
-    }
-    return true;
+    bool all = true;
+    for (unsigned i = 0; i < w->outs; i++)
+        all &= w->out[i]->head == plan.per_queue;
+    for (unsigned i = 0; i < w->ins; i++)
+        all &= w->in[i]->tail == plan.per_queue;
+    return all;
 }
 
 static void *work(void *arg)
@@ -125,18 +122,16 @@ static void pair_up(unsigned from, unsigned to)
 
 static void lay_out(const char *mode, unsigned n)
 {
-    bool ring = strcmp(mode, "ring") == 0, one = strcmp(mode, "1to1") == 0;
-    bool gather = strcmp(mode, "Nto1") == 0, scatter = strcmp(mode, "1toN") == 0;
-    if (!ring && !one && !gather && !scatter)
-        bench_die("MODE is 1to1, Nto1, 1toN or ring, not '%s'", mode);
-    unsigned edges = one ? 1 : n;
-    plan.workers = ring ? n : edges + 1;
+    static const char *const modes[] = {"1to1", "Nto1", "1toN", "ring"};
+    enum { ONE, GATHER, SCATTER, RING } shape = bench_row_of("mode", modes, sizeof modes, sizeof *modes, mode);
+    unsigned edges = shape == ONE ? 1 : n;
+    plan.workers = shape == RING ? n : edges + 1;
     plan.worker = bench_map(plan.workers * sizeof *plan.worker);
     plan.queue = bench_map(edges * sizeof *plan.queue);
     for (unsigned i = 0; i < edges; i++) {
-        if (ring)
+        if (shape == RING)
             pair_up(i, (i + 1) % n);
-        else if (gather)
+        else if (shape == GATHER)
             pair_up(i + 1, 0);
         else
             pair_up(0, i + 1);
@@ -164,24 +159,6 @@ static void sample(peak *p)
     p->samples++;
 }
 
-static peak watch(void)
-{
-    peak p = {0, 0, 0};
-    while (atomic_load(&plan.xrunning) != 0) {
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
-        sample(&p);
-    }
-    return p;
-}
-
-static void start_workers(void)
-{
-    pthread_barrier_init(&plan.go, NULL, plan.workers + 1);
-    atomic_store(&plan.xrunning, plan.workers);
-    for (unsigned i = 0; i < plan.workers; i++)
-        plan.worker[i].thread = bench_start_thread(work, &plan.worker[i], 0);
-}
-
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "[1to1|Nto1|1toN|ring [THREADS [OBJECTS [MIN MAX]]]]");
@@ -194,10 +171,17 @@ int main(int argc, char **argv)
     plan.per_queue = (objects + plan.queues - 1) / plan.queues;
 
     uint64_t idle_kib = bench_rss_kib();
-    start_workers();
+    pthread_barrier_init(&plan.go, NULL, plan.workers + 1);
+    atomic_store(&plan.xrunning, plan.workers);
+    for (unsigned i = 0; i < plan.workers; i++)
+        plan.worker[i].thread = bench_start_thread(work, &plan.worker[i], 0);
     bench_span span = bench_start();
     pthread_barrier_wait(&plan.go);
-    peak p = watch();
+    peak p = {0, 0, 0};
+    while (atomic_load(&plan.xrunning) != 0) {
+        bench_sleep(0.002);
+        sample(&p);
+    }
     for (unsigned i = 0; i < plan.workers; i++)
         pthread_join(plan.worker[i].thread, NULL);
     span = bench_stop(span);

@@ -74,8 +74,7 @@ int main(int argc, char **argv)
     churn(16);       /* fills the C library's stack cache, and starts the allocator */
     bench_rss_kib(); /* touches the pages that this measurement needs */
     bench_span span = bench_start();
-    uint64_t before = bench_rss_kib();
-    uint64_t during = before;
+    uint64_t before = bench_rss_kib(), during = before;
     if (idle)
         during = hold(n);
     else

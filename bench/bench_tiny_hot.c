@@ -4,28 +4,19 @@
 
 #define MAX_BATCH 65536u
 
-static void run_single(uint64_t iterations, size_t size)
+static void run(uint64_t iterations, size_t size, uint64_t batch, void **block)
 {
-    for (uint64_t i = 0; i < iterations; i++)
-        free(bench_alloc(size));
-}
-
-static void run_batches(uint64_t iterations, size_t size, uint64_t batch, void **block)
-{
+    if (batch == 1) {
+        for (uint64_t i = 0; i < iterations; i++)
+            free(bench_alloc(size));
+        return;
+    }
     for (uint64_t i = 0; i < iterations; i++) {
         for (uint64_t k = 0; k < batch; k++)
             block[k] = bench_alloc(size);
         for (uint64_t k = batch; k-- > 0;)
             free(block[k]);
     }
-}
-
-static void run(uint64_t iterations, size_t size, uint64_t batch, void **block)
-{
-    if (batch == 1)
-        run_single(iterations, size);
-    else
-        run_batches(iterations, size, batch, block);
 }
 
 int main(int argc, char **argv)

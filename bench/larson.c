@@ -75,28 +75,6 @@ static void fill_lane(lane *l, uint64_t seed)
     }
 }
 
-static void empty_lane(lane *l)
-{
-    for (uint64_t i = 0; i < plan.chunks; i++)
-        free(l->block[i]);
-}
-
-/* Starts the lanes, lets them run, and waits for the last thread of each. */
-static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
-{
-    bench_span span = bench_start();
-    for (uint64_t i = 0; i < count; i++)
-        start_thread(&lanes[i]);
-    bench_sleep(seconds);
-    atomic_store(&plan.stop, true);
-    for (uint64_t i = 0; i < count; i++)
-        bench_wait_for(&lanes[i].ended);
-    span = bench_stop(span);
-    for (uint64_t i = 0; i < count; i++)
-        pthread_join(lanes[i].previous, NULL);
-    return span;
-}
-
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "[SECS [MIN MAX [CHUNKS [ROUNDS [SEED [THREADS]]]]]]");
@@ -111,14 +89,24 @@ int main(int argc, char **argv)
     lane *lanes = bench_map(count * sizeof *lanes);
     for (uint64_t i = 0; i < count; i++)
         fill_lane(&lanes[i], seed + i);
-    bench_span span = run_lanes(lanes, count, seconds);
+    bench_span span = bench_start();
+    for (uint64_t i = 0; i < count; i++)
+        start_thread(&lanes[i]);
+    bench_sleep(seconds);
+    atomic_store(&plan.stop, true);
+    for (uint64_t i = 0; i < count; i++)
+        bench_wait_for(&lanes[i].ended);
+    span = bench_stop(span);
+    for (uint64_t i = 0; i < count; i++)
+        pthread_join(lanes[i].previous, NULL);
 
     bench_report *report = bench_report_begin(&args);
     uint64_t ops = 0, threads = 0;
     for (uint64_t i = 0; i < count; i++) {
         ops += lanes[i].ops;
         threads += lanes[i].threads;
-        empty_lane(&lanes[i]);
+        for (uint64_t k = 0; k < plan.chunks; k++)
+            free(lanes[i].block[k]);
     }
     uint64_t pairs = ops + count * plan.chunks;
     bench_put_u64(report, "lanes", count);
