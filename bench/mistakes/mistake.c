@@ -9,24 +9,18 @@
  *   --sound leaves the wrong step out, or makes a right one, so that no allocator may print a message */
 #include "mistake.h"
 
-typedef struct kind {
+static const struct {
     const char *name;
     void (*make)(size_t size);
-} kind;
-
-static const kind kinds[] = {
+} kinds[] = {
 #define MISTAKE(name, family, rule, sizes, ways, title) {#name, mistake_##name},
 #include "mistakes.def"
 #undef MISTAKE
 };
 
-typedef struct task {
-    step *wrong;
-    deed *on;
-} task;
-
 static bool without;
-static const char *way = "once";
+static const char *way;
+static step *chosen; /* the step that make_or() makes, or NULL */
 
 bool sound(void) { return without; }
 static void say(const char *what) { dprintf(STDOUT_FILENO, "mistake: %s\n", what); }
@@ -38,10 +32,9 @@ void not_offered(void)
     _exit(0);
 }
 
-static void *in_thread(void *argument)
+static void *make_in_thread(void *d)
 {
-    task *t = argument;
-    t->wrong(t->on);
+    chosen(d);
     return NULL;
 }
 
@@ -50,37 +43,27 @@ void delete_it(deed *d) { _ZdlPv(d->p); }
 
 void make_or(step *wrong, step *right, deed *d)
 {
-    step *chosen = without ? right : wrong;
+    chosen = without ? right : wrong;
     if (strcmp(way, "later") == 0)
         other_calls(d->size, OTHER_CALLS);
     d->p = hidden(d->p);
     if (chosen != NULL && strcmp(way, "thread") == 0)
-        pthread_join(bench_start_thread(in_thread, &(task){chosen, d}, 0), NULL);
+        pthread_join(bench_start_thread(make_in_thread, d, 0), NULL);
     else if (chosen != NULL)
         chosen(d);
     say("made");
-}
-
-static int usage(void)
-{
-    dprintf(STDERR_FILENO, "usage: mistake [--sound] KIND SIZE once|later|thread\n");
-    return 2;
 }
 
 int main(int argc, char **argv)
 {
     without = argc > 1 && strcmp(argv[1], "--sound") == 0;
     char **words = argv + 1 + without;
-    if (argc - without != 4)
-        return usage();
-    size_t size = strtoul(words[1], NULL, 10);
-    way = words[2];
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, words[0]) == 0) {
-            kinds[i].make(size);
-            say("ended");
-            return 0;
-        }
+    if (argc - without != 4) {
+        dprintf(STDERR_FILENO, "usage: mistake [--sound] KIND SIZE once|later|thread\n");
+        return 2;
     }
-    return usage();
+    way = words[2];
+    bench_find("kind", kinds, words[0])->make(strtoul(words[1], NULL, 10));
+    say("ended");
+    return 0;
 }

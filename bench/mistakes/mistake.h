@@ -25,10 +25,8 @@ void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment);
 /* The block with which a step is made, the step's numbers, and its result. */
 typedef struct deed {
     unsigned char *p;
-    size_t size;
-    size_t distance;
+    size_t size, distance, seen;
     void *result;
-    size_t seen;
 } deed;
 
 typedef void step(deed *d);
@@ -57,8 +55,6 @@ static inline void *hidden(void *p)
     return p;
 }
 
-static inline void *at(uintptr_t address) { return hidden((void *)address); }
-
 /* Fills a small block as a whole, and only the first and the last bytes of a large block. */
 void fill(void *p, size_t size, int byte);
 
@@ -73,6 +69,7 @@ void hold(void *p, size_t size, bool of_heap);
 void forget(void *p);
 void hold_many(size_t size);                   /* allocates as many blocks as a program may need next */
 unsigned char *hold_among_others(size_t size); /* returns a filled block among filled neighbors */
+void *move_held(void *p, size_t size);         /* enlarges a held block with realloc, and returns its old address */
 bool overlapping(void);
 size_t held_bytes(int byte); /* number of filled bytes of held blocks with this value */
 bool held_changed(int byte); /* true if a filled byte of a held block has another value */

@@ -3,14 +3,15 @@
 
 enum { MOST_HELD = 8192, MANY = 4096, MANY_BYTES = 16 * MIB, LEAST_MANY = 8, WHOLE = 4096, EDGE = 64, RING = 64 };
 
-typedef struct held {
+static struct held {
     unsigned char *p;
     size_t size;
     bool of_heap; /* false: release() does not free the block */
-} held;
-
-static held list[MOST_HELD];
+} list[MOST_HELD];
 static size_t count;
+
+/* Returns the length of the part that is filled at each end of a block. */
+static size_t filled_part(size_t size) { return size <= WHOLE ? size : EDGE; }
 
 void *take(size_t size)
 {
@@ -22,7 +23,7 @@ void *take(size_t size)
 
 void fill(void *p, size_t size, int byte)
 {
-    size_t part = size <= WHOLE ? size : EDGE;
+    size_t part = filled_part(size);
     memset(p, byte, part);
     memset((unsigned char *)p + size - part, byte, part);
 }
@@ -50,17 +51,21 @@ void other_calls(size_t size, int calls)
 void hold(void *p, size_t size, bool of_heap)
 {
     if (p != NULL && count < MOST_HELD)
-        list[count++] = (held){p, size, of_heap};
+        list[count++] = (struct held){p, size, of_heap};
 }
 
 void forget(void *p)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].p == p) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].p == p)
             list[i] = list[--count];
-            return;
-        }
-    }
+}
+
+void *move_held(void *p, size_t size)
+{
+    forget(p);
+    hold(realloc(p, 8 * size + 64), 8 * size + 64, true);
+    return hidden(p);
 }
 
 void hold_many(size_t size)
@@ -89,7 +94,7 @@ static void sort(void)
 {
     for (size_t gap = count / 2; gap > 0; gap /= 2) {
         for (size_t i = gap; i < count; i++) {
-            held moving = list[i];
+            struct held moving = list[i];
             size_t at = i;
             for (; at >= gap && list[at - gap].p > moving.p; at -= gap)
                 list[at] = list[at - gap];
@@ -99,25 +104,22 @@ static void sort(void)
 }
 
 static bool overlaps_next(size_t i) { return i + 1 < count && list[i].p + list[i].size > list[i + 1].p; }
-static size_t filled_part(size_t size) { return size <= WHOLE ? size : EDGE; }
 
 bool overlapping(void)
 {
+    bool found = false;
     sort();
-    for (size_t i = 0; i < count; i++) {
-        if (overlaps_next(i))
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < count; i++)
+        found |= overlaps_next(i);
+    return found;
 }
 
 void release(void)
 {
     sort();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (list[i].of_heap && !(i > 0 && overlaps_next(i - 1)))
             free(list[i].p);
-    }
     count = 0;
 }
 
@@ -157,12 +159,10 @@ size_t held_bytes(int byte)
 
 bool held_changed(int byte)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t part = filled_part(list[i].size);
-        if (bytes_of(list[i].p, part, byte) != part)
-            return true;
-    }
-    return false;
+    bool changed = false;
+    for (size_t i = 0; i < count; i++)
+        changed |= bytes_of(list[i].p, filled_part(list[i].size), byte) != filled_part(list[i].size);
+    return changed;
 }
 
 bool held_pointers(void)

@@ -5,26 +5,25 @@ enum { FLIP = 0x5a }; /* a byte is flipped and not set, because it may have the 
 
 static unsigned char source[4 * MIB]; /* source of copies; only its last byte is zero */
 
+static void flip(unsigned char *p) { *(volatile unsigned char *)p ^= FLIP; }
+
 static void flip_after(deed *d)
 {
     for (size_t i = 0; i < d->distance; i++)
-        *(volatile unsigned char *)(d->p + d->size + i) ^= FLIP;
+        flip(d->p + d->size + i);
 }
 
 static void flip_before(deed *d)
 {
     for (size_t i = 1; i <= d->distance; i++)
-        *(volatile unsigned char *)(d->p - i) ^= FLIP;
+        flip(d->p - i);
 }
 
-static void flip_far_after(deed *d) { *(volatile unsigned char *)(d->p + d->size + MIB) ^= FLIP; }
-static void flip_far_before(deed *d) { *(volatile unsigned char *)(d->p - MIB) ^= FLIP; }
+static void flip_far_after(deed *d) { flip(d->p + d->size + MIB); }
+static void flip_far_before(deed *d) { flip(d->p - MIB); }
 
 /* Flips the byte at this distance after the end of the usable size. */
-static void flip_after_usable(deed *d)
-{
-    *(volatile unsigned char *)(d->p + malloc_usable_size(d->p) + d->distance - 1) ^= FLIP;
-}
+static void flip_after_usable(deed *d) { flip(d->p + malloc_usable_size(d->p) + d->distance - 1); }
 
 static void copy_more(deed *d) { memcpy(d->p, hidden(source), d->size + d->distance); }
 static void move_more(deed *d) { memmove(d->p, hidden(source), d->size + d->distance); }

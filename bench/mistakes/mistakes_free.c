@@ -13,12 +13,10 @@ static void realloc_to_nothing(deed *d) { d->result = realloc(d->p, 0); }
 static void usable_size_of_it(deed *d) { d->seen = malloc_usable_size(hidden(d->p + d->distance)); }
 
 /* The mistake had its effect if two blocks that are allocated later overlap. */
-static void look_for_overlap(size_t size) { effect(go_on(size)); }
-
 static void make_and_look(step *wrong, deed d)
 {
     make(wrong, &d);
-    look_for_overlap(d.size);
+    effect(go_on(d.size));
 }
 
 static deed freed(size_t size)
@@ -65,7 +63,7 @@ void mistake_double_free_by_realloc(size_t size)
     free(realloc(d.p, 0));
     make(realloc_to_nothing, &d);
     hold(d.result, 0, false);
-    look_for_overlap(size);
+    effect(go_on(size));
 }
 
 void mistake_double_delete(size_t size)
@@ -75,18 +73,11 @@ void mistake_double_delete(size_t size)
     make_and_look(delete_it, d);
 }
 
-/* Returns the old address of a block that realloc has moved. */
-static unsigned char *moved(size_t size)
-{
-    unsigned char *old = hold_among_others(size);
-    forget(old);
-    void *now = realloc(old, 8 * size + 64);
-    hold(now, 8 * size + 64, true);
-    return hidden(old);
-}
+/* The block is at the old address of a block that realloc has moved. */
+static deed moved(size_t size) { return (deed){.p = move_held(hold_among_others(size), size), .size = size}; }
 
-void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, (deed){.p = moved(size), .size = size}); }
-void mistake_free_after_realloc(size_t size) { make_and_look(free_it, (deed){.p = moved(size), .size = size}); }
+void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, moved(size)); }
+void mistake_free_after_realloc(size_t size) { make_and_look(free_it, moved(size)); }
 
 static deed inside(size_t size, size_t distance)
 {
@@ -129,7 +120,7 @@ static void free_foreign(unsigned char *start, size_t bytes, size_t distance)
     free(take(bytes));
     hold(start, bytes, false);
     make(free_it, &d);
-    look_for_overlap(64);
+    effect(go_on(64));
 }
 
 void mistake_free_stack(size_t size)
@@ -156,7 +147,7 @@ static void free_mapping(int protection)
 
 void mistake_free_mapped(size_t size) { free_mapping(PROT_READ | PROT_WRITE); }
 void mistake_free_protected(size_t size) { free_mapping(PROT_NONE); }
-static deed wild(void) { return (deed){.p = at(1), .size = 24}; }
+static deed wild(void) { return (deed){.p = hidden((void *)1), .size = 24}; }
 void mistake_free_wild(size_t size) { make_and_look(free_it, wild()); }
 
 /* NULL would be as well. */

@@ -43,13 +43,7 @@ void mistake_write_after_free_reused(size_t size)
     write_by_old_pointer(p, size);
 }
 
-void mistake_write_after_realloc(size_t size)
-{
-    unsigned char *p = hold_among_others(size);
-    forget(p);
-    hold(realloc(p, 8 * size + 64), 8 * size + 64, true);
-    write_by_old_pointer(p, size);
-}
+void mistake_write_after_realloc(size_t size) { write_by_old_pointer(move_held(hold_among_others(size), size), size); }
 
 void mistake_read_after_free(size_t size)
 {
@@ -64,11 +58,9 @@ void mistake_read_after_realloc(size_t size)
 {
     deed d = {.p = hold_among_others(size), .size = size};
     memset(d.p, SECRET, size);
-    forget(d.p);
-    void *now = realloc(d.p, 8 * size + 64);
+    d.p = move_held(d.p, size);
     make(count_secrets, &d);
     effect(is_readable(&d));
-    free(now);
     release();
 }
 
