@@ -1,7 +1,6 @@
 /* The smallest possible allocator, which shows how fast the benchmarks themselves are. It has one static stack of blocks that fit any small size.
  * malloc pops a block, and free pushes it. It checks nothing, returns no memory to the system, and serves one thread with at most BLOCKS live
- * small blocks. It has only the four functions
- * that these benchmarks call, and cannot run real programs.
+ * small blocks. It has only the four functions that these benchmarks call, and cannot run real programs.
  *
  * Larger blocks are cut from a reserved range, one after the other. When they are freed, they join the stack of small blocks, which does no harm
  * because they are larger than a small block. */
@@ -68,11 +67,9 @@ static inline void *take(size_t size)
 
 static size_t size_of(const void *block)
 {
-    uintptr_t at = (uintptr_t)block, first = (uintptr_t)arena;
-    if (at - first < sizeof arena)
-        return SMALL;
-    size_t size;
-    memcpy(&size, (const void *)(at - sizeof size), sizeof size);
+    size_t size = SMALL;
+    if ((uintptr_t)block - (uintptr_t)arena >= sizeof arena)
+        memcpy(&size, (const char *)block - sizeof size, sizeof size);
     return size;
 }
 
