@@ -22,6 +22,20 @@ size_t trace_between(size_t low, size_t high) { return low + trace_pick(high - l
 bool trace_chance(unsigned percent) { return trace_pick(100) < percent; }
 bool trace_is_full(const heap_table *t) { return sizeof *t + (t->count + 1) * sizeof(void *) > t->block.size; }
 
+heap_link *trace_chain(heap_link *chain, size_t count, size_t low, size_t high)
+{
+    for (; count > 0; count--)
+        chain = heap_chain(chain, trace_between(low, high));
+    return chain;
+}
+
+void trace_add_within(heap_table *t, uint64_t budget, size_t size)
+{
+    while (heap_live() + size > budget || trace_is_full(t))
+        heap_free(trace_take_any(t));
+    t->at[t->count++] = heap_alloc(size);
+}
+
 void *trace_take_any(heap_table *t)
 {
     if (t->count == 0)

@@ -21,6 +21,10 @@ uint64_t trace_pick(uint64_t n); /* 0 to n - 1 */
 size_t trace_between(size_t low, size_t high);
 bool trace_chance(unsigned percent);
 
+/* Adds blocks of random sizes to a chain, and returns the chain. */
+heap_link *trace_chain(heap_link *chain, size_t count, size_t low, size_t high);
+/* Frees random blocks of the table until `size` more bytes are within the budget and the table is not full. Then adds a block of `size` bytes. */
+void trace_add_within(heap_table *t, uint64_t budget, size_t size);
 /* Removes a random pointer from the table, and returns it, or NULL if the table is empty. */
 void *trace_take_any(heap_table *t);
 void trace_free_table(heap_table *t); /* frees the blocks first */

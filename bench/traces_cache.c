@@ -21,14 +21,6 @@ static void unlink_entry(lru *c, entry *e)
     *(e->older ? &e->older->newer : &c->oldest) = e->newer;
 }
 
-static void link_newest(lru *c, entry *e)
-{
-    e->newer = NULL;
-    e->older = c->newest;
-    *(c->newest ? &c->newest->newer : &c->oldest) = e;
-    c->newest = e;
-}
-
 static void evict_oldest(lru *c)
 {
     entry *e = c->oldest;
@@ -39,27 +31,25 @@ static void evict_oldest(lru *c)
     heap_free(e);
 }
 
-static void store(lru *c, uint32_t id, size_t size)
-{
-    entry *e = heap_alloc(sizeof *e);
-    e->id = id;
-    e->key = heap_alloc(trace_between(16, 40));
-    e->value = heap_alloc(size);
-    link_newest(c, e);
-    c->by_id->at[id] = e;
-}
-
 static void look_up(lru *c, uint64_t budget, size_t value)
 {
     uint64_t ids = c->by_id->count;
     uint32_t id = (uint32_t)(trace_chance(50) ? trace_pick(ids) : trace_pick(ids / 8 + 1));
     entry *e = c->by_id->at[id];
     if (e == NULL) {
-        store(c, id, trace_between(value * 3 / 4, value * 5 / 4));
+        size_t size = trace_between(value * 3 / 4, value * 5 / 4);
+        c->by_id->at[id] = e = heap_alloc(sizeof *e);
+        e->id = id;
+        e->key = heap_alloc(trace_between(16, 40));
+        e->value = heap_alloc(size);
     } else {
         unlink_entry(c, e);
-        link_newest(c, e);
     }
+    /* links the entry as the newest one */
+    e->newer = NULL;
+    e->older = c->newest;
+    *(c->newest ? &c->newest->newer : &c->oldest) = e;
+    c->newest = e;
     while (heap_live() > budget && c->oldest != c->newest)
         evict_oldest(c);
 }
@@ -100,10 +90,10 @@ static void drop_pair(pair *p)
 /* Replaces the value, or resizes it. */
 static void update(pair *p, size_t size)
 {
+    void *before = p->value;
     if (trace_chance(30)) {
-        p->value = heap_resize(p->value, size);
+        p->value = heap_resize(before, size);
     } else {
-        void *before = p->value;
         p->value = heap_alloc(size);
         heap_free(before);
     }
@@ -152,17 +142,14 @@ void trace_redis(void)
 /* Models an SQL statement, which is parsed, run and dropped. Three of 100 statements sort records. */
 static void run_statement(void)
 {
-    heap_link *parsed = NULL;
-    for (unsigned n = (unsigned)trace_between(10, 80); n > 0; n--)
-        parsed = heap_chain(parsed, trace_between(16, 500));
+    heap_link *parsed = trace_chain(NULL, trace_between(10, 80), 16, 500);
     if (trace_chance(3)) {
         heap_link *records = NULL;
         heap_block *keys = NULL;
         size_t last = (size_t)64 << trace_pick(14);
         for (size_t size = 64; size <= last; size *= 2) {
             keys = heap_resize(keys, size);
-            for (size_t n = size / 256; n > 0; n--)
-                records = heap_chain(records, trace_between(50, 900));
+            records = trace_chain(records, size / 256, 50, 900);
         }
         heap_free(keys);
         heap_free_chain(records);
@@ -170,19 +157,12 @@ static void run_statement(void)
     heap_free_chain(parsed);
 }
 
-static void read_page(heap_table *cache, uint64_t budget, size_t page)
-{
-    while (heap_live() + page > budget || trace_is_full(cache))
-        heap_free(trace_take_any(cache));
-    cache->at[cache->count++] = heap_alloc(page + PAGE_HEADER);
-}
-
 static void query(heap_table *cache, uint64_t budget, size_t page, uint64_t count)
 {
     for (; count > 0; count--) {
         run_statement();
         for (unsigned n = 0; n < 8; n++)
-            read_page(cache, budget, page);
+            trace_add_within(cache, budget + PAGE_HEADER, page + PAGE_HEADER); /* headers do not count */
     }
 }
 
@@ -210,8 +190,7 @@ void trace_sqlite(void)
 static heap_link *new_session(size_t attribute)
 {
     heap_link *s = heap_chain(NULL, 200);
-    for (unsigned n = (unsigned)trace_between(3, 24); n > 0; n--)
-        s->next = heap_chain(s->next, trace_between(attribute / 16, attribute));
+    s->next = trace_chain(NULL, trace_between(3, 24), attribute / 16, attribute);
     return s;
 }
 
@@ -223,7 +202,7 @@ static void serve_request(heap_table *open, size_t attribute)
     for (size_t size = 1024, last = (size_t)1024 << trace_pick(6); size <= last; size *= 2)
         page = heap_resize(page, size);
     heap_link *s = open->at[trace_pick(open->count)];
-    s->next = heap_chain(s->next, trace_between(attribute / 16, attribute));
+    s->next = trace_chain(s->next, 1, attribute / 16, attribute);
     heap_free(page);
     heap_free_chain(buffers);
 }

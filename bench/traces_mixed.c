@@ -8,9 +8,7 @@ static void replace_until(heap_table *t, uint64_t budget, uint64_t turnover, siz
 {
     for (uint64_t done = 0; done < turnover;) {
         size_t size = trace_between(mean / 2, mean * 3 / 2);
-        while (heap_live() + size > budget || trace_is_full(t))
-            heap_free(trace_take_any(t));
-        t->at[t->count++] = heap_alloc(size);
+        trace_add_within(t, budget, size);
         done += size;
     }
 }
@@ -19,18 +17,17 @@ static void replace_until(heap_table *t, uint64_t budget, uint64_t turnover, siz
  * requested next. */
 void trace_drift(void)
 {
-    static const char *const ends[] = {"begun", "grown", "shrunk"};
     uint64_t budget = trace_bytes(80);
     heap_table *t = heap_new_table((uint32_t)(budget / 72));
     replace_until(t, budget, budget, 64);
-    heap_phase(ends[0]);
+    heap_phase("begun");
     for (unsigned way = 0; way < 2; way++) {
         for (unsigned step = 0; step <= 24; step++) {
             unsigned at = way == 0 ? step : 24 - step;
             size_t octave = (size_t)64 << at / 4;
             replace_until(t, budget, budget / 2, octave + octave / 4 * (at % 4));
         }
-        heap_phase(ends[way + 1]);
+        heap_phase(way == 0 ? "grown" : "shrunk");
     }
     trace_free_table(t);
 }
@@ -108,24 +105,19 @@ static size_t power_law_size(void)
     return draw < 1 ? size * 1000 : draw < 10 ? size * 100 : draw < 100 ? size * 10 : size;
 }
 
-/* Exchanges one of the worker's blocks for a random block of the shared table. */
-static void exchange(worker *w, void **mine)
-{
-    void **theirs = &w->shared->at[trace_pick(w->shared->count)];
-    void *taken = *theirs;
-    *theirs = *mine;
-    *mine = taken;
-}
-
 static void work_a_round(void *arg)
 {
     worker *w = arg;
     for (uint64_t i = 0; i < w->items; i++) {
         if (trace_is_full(w->own))
             heap_free(trace_take_any(w->own));
-        w->own->at[w->own->count++] = heap_alloc(power_law_size());
-        if (trace_chance(25))
-            exchange(w, &w->own->at[w->own->count - 1]);
+        void *block = heap_alloc(power_law_size());
+        if (trace_chance(25)) { /* exchanges the block for a random one of the shared table */
+            void **theirs = &w->shared->at[trace_pick(w->shared->count)], *taken = *theirs;
+            *theirs = block;
+            block = taken;
+        }
+        w->own->at[w->own->count++] = block;
         if (trace_chance(45))
             heap_free(trace_take_any(w->own));
     }
@@ -147,10 +139,9 @@ void trace_mstress(void)
         if (round == 19 || round == 39)
             heap_phase(round == 19 ? "begun" : "steady");
     }
-    heap_table *all[] = {shared, w[0].own, w[1].own};
-    for (unsigned i = 0; i < 3; i++) {
-        trace_free_table(all[i]);
-    }
+    trace_free_table(shared);
+    trace_free_table(w[0].own);
+    trace_free_table(w[1].own);
 }
 
 /* ---- log ring --------------------------------------------------------- */

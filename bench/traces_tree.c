@@ -15,15 +15,6 @@ static size_t page_object_size(void)
                         : trace_between(16384, 262144);
 }
 
-/* Puts an object of a page into the cache, in place of the oldest one. */
-static void cache_object(heap_table *cache, uint64_t *turn)
-{
-    void **place = &cache->at[*turn % cache->count];
-    heap_free(*place);
-    *place = heap_alloc(page_object_size() % 16384 + 16);
-    ++*turn;
-}
-
 static heap_link *load_page(uint64_t objects, heap_table *cache, uint64_t *turn)
 {
     void *body = NULL;
@@ -33,8 +24,11 @@ static heap_link *load_page(uint64_t objects, heap_table *cache, uint64_t *turn)
         if (n % 256 == 0 && received < last)
             body = heap_resize(body, received *= 2);
         page = heap_chain(page, page_object_size());
-        if (n % 32 == 0)
-            cache_object(cache, turn);
+        if (n % 32 == 0) { /* puts an object of the page into the cache, in place of the oldest one */
+            void **place = &cache->at[(*turn)++ % cache->count];
+            heap_free(*place);
+            *place = heap_alloc(page_object_size() % 16384 + 16);
+        }
     }
     heap_free(body);
     return page;
@@ -73,11 +67,10 @@ typedef struct node {
 static void add_kid(node *parent, node *kid)
 {
     heap_table *kids = parent->kids;
-    if (kids == NULL) {
+    if (kids == NULL)
         kids = heap_new_table(4);
-    } else if (trace_is_full(kids)) {
+    else if (trace_is_full(kids))
         kids = heap_resize(kids, sizeof *kids + 2 * kids->count * sizeof(void *));
-    }
     kids->at[kids->count++] = kid;
     parent->kids = kids;
 }
@@ -149,13 +142,11 @@ static heap_link *fill_arena(uint64_t bytes)
 
 static void compile_function(heap_table *symbols, heap_link **tree, heap_link **summary)
 {
-    for (unsigned n = (unsigned)trace_between(200, 3000); n > 0; n--)
-        *tree = heap_chain(*tree, trace_between(24, 160));
+    *tree = trace_chain(*tree, trace_between(200, 3000), 24, 160);
     heap_link *arena = fill_arena(trace_between(16u << 10, 2u << 20));
     for (unsigned n = (unsigned)trace_between(10, 60); n > 0 && !trace_is_full(symbols); n--)
         symbols->at[symbols->count++] = heap_alloc(trace_between(20, 90));
-    for (unsigned n = (unsigned)trace_between(10, 150); n > 0; n--)
-        *summary = heap_chain(*summary, trace_between(48, 400));
+    *summary = trace_chain(*summary, trace_between(10, 150), 48, 400);
     heap_free_chain(arena);
 }
 
@@ -183,8 +174,7 @@ void trace_compiler(void)
     heap_phase("units");
     for (uint64_t part = trace_count(40); part > 0; part--) {
         heap_link *arena = fill_arena(trace_between(1u << 20, 12u << 20));
-        for (unsigned n = 0; n < 5000; n++)
-            graph = heap_chain(graph, trace_between(160, 1000));
+        graph = trace_chain(graph, 5000, 160, 1000);
         heap_free_chain(arena);
     }
     heap_phase("graph");
