@@ -233,17 +233,12 @@ static inline void bench_touch_pages(void *block, size_t size)
         p[i] = (char)i;
 }
 
+/* Reads a file of /proc whose text the kernel provides at once. If there is no file, the text is empty. */
 static inline void bench_read_file(const char *path, char *text, size_t capacity)
 {
-    text[0] = '\0';
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    size_t used = 0;
-    for (ssize_t n; used + 1 < capacity; used += (size_t)n)
-        if ((n = read(fd, text + used, capacity - 1 - used)) <= 0)
-            break;
-    text[used] = '\0';
+    ssize_t n = fd >= 0 ? read(fd, text, capacity - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
     close(fd);
 }
 
@@ -391,26 +386,20 @@ static inline bench_report *bench_report_begin(const bench_args *args)
     return &report;
 }
 
-/* Writes the figures of a timed loop. Writes nothing if the program has none. */
-static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops)
-{
-    if (span.seconds == 0)
-        return;
-    double n = ops ? (double)ops : 1;
-    bench_put_u64(r, "ops", ops);
-    bench_put_f64(r, "seconds", span.seconds);
-    bench_put_f64(r, "mops_per_s", n / span.seconds * 1e-6);
-    bench_put_f64(r, "ns_per_op", span.seconds / n * 1e9);
-    bench_put_f64(r, "cpu_ns_per_op", span.cpu_seconds / n * 1e9);
-    bench_put_u64(r, "steady_faults", span.faults);
-    bench_put_f64(r, "steady_faults_per_op", (double)span.faults / n);
-}
-
 /* Completes and prints the report. It names the library that malloc comes from, so that a preload that failed without a message is noticed.
  * Returns the program's exit status. */
 static inline int bench_report_end(bench_report *r, bench_span span, uint64_t ops, bench_calls calls)
 {
-    bench_put_span(r, span, ops);
+    double n = ops ? (double)ops : 1;
+    if (span.seconds != 0) { /* is 0 if the program has no timed loop */
+        bench_put_u64(r, "ops", ops);
+        bench_put_f64(r, "seconds", span.seconds);
+        bench_put_f64(r, "mops_per_s", n / span.seconds * 1e-6);
+        bench_put_f64(r, "ns_per_op", span.seconds / n * 1e9);
+        bench_put_f64(r, "cpu_ns_per_op", span.cpu_seconds / n * 1e9);
+        bench_put_u64(r, "steady_faults", span.faults);
+        bench_put_f64(r, "steady_faults_per_op", (double)span.faults / n);
+    }
     bench_put_u64(r, "calls_malloc", calls.mallocs);
     bench_put_u64(r, "calls_free", calls.frees);
     bench_put_u64(r, "calls_realloc", calls.reallocs);
@@ -420,10 +409,10 @@ static inline int bench_report_end(bench_report *r, bench_span span, uint64_t op
     bench_put_str(r, "malloc_from", found ? info.dli_fname : "?");
     bench_say(r, r->json ? "}\n" : "");
     for (size_t done = 0; done < r->used;) {
-        ssize_t n = write(STDOUT_FILENO, r->text + done, r->used - done);
-        if (n < 0 && errno != EINTR)
+        ssize_t written = write(STDOUT_FILENO, r->text + done, r->used - done);
+        if (written < 0 && errno != EINTR)
             bench_die("write: %s", strerror(errno));
-        done += n > 0 ? (size_t)n : 0;
+        done += written > 0 ? (size_t)written : 0;
     }
     return 0;
 }

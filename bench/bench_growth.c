@@ -42,10 +42,9 @@ static object *grow_list(uint64_t count, size_t size)
 
 static void free_list(object *o)
 {
-    while (o != NULL) {
-        object *next = o->next;
+    for (object *next; o != NULL; o = next) {
+        next = o->next;
         free(o);
-        o = next;
     }
 }
 

@@ -4,6 +4,5 @@
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "");
-    bench_report *report = bench_report_begin(&args);
-    return bench_report_end(report, (bench_span){0, 0, 0}, 0, (bench_calls){0, 0, 0});
+    return bench_report_end(bench_report_begin(&args), (bench_span){0, 0, 0}, 0, (bench_calls){0, 0, 0});
 }

@@ -2,9 +2,8 @@
  *   spike   allocates MIB of small blocks, and frees 19 of 20 at random. The process then sleeps, and makes OPS more calls.
  *   remote  a second thread frees the blocks of the first one, the oldest first, and allocates nothing. The first thread waits for it, and then
  *           allocates again. The size of the blocks changes every eight bursts.
- * A live block keeps its pages resident. pinned_per_live is the ratio of the pages that the survivors of a spike keep to the survivors' bytes.
- * An allocator could only free these pages by moving blocks.
- * The places of the series are milliseconds. */
+ * A live block keeps its pages resident. pinned_per_live is the ratio of the pages that the survivors of a spike keep to the survivors' bytes. An
+ * allocator could only free these pages by moving blocks. The places of the series are milliseconds. */
 #include "bench_heap.h"
 
 #define CHAINS 4096u

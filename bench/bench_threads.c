@@ -13,34 +13,25 @@ static struct {
     sem_t ready, leave;
 } plan;
 
-/* Uses sizes from 16 bytes to 8 KiB, so that the thread uses many size classes. */
-static void use_allocator(void)
+/* Uses sizes from 16 bytes to 8 KiB, so that the thread uses many size classes. If `stays` is not NULL, the thread then waits. */
+static void *live(void *stays)
 {
     void *block[MAX_BLOCKS];
     for (uint64_t i = 0; i < plan.blocks; i++)
         block[i] = bench_alloc((size_t)16 << i % 10);
     for (uint64_t i = 0; i < plan.blocks; i++)
         free(block[i]);
-}
-
-static void *live_short(void *unused)
-{
-    use_allocator();
-    return unused;
-}
-
-static void *live_on(void *unused)
-{
-    use_allocator();
-    sem_post(&plan.ready);
-    bench_wait_for(&plan.leave);
-    return unused;
+    if (stays != NULL) {
+        sem_post(&plan.ready);
+        bench_wait_for(&plan.leave);
+    }
+    return NULL;
 }
 
 static void churn(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        pthread_join(bench_start_thread(live_short, NULL, STACK_BYTES), NULL);
+        pthread_join(bench_start_thread(live, NULL, STACK_BYTES), NULL);
 }
 
 /* Returns the RSS while all threads exist and wait. */
@@ -48,7 +39,7 @@ static uint64_t hold(uint64_t n)
 {
     pthread_t *thread = bench_map(n * sizeof *thread);
     for (uint64_t i = 0; i < n; i++)
-        thread[i] = bench_start_thread(live_on, NULL, STACK_BYTES);
+        thread[i] = bench_start_thread(live, thread, STACK_BYTES);
     for (uint64_t i = 0; i < n; i++)
         bench_wait_for(&plan.ready);
     uint64_t rss = bench_rss_kib();

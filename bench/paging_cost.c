@@ -5,8 +5,7 @@
  * TLB     a chain of cache lines is followed, on small pages and on huge pages. It has one line in each of LINES pages, in random order. The
  *         caches hold the same lines in both cases, but only the translations of huge pages fit into the TLB. So the difference is the time of a
  *         page walk.
- * Each figure is the smallest of several tries, because disturbances can only increase it. It is -1 if the kernel does not provide the page
- * size. */
+ * Each figure is the smallest of several tries, because disturbances can only increase it. It is -1 if the kernel does not provide the page size. */
 #include "bench_common.h"
 
 #define SMALL ((size_t)4096)
