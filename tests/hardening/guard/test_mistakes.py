@@ -79,7 +79,7 @@ class Table(unittest.TestCase):
     def test_an_unknown_kind_is_no_mistake(self):
         stranger = mistakes.Kind("stranger", "free", "TOLD", (8,), ("once",), "")
         seen = mistakes.run(PROGRAM, mistakes.Case(stranger, 8, "once"), mistakes.environment({}))
-        self.assertIn("usage", seen.said)
+        self.assertIn("no kind 'stranger'", seen.said)
 
 
 class Modes(unittest.TestCase):
