@@ -21,8 +21,8 @@ check_symbol_exists(__GLIBC__ features.h HAKMEM_HAS_GLIBC)
 if(NOT HAKMEM_OVERRIDE OR NOT HAKMEM_HAS_GLIBC)
   return() # a sanitizer has its own malloc, and the library is only for glibc
 endif()
-add_library(hakmem_record SHARED ${hakmem_record_dir}/calls.c ${hakmem_record_dir}/cxx_calls.c ${hakmem_record_dir}/log.c
-  ${hakmem_record_dir}/next.c ${hakmem_record_dir}/touched.c ${hakmem_record_dir}/figures.c)
+add_library(hakmem_record SHARED ${hakmem_record_dir}/calls.c ${hakmem_record_dir}/log.c ${hakmem_record_dir}/next.c
+  ${hakmem_record_dir}/figures.c)
 set_target_properties(hakmem_record PROPERTIES OUTPUT_NAME hakmem-record LINKER_LANGUAGE C)
 target_compile_definitions(hakmem_record PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_HAS_STRERRORDESC}>:HAKRECORD_NAMES_ERRORS>)
 # -fexceptions is needed because bad_alloc passes through the operators.

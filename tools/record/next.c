@@ -2,10 +2,6 @@
 #include "next.h"
 #include <dlfcn.h>
 #include <stdint.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "recorder.h"
 
 #define ARENA_BYTES ((size_t)256 << 10)
 
@@ -37,38 +33,25 @@ void *rec_early_alloc(size_t size, size_t align)
 bool rec_is_early(const void *block) { return (uintptr_t)block - (uintptr_t)arena < ARENA_BYTES; }
 size_t rec_early_size(const void *block) { return ((const size_t *)block)[-1]; }
 
-static void *find(const char *name) { return dlsym(RTLD_NEXT, name); }
-
-static void find_all(void)
-{
-    rec_next.malloc = (void *(*)(size_t))find("malloc");
-    rec_next.free = (void (*)(void *))find("free");
-    rec_next.calloc = (void *(*)(size_t, size_t))find("calloc");
-    rec_next.realloc = (void *(*)(void *, size_t))find("realloc");
-    rec_next.memalign = (void *(*)(size_t, size_t))find("memalign");
-    rec_next.aligned_alloc = (void *(*)(size_t, size_t))find("aligned_alloc");
-    rec_next.posix_memalign = (int (*)(void **, size_t, size_t))find("posix_memalign");
-    rec_next.valloc = (void *(*)(size_t))find("valloc");
-    rec_next.pvalloc = (void *(*)(size_t))find("pvalloc");
-    rec_next.usable = (size_t(*)(void *))find("malloc_usable_size");
-    rec_next.leave = (void (*)(int))find("_exit");
-}
-
 bool rec_find_next(void)
 {
     if ((uintptr_t)own_address != (uintptr_t)&own_address || finding)
         return false;
     finding = true;
-    find_all();
-    rec_ready = rec_next.malloc != NULL && rec_next.free != NULL && rec_next.calloc != NULL && rec_next.realloc != NULL;
+    bool complete = true;
+#define FIND(name)                                                                                                     \
+    rec_next.name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                                                       \
+    complete = complete && rec_next.name != NULL;
+    REC_FUNCTIONS(FIND)
+    rec_ready = complete;
     finding = false;
-    return rec_ready;
+    return complete;
 }
 
 /* Also looks in the C++ library by its name, because RTLD_NEXT does not find a library that was loaded for one module only (RTLD_LOCAL). */
 void *rec_find_operator(const char *name)
 {
-    void *found = find(name);
+    void *found = dlsym(RTLD_NEXT, name);
     void *library = found == NULL ? dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return library != NULL ? dlsym(library, name) : found;
 }

@@ -3,21 +3,20 @@
 #ifndef REC_NEXT_H
 #define REC_NEXT_H
 
+#include <malloc.h>
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The functions to which calls are passed on. The C library has all of them, so one that the allocator below lacks is that of the C library. */
+#define REC_FUNCTIONS(F)                                                                                               \
+    F(malloc)                                                                                                          \
+    F(free) F(calloc) F(realloc) F(memalign) F(aligned_alloc) F(posix_memalign) F(valloc) F(pvalloc)                   \
+        F(malloc_usable_size) F(_exit)
 
 struct rec_next {
-    void *(*malloc)(size_t);
-    void (*free)(void *);
-    void *(*calloc)(size_t, size_t);
-    void *(*realloc)(void *, size_t);
-    void *(*memalign)(size_t, size_t);
-    void *(*aligned_alloc)(size_t, size_t);
-    int (*posix_memalign)(void **, size_t, size_t);
-    void *(*valloc)(size_t);
-    void *(*pvalloc)(size_t);
-    size_t (*usable)(void *);
-    void (*leave)(int); /* _exit */
+#define REC_MEMBER(name) __typeof__(name) *name;
+    REC_FUNCTIONS(REC_MEMBER)
 };
 
 extern struct rec_next rec_next;
