@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 static uint64_t field(const char *text, const char *name)
@@ -34,12 +33,14 @@ void rec_usage(uint64_t *faults, uint64_t *cpu_us)
               (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-uint64_t rec_now_us(void)
+uint64_t rec_clock_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+uint64_t rec_now_us(void) { return rec_clock_ns(CLOCK_MONOTONIC) / 1000; }
 
 void rec_figures_first(struct rec_head *head)
 {

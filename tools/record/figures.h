@@ -3,6 +3,7 @@
 #define REC_FIGURES_H
 
 #include "recording.h"
+#include <time.h>
 
 struct rec_memory {
     uint64_t peak_kib; /* the most resident memory so far (VmHWM) */
@@ -13,7 +14,8 @@ struct rec_memory {
 struct rec_memory rec_memory_now(void);
 /* Reads the page faults and the processor time of the process since its start. */
 void rec_usage(uint64_t *faults, uint64_t *cpu_us);
-uint64_t rec_now_us(void);
+uint64_t rec_clock_ns(clockid_t clock);
+uint64_t rec_now_us(void); /* by the monotonic clock */
 
 /* Writes those figures to the head that must be read when the recording begins. */
 void rec_figures_first(struct rec_head *head);

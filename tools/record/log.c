@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "figures.h"
@@ -31,47 +30,33 @@ static pthread_key_t key;
 
 /* Returns a text for errno. Does not use strerror(), because it may allocate. glibc has a function that does not allocate since version 2.32. With
  * other C libraries, the text is the number of the error. */
-static const char *name_of_error(char *room, size_t size)
+static const char *name_of_error(void)
 {
 #ifdef HAKRECORD_NAMES_ERRORS
-    (void)room;
-    (void)size;
     return strerrordesc_np(errno);
 #else
-    (void)snprintf(room, size, "error %d", errno);
-    return room;
+    static char name[32];
+    (void)snprintf(name, sizeof name, "error %d", errno);
+    return name;
 #endif
 }
 
-/* The file that was open as descriptor 2 when the program began. If the program has closed descriptor 2, the number may now belong to another file,
- * such as a database, to which the recorder must not write. */
-static struct {
-    bool open;
-    dev_t device;
-    ino_t inode;
-} stderr_at_start;
-
-static void note_stderr(void)
-{
-    struct stat file = {0};
-    stderr_at_start.open = fstat(STDERR_FILENO, &file) == 0;
-    stderr_at_start.device = file.st_dev;
-    stderr_at_start.inode = file.st_ino;
-}
+/* The file that was open as descriptor 2 when the program began, or zeros if there was none. If the program has closed descriptor 2, the number may now
+ * belong to another file, such as a database, to which the recorder must not write. */
+static struct stat stderr_at_start;
 
 static bool stderr_is_there(void)
 {
     struct stat file;
-    return stderr_at_start.open && fstat(STDERR_FILENO, &file) == 0 && file.st_dev == stderr_at_start.device &&
-           file.st_ino == stderr_at_start.inode;
+    return fstat(STDERR_FILENO, &file) == 0 && file.st_dev == stderr_at_start.st_dev &&
+           file.st_ino == stderr_at_start.st_ino;
 }
 
 void rec_say(const char *what, const char *why)
 {
-    static const char head[] = "hakmem record: ";
-    char line[PATH_ROOM + 256], room[32];
-    int length = snprintf(line, sizeof line, "%s%s%s%s%s%s\n", head, what, *what != '\0' ? ": " : "", why,
-                          errno != 0 ? ": " : "", errno != 0 ? name_of_error(room, sizeof room) : "");
+    char line[PATH_ROOM + 256];
+    int length = snprintf(line, sizeof line, "hakmem record: %s%s%s%s%s\n", what, *what != '\0' ? ": " : "", why,
+                          errno != 0 ? ": " : "", errno != 0 ? name_of_error() : "");
     if (length > 0 && stderr_is_there() && write(STDERR_FILENO, line, (size_t)length) < 0)
         return; /* the failure cannot be reported */
 }
@@ -80,25 +65,17 @@ size_t rec_page_size(void) { return getauxval(AT_PAGESZ); }
 
 static int64_t process(void) { return syscall(SYS_getpid); }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void *map_file(int file, size_t offset, size_t size)
-{
-    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, (off_t)offset);
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-
-/* Lengthens the file, and maps the new part. Calls fallocate(), because it fails if the disk is full. Otherwise a later write would raise SIGBUS. */
+/* Lengthens the file, maps the beginning of the new part, and closes the file. Calls fallocate(), because it fails if the disk is full. Otherwise a
+ * later write would raise SIGBUS. Returns NULL if the file is not open or cannot grow. */
 static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
 {
-    if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)
+    void *part = MAP_FAILED;
+    if (file < 0)
         return NULL;
-    return map_file(file, offset, mapped);
+    if (fallocate(file, 0, (off_t)offset, (off_t)size) == 0)
+        part = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, (off_t)offset);
+    close(file);
+    return part == MAP_FAILED ? NULL : part;
 }
 
 /* Creates the file of the process, whose name is the process id. If the file exists, adds a second number, because after exec the process has a new
@@ -120,7 +97,7 @@ static void fill_head(struct rec_head *head, int64_t pid)
     head->chunk_bytes = (uint32_t)REC_CHUNK_BYTES;
     head->sample = sample_wanted;
     head->pid = (uint64_t)pid;
-    head->began_ns = clock_ns(CLOCK_REALTIME);
+    head->began_ns = rec_clock_ns(CLOCK_REALTIME);
     if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
         head->program[0] = '\0';
     rec_figures_first(head);
@@ -129,14 +106,11 @@ static void fill_head(struct rec_head *head, int64_t pid)
 
 static struct rec_head *begin_file(int64_t pid)
 {
-    int file = create_file(pid);
-    struct rec_head *head = file >= 0 ? grow_file(file, 0, REC_HEAD_BYTES, rec_page_size()) : NULL;
+    struct rec_head *head = grow_file(create_file(pid), 0, REC_HEAD_BYTES, rec_page_size());
     if (head == NULL)
         rec_say(file_path, "this process is not recorded");
     else
         fill_head(head, pid);
-    if (file >= 0)
-        close(file);
     return head;
 }
 
@@ -166,18 +140,15 @@ static void stop(struct rec_shared *shared)
 
 /* ---- chunks ------------------------------------------------------------ */
 
-static void *map_chunk(struct rec_shared *shared)
+static struct rec_chunk *map_chunk(struct rec_shared *shared)
 {
     uint64_t number = __atomic_fetch_add(&shared->next_chunk, 1, __ATOMIC_RELAXED);
-    int file = open(file_path, O_RDWR | O_CLOEXEC);
     size_t offset = REC_HEAD_BYTES + number * REC_CHUNK_BYTES;
-    struct rec_chunk *chunk = file >= 0 ? grow_file(file, offset, REC_CHUNK_BYTES, REC_CHUNK_BYTES) : NULL;
-    if (file >= 0)
-        close(file);
+    struct rec_chunk *chunk = grow_file(open(file_path, O_RDWR | O_CLOEXEC), offset, REC_CHUNK_BYTES, REC_CHUNK_BYTES);
     if (chunk == NULL)
         return NULL;
     chunk->used = sizeof *chunk;
-    chunk->at_ns = clock_ns(CLOCK_MONOTONIC);
+    chunk->at_ns = rec_clock_ns(CLOCK_MONOTONIC);
     chunk->magic = REC_CHUNK_MAGIC;
     __atomic_fetch_add(&shared->head->chunks, 1, __ATOMIC_RELEASE);
     if (number < LOOK_EVERY || number % LOOK_EVERY == 0)
@@ -185,11 +156,17 @@ static void *map_chunk(struct rec_shared *shared)
     return chunk;
 }
 
-static void close_chunk(struct rec_self *self)
+static struct rec_chunk *detach_chunk(struct rec_self *self)
 {
     struct rec_chunk *chunk = self->chunk;
     self->chunk = NULL;
     self->at = self->end = NULL;
+    return chunk;
+}
+
+static void close_chunk(struct rec_self *self)
+{
+    struct rec_chunk *chunk = detach_chunk(self);
     if (chunk == NULL)
         return;
     if (self->pid == rec_shared->pid) { /* otherwise, the chunk belongs to the parent of this process */
@@ -199,10 +176,10 @@ static void close_chunk(struct rec_self *self)
     munmap(chunk, REC_CHUNK_BYTES);
 }
 
-static void *take_spare(struct rec_shared *shared)
+static struct rec_chunk *take_spare(struct rec_shared *shared)
 {
     for (unsigned i = 0; i < REC_SPARE_CHUNKS; i++) {
-        void *chunk = __atomic_load_n(&shared->spare[i], __ATOMIC_RELAXED);
+        struct rec_chunk *chunk = __atomic_load_n(&shared->spare[i], __ATOMIC_RELAXED);
         if (chunk != NULL &&
             __atomic_compare_exchange_n(&shared->spare[i], &chunk, NULL, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return chunk;
@@ -210,17 +187,15 @@ static void *take_spare(struct rec_shared *shared)
     return NULL;
 }
 
-static void give_spare(struct rec_shared *shared, struct rec_self *self)
+REC_COLD void rec_release(struct rec_self *self)
 {
     if (self->chunk != NULL)
-        ((struct rec_chunk *)self->chunk)->used = (uint64_t)(self->at - (uint8_t *)self->chunk);
+        self->chunk->used = (uint64_t)(self->at - (uint8_t *)self->chunk);
     for (unsigned i = 0; i < REC_SPARE_CHUNKS && self->chunk != NULL; i++) {
-        void *none = NULL;
-        if (__atomic_compare_exchange_n(&shared->spare[i], &none, self->chunk, false, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED)) {
-            self->chunk = NULL;
-            self->at = self->end = NULL;
-        }
+        struct rec_chunk *none = NULL;
+        if (__atomic_compare_exchange_n(&rec_shared->spare[i], &none, self->chunk, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            detach_chunk(self);
     }
     close_chunk(self);
 }
@@ -287,8 +262,6 @@ REC_COLD bool rec_prepare(struct rec_self *self)
     return prepared;
 }
 
-REC_COLD void rec_release(struct rec_self *self) { give_spare(rec_shared, self); }
-
 /* ---- the life of threads and of the process ----------------------------- */
 
 static void end_thread(void *argument)
@@ -300,7 +273,7 @@ static void end_thread(void *argument)
         rec_note_event(REC_THREAD_END, 0, 0, 0, false);
     self->ended = true;
     if (self->chunk != NULL && self->pid == rec_shared->pid)
-        give_spare(rec_shared, self);
+        rec_release(self);
     self->inside = inside;
 }
 
@@ -339,12 +312,7 @@ static struct rec_shared *map_shared(void)
 {
     size_t bytes = rec_page_size();
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
-    if (madvise(page, bytes, MADV_WIPEONFORK) == 0)
-        return page;
-    munmap(page, bytes);
-    return NULL;
+    return page != MAP_FAILED && madvise(page, bytes, MADV_WIPEONFORK) == 0 ? page : NULL;
 }
 
 /* Runs before the constructor of the C library, because the recorder is linked with -z initfirst. Therefore `environ` may still be NULL. */
@@ -352,7 +320,7 @@ __attribute__((constructor)) static void begin(int count, char **arguments, char
 {
     (void)count;
     (void)arguments;
-    note_stderr();
+    (void)fstat(STDERR_FILENO, &stderr_at_start);
     errno = 0;
     if (!rec_find_next())
         return rec_say("", "no allocator below, or no room: nothing is recorded");

@@ -11,8 +11,9 @@
 /* The functions to which calls are passed on. The C library has all of them, so one that the allocator below lacks is that of the C library. */
 #define REC_FUNCTIONS(F)                                                                                               \
     F(malloc)                                                                                                          \
-    F(free) F(calloc) F(realloc) F(memalign) F(aligned_alloc) F(posix_memalign) F(valloc) F(pvalloc)                   \
-        F(malloc_usable_size) F(_exit)
+    F(free)                                                                                                            \
+    F(calloc)                                                                                                          \
+    F(realloc) F(memalign) F(aligned_alloc) F(posix_memalign) F(valloc) F(pvalloc) F(malloc_usable_size) F(_exit)
 
 struct rec_next {
 #define REC_MEMBER(name) __typeof__(name) *name;

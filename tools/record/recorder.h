@@ -29,13 +29,14 @@ struct rec_shared {
     uint64_t next_chunk;
     uint32_t threads;
     uint64_t order __attribute__((aligned(64)));
-    void *spare[REC_SPARE_CHUNKS] __attribute__((aligned(64))); /* chunks of ended threads that still have room */
+    struct rec_chunk *spare[REC_SPARE_CHUNKS]
+        __attribute__((aligned(64))); /* chunks of ended threads that still have room */
 };
 
 struct rec_self {
     uint8_t *at, *end; /* the unused part of the chunk; equal if the thread has no chunk */
     struct rec_base base;
-    void *chunk;
+    struct rec_chunk *chunk;
     int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, this is first the parent */
     uint32_t number; /* number of the thread in this process */
     bool inside;     /* the thread is in the allocator below or in the recorder, whose calls are not recorded */
