@@ -2,8 +2,8 @@
 # runs on any allocator. See docs/RECORDING.md. Neither is a part of the allocator.
 set(hakmem_record_dir ${PROJECT_SOURCE_DIR}/tools/record)
 
-add_library(hakmem_recording STATIC ${hakmem_record_dir}/reader.c ${hakmem_record_dir}/book.c ${hakmem_record_dir}/live.c
-  ${hakmem_record_dir}/overview.c ${hakmem_record_dir}/plan.c ${hakmem_record_dir}/figures.c)
+add_library(hakmem_recording STATIC ${hakmem_record_dir}/reader.c ${hakmem_record_dir}/book.c ${hakmem_record_dir}/plan.c
+  ${hakmem_record_dir}/figures.c)
 target_compile_definitions(hakmem_recording PRIVATE _GNU_SOURCE)
 target_include_directories(hakmem_recording PUBLIC ${hakmem_record_dir})
 target_link_libraries(hakmem_recording PRIVATE hakmem_warnings hakmem_sanitizer)

@@ -1,5 +1,6 @@
 /* Turns the events of a recording into operations on slots, and adds up calls and bytes. */
 #include "book.h"
+#include <search.h>
 #include <stdlib.h>
 
 enum { LENDS_FROM = 64 }; /* a shorter list of free slots lends none to another thread */
@@ -19,7 +20,7 @@ struct thread {
 };
 
 struct rec_book {
-    rec_map map;
+    void *live; /* search tree of the live blocks by address */
     struct slot *slots;
     struct thread *threads;
     size_t thread_count;
@@ -50,13 +51,47 @@ struct rec_book *rec_book_open(size_t threads, uint32_t sample, rec_op_sink sink
 
 void rec_book_close(struct rec_book *book)
 {
-    rec_map_close(&book->map);
+    tdestroy(book->live, free);
     free(book->slots);
     free(book->threads);
     free(book);
 }
 
 const struct rec_totals *rec_book_totals(const struct rec_book *book) { return &book->totals; }
+
+/* ---- live blocks ------------------------------------------------------- */
+
+static int by_address(const void *left, const void *right)
+{
+    const struct rec_live *a = left, *b = right;
+    return a->address < b->address ? -1 : a->address > b->address;
+}
+
+/* Adds a block, whose address must not be in the book. Returns false if memory is refused. */
+static bool keep_live(struct rec_book *book, const struct rec_live *live)
+{
+    struct rec_live *kept = malloc(sizeof *kept);
+    if (kept == NULL)
+        return false;
+    *kept = *live;
+    bool added = tsearch(kept, &book->live, by_address) != NULL;
+    if (!added)
+        free(kept);
+    return added;
+}
+
+/* Removes the block with this address, and copies it to *live. Returns false if no live block has the address. */
+static bool take_live(struct rec_book *book, uint64_t address, struct rec_live *live)
+{
+    struct rec_live wanted = {.address = address};
+    struct rec_live **found = tfind(&wanted, &book->live, by_address), *kept = found != NULL ? *found : NULL;
+    if (kept == NULL)
+        return false;
+    tdelete(&wanted, &book->live, by_address);
+    *live = *kept;
+    free(kept);
+    return true;
+}
 
 /* ---- slots ------------------------------------------------------------- */
 
@@ -157,7 +192,7 @@ static bool free_implied(struct rec_book *book, const struct rec_event *event)
 {
     struct rec_live live;
     struct rec_event implied = {.order = event->order, .thread = event->thread, .kind = REC_FREE};
-    if (!rec_map_take(&book->map, event->address, &live))
+    if (!take_live(book, event->address, &live))
         return true;
     book->totals.implied++;
     return free_block(book, &implied, &live);
@@ -176,7 +211,7 @@ static bool allocate(struct rec_book *book, const struct rec_event *event)
                             .stamped = event->size >= 8,
                             .align_log = (uint8_t)(event->extra & 63),
                             .weight_one = event->weight_one};
-    if (live.slot == REC_NO_SLOT || !rec_map_put(&book->map, &live))
+    if (live.slot == REC_NO_SLOT || !keep_live(book, &live))
         return false;
     struct rec_op op = op_of(event, &live);
     book->totals.allocs[event->kind] += weight(book, live.weight_one);
@@ -187,7 +222,7 @@ static bool allocate(struct rec_book *book, const struct rec_event *event)
 static bool release(struct rec_book *book, const struct rec_event *event)
 {
     struct rec_live live;
-    if (rec_map_take(&book->map, event->address, &live))
+    if (take_live(book, event->address, &live))
         return free_block(book, event, &live);
     book->totals.unknown++;
     return true;
@@ -198,7 +233,7 @@ static void begin_realloc(struct rec_book *book, const struct rec_event *event)
     struct thread *thread = &book->threads[event->thread];
     thread->reallocs = true;
     thread->begun = *event;
-    if (!rec_map_take(&book->map, event->address, &thread->pending)) {
+    if (!take_live(book, event->address, &thread->pending)) {
         thread->pending.slot = REC_NO_SLOT;
         book->totals.unknown++;
     }
@@ -214,7 +249,7 @@ static bool refused(struct rec_book *book, struct thread *thread)
         return free_block(book, &thread->begun, &thread->pending);
     }
     book->totals.refused++;
-    return rec_map_put(&book->map, &thread->pending);
+    return keep_live(book, &thread->pending);
 }
 
 static bool moved(struct rec_book *book, const struct rec_event *event)
@@ -247,7 +282,7 @@ static bool moved(struct rec_book *book, const struct rec_event *event)
     live->align_log = 0;
     book->totals.reallocs += weight(book, live->weight_one);
     count_live(book, live, made.size, op.size_before, 0);
-    return pass(book, &op) && rec_map_put(&book->map, live);
+    return pass(book, &op) && keep_live(book, live);
 }
 
 bool rec_book_enter(struct rec_book *book, const struct rec_event *event)

@@ -7,8 +7,6 @@
 
 #define REC_NO_SLOT UINT32_MAX
 
-/* ---- live blocks, in the search tree of the C library ------------------ */
-
 struct rec_live {
     uint64_t address;
     uint64_t size;
@@ -18,17 +16,6 @@ struct rec_live {
     bool stamped;    /* The block holds the stamp of the player. A block that ever had fewer than 8 bytes holds none. */
     bool weight_one; /* see struct rec_event */
 };
-
-/* A map is the root of its tree, and NULL if it is empty. */
-typedef void *rec_map;
-
-void rec_map_close(rec_map *map);
-/* Adds a block, whose address must not be in the map. Returns false if memory is refused. */
-bool rec_map_put(rec_map *map, const struct rec_live *live);
-/* Removes the block with this address, and copies it to *live. Returns false if the map does not have the block. */
-bool rec_map_take(rec_map *map, uint64_t address, struct rec_live *live);
-
-/* ---- operations -------------------------------------------------------- */
 
 struct rec_op {
     uint8_t kind; /* REC_MALLOC .. REC_NEW_ALIGNED, REC_FREE .. REC_DELETE_SIZED, REC_REALLOC */

@@ -1,14 +1,90 @@
-/* Writes a plan. */
+/* Collects the facts about later events that the plan needs, and writes the plan. */
 #include "plan.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* ---- the overview ------------------------------------------------------ */
+
+struct touch {
+    uint64_t born;
+    uint32_t pages;
+};
+
+/* Notes an operation. A free or realloc tells how many pages of its block were touched. The number is stored with `born`, the place in the order of
+ * the allocation or realloc that gave the block its size. */
+static bool note(void *context, const struct rec_op *op)
+{
+    struct overview *overview = context;
+    if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
+        overview->last_order[overview->last_thread] = op->order; /* in the plan, this thread starts the new one */
+    overview->last_order[op->thread] = op->order;
+    overview->last_thread = op->thread;
+    if (op->touched == 0)
+        return true;
+    struct touch *larger = rec_with_room(overview->touches, overview->touch_count, sizeof *larger);
+    if (larger == NULL)
+        return false;
+    overview->touches = larger;
+    overview->touches[overview->touch_count++] = (struct touch){op->block.born, op->touched - 1};
+    return true;
+}
+
+static int by_birth(const void *left, const void *right)
+{
+    const struct touch *a = left, *b = right;
+    return a->born < b->born ? -1 : a->born > b->born;
+}
+
+bool overview_open(struct overview *overview, struct rec_reader *reader)
+{
+    *overview = (struct overview){.last_thread = UINT32_MAX,
+                                  .last_order = calloc(reader->threads + 1, sizeof *overview->last_order),
+                                  .lane_until = calloc(reader->threads + 1, sizeof *overview->lane_until)};
+    if (overview->last_order == NULL || overview->lane_until == NULL ||
+        !rec_book_read(reader, note, overview, &overview->totals))
+        return reader->why[0] != '\0' ? false : rec_refuse(reader, "out of memory");
+    if (overview->touch_count > 1)
+        qsort(overview->touches, overview->touch_count, sizeof *overview->touches, by_birth);
+    return true;
+}
+
+void overview_close(struct overview *overview)
+{
+    free(overview->touches);
+    free(overview->last_order);
+    free(overview->lane_until);
+}
+
+bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages)
+{
+    const struct touch *touches = overview->touches;
+    size_t *next = &overview->next_touch;
+    while (*next < overview->touch_count && touches[*next].born < order)
+        ++*next;
+    if (*next == overview->touch_count || touches[*next].born != order)
+        return false;
+    *pages = touches[*next].pages;
+    return true;
+}
+
+uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order)
+{
+    uint32_t lane = 0;
+    while (lane < overview->lanes && overview->lane_until[lane] >= order)
+        lane++;
+    overview->lanes += lane == overview->lanes;
+    overview->lane_until[lane] = overview->last_order[thread];
+    return lane;
+}
+
+/* ---- bytes ------------------------------------------------------------- */
 
 struct stream {
     uint8_t *bytes; /* memory of the current chunk */
     size_t used;
     uint64_t chunk_at; /* offset of the current chunk in the file */
+    struct rec_base base;
     uint64_t last_sync, last_order;
     unsigned since_sync;
     bool spawned;
@@ -24,8 +100,6 @@ struct plan {
     uint32_t last_thread; /* thread of the previous operation, which starts a new thread */
     bool failed;
 };
-
-/* ---- bytes ------------------------------------------------------------- */
 
 static bool store(struct plan *plan, const void *bytes, size_t size, uint64_t at)
 {
@@ -55,39 +129,14 @@ static bool end_chunk(struct plan *plan, struct stream *stream, uint64_t next)
     return store(plan, stream->bytes, stream->used, stream->chunk_at);
 }
 
-static bool room(struct plan *plan, struct stream *stream)
+static bool put(struct plan *plan, struct stream *stream, const struct rec_event *op)
 {
-    if (PLAN_CHUNK_BYTES - stream->used >= PLAN_OP_MOST + 8)
-        return true;
-    return end_chunk(plan, stream, plan->end) && begin_chunk(plan, stream);
-}
-
-struct fields {
-    unsigned kind, flags;
-    uint32_t slot;
-    uint64_t size;
-    uint32_t extra;
-    uint16_t version;
-};
-
-static bool put(struct plan *plan, struct stream *stream, const struct fields *op)
-{
-    if (!room(plan, stream))
+    if (PLAN_CHUNK_BYTES - stream->used < REC_EVENT_ROOM &&
+        !(end_chunk(plan, stream, plan->end) && begin_chunk(plan, stream)))
         return false;
-    unsigned slot_bytes = rec_bytes_of(op->slot | 1), size_bytes = rec_bytes_of(op->size);
-    unsigned extra_code = op->extra == 0 ? 0 : op->extra < 256 ? 1 : op->extra < 65536 ? 2 : 3;
-    uint16_t head = (uint16_t)(op->kind | op->flags | (slot_bytes - 1) << PLAN_SLOT_AT | size_bytes << PLAN_SIZE_AT |
-                               extra_code << PLAN_EXTRA_AT);
-    uint8_t *to = stream->bytes + stream->used;
-    memcpy(to, &head, sizeof head);
-    to = rec_put_word(to + 2, op->slot, slot_bytes);
-    to = rec_put_word(to, op->size, size_bytes);
-    to = rec_put_word(to, op->extra, 0x4210u >> extra_code * 4 & 15);
-    if ((op->flags >> PLAN_FOREIGN_AT & 1) != 0) {
-        memcpy(to, &op->version, sizeof op->version);
-        to += sizeof op->version;
-    }
-    stream->used = (size_t)(to - stream->bytes);
+    stream->base.order = PLAN_NO_ORDER;
+    uint8_t *end = rec_encode(stream->bytes + stream->used, &stream->base, op);
+    stream->used = (size_t)(end - stream->bytes);
     return true;
 }
 
@@ -108,8 +157,8 @@ static bool begin_thread(struct plan *plan, struct stream *stream, const struct 
         return true;
     }
     struct stream *starter = &plan->streams[plan->last_thread];
-    return put(plan, starter, &(struct fields){.kind = PLAN_SYNC, .size = op->order}) &&
-           put(plan, starter, &(struct fields){.kind = PLAN_SPAWN, .size = op->thread});
+    return put(plan, starter, &(struct rec_event){.kind = PLAN_SYNC, .size = op->order}) &&
+           put(plan, starter, &(struct rec_event){.kind = PLAN_SPAWN, .size = op->thread});
 }
 
 /* Adds a PLAN_SYNC before an operation at which the thread may have to wait, and otherwise once in PLAN_STEP operations or places. At a PLAN_SYNC,
@@ -123,7 +172,7 @@ static bool sync_thread(struct plan *plan, struct stream *stream, const struct r
         return true;
     stream->since_sync = 0;
     stream->last_sync = op->order;
-    return put(plan, stream, &(struct fields){.kind = PLAN_SYNC, .size = op->order, .extra = paused});
+    return put(plan, stream, &(struct rec_event){.kind = PLAN_SYNC, .size = op->order, .extra = paused});
 }
 
 /* ---- operations -------------------------------------------------------- */
@@ -144,11 +193,12 @@ static bool put_touch(struct plan *plan, struct stream *stream, const struct rec
     uint64_t to = pages < most ? pages : most;
     if (to <= from || from > UINT32_MAX)
         return true;
-    unsigned flags = (unsigned)op->block.weight_one << PLAN_WEIGHT_AT;
-    return put(
-        plan, stream,
-        &(struct fields){
-            .kind = PLAN_TOUCH, .flags = flags, .slot = op->block.slot, .size = to - from, .extra = (uint32_t)from});
+    struct rec_event touch = {.kind = PLAN_TOUCH,
+                              .weight_one = op->block.weight_one,
+                              .address = op->block.slot,
+                              .size = to - from,
+                              .extra = (uint32_t)from};
+    return put(plan, stream, &touch);
 }
 
 static bool add(void *context, const struct rec_op *op)
@@ -163,14 +213,15 @@ static bool add(void *context, const struct rec_op *op)
     uint32_t pages;
     bool later = !is_free(op->kind) && overview_touched(plan->overview, op->order, &pages);
     bool sizeless = is_free(op->kind) && op->kind != REC_DELETE_SIZED;
-    struct fields fields = {.kind = op->kind,
-                            .slot = op->block.slot,
-                            .size = sizeless ? 0 : op->block.size,
-                            .extra = op->kind == REC_FREE ? 0 : extra_of(op),
-                            .version = op->version};
-    fields.flags = (unsigned)op->foreign << PLAN_FOREIGN_AT | (unsigned)op->block.stamped << PLAN_STAMPED_AT |
-                   (unsigned)op->block.weight_one << PLAN_WEIGHT_AT | (unsigned)later << PLAN_LATER_AT;
-    return put(plan, stream, &fields) && (!later || put_touch(plan, stream, op, pages));
+    struct rec_event played = {.kind = op->kind,
+                               .weight_one = op->block.weight_one,
+                               .address = op->block.slot,
+                               .size = sizeless ? 0 : op->block.size,
+                               .extra = op->kind == REC_FREE ? 0 : extra_of(op)};
+    played.order = (later ? PLAN_LATER : 0) | (op->block.stamped ? 0 : PLAN_UNSTAMPED);
+    if (op->foreign)
+        played.order |= PLAN_FOREIGN | (uint64_t)op->version << PLAN_VERSION_AT;
+    return put(plan, stream, &played) && (!later || put_touch(plan, stream, op, pages));
 }
 
 /* Writes the ends of the streams and the table of threads. Writes the head last, so that an incomplete file is not a valid plan. */
@@ -185,8 +236,8 @@ static bool finish(struct plan *plan)
         sound = store(plan, &plan->streams[i].entry, sizeof(struct plan_thread),
                       plan->end + i * sizeof(struct plan_thread));
     plan->head.magic = PLAN_MAGIC;
-    plan->head.slots = overview_totals(plan->overview)->slots;
-    plan->head.lanes = overview_lanes(plan->overview);
+    plan->head.slots = plan->overview->totals.slots;
+    plan->head.lanes = plan->overview->lanes;
     return sound && store(plan, &plan->head, sizeof plan->head, 0);
 }
 
@@ -198,8 +249,7 @@ bool plan_write(struct rec_reader *reader, struct overview *overview, int file)
     plan.streams = calloc(reader->threads + 1, sizeof *plan.streams);
     bool sound = plan.streams != NULL && rec_book_read(reader, add, &plan, NULL) && finish(&plan);
     if (!sound && reader->why[0] == '\0')
-        snprintf(reader->why, sizeof reader->why, "the plan cannot be written: %s",
-                 strerror(plan.failed ? errno : ENOMEM));
+        rec_refuse(reader, "the plan cannot be written: %s", strerror(plan.failed ? errno : ENOMEM));
     for (size_t i = 0; plan.streams != NULL && i < reader->threads; i++)
         free(plan.streams[i].bytes);
     free(plan.streams);

@@ -4,17 +4,16 @@
  *
  *   file       struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
  *   chunk      struct plan_chunk, then `bytes` bytes of operations of one thread; `next` is the offset of the thread's next chunk
- *   operation  a head of 2 bytes, then the fields slot, size, extra and version */
+ *   operation  an event as in a recording, whose address is the slot, and whose order has flags and a version (enum plan_flags) */
 #ifndef REC_PLAN_H
 #define REC_PLAN_H
 
 #include "book.h"
 
-#define PLAN_MAGIC 0x0231204e414c5048ull /* "HPLAN 1", 2 */
+#define PLAN_MAGIC 0x0331204e414c5048ull /* "HPLAN 1", 3 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
 #define PLAN_STEP 64u  /* a thread has a PLAN_SYNC at least once in so many operations and places in the order */
 #define PLAN_PAUSE 32u /* a thread that made no call during more events than this waits for all earlier events */
-#define PLAN_OP_MOST ((size_t)2 + 4 + 7 + 4 + 2)
 
 /* The kinds of operations that a recording does not have. */
 enum plan_kind {
@@ -24,16 +23,14 @@ enum plan_kind {
     PLAN_KINDS
 };
 
-/* The bit fields in the head of an operation. The kind has the lowest bits. */
-enum {
-    PLAN_SLOT_AT = 4,     /* 2 bits; the slot has 1 to 4 bytes */
-    PLAN_SIZE_AT = 6,     /* 3 bits; the number of bytes of the size */
-    PLAN_EXTRA_AT = 9,    /* 2 bits; extra has 0, 1, 2 or 4 bytes */
-    PLAN_FOREIGN_AT = 11, /* a version of 2 bytes follows; the player waits until the slot has this version */
-    PLAN_LATER_AT = 12,   /* the pages of the block are touched by a PLAN_TOUCH that follows */
-    PLAN_STAMPED_AT = 13, /* the block begins with its stamp, which the player checks */
-    PLAN_WEIGHT_AT = 14   /* the operation is played for one block, and not for `copies` blocks */
+/* What the order of an operation has. If weight_one of the event is set, the operation is played for one block, and not for `copies` blocks. */
+enum plan_flags {
+    PLAN_UNSTAMPED = 1, /* the block does not begin with its stamp, which the player checks otherwise */
+    PLAN_LATER = 2,     /* the pages of the block are touched by a PLAN_TOUCH that follows */
+    PLAN_FOREIGN = 4,   /* the player waits until the slot has the version, which begins at the bit PLAN_VERSION_AT */
+    PLAN_VERSION_AT = 3
 };
+#define PLAN_NO_ORDER UINT64_MAX /* the order of the base of each operation, with which the order is stored as it is */
 
 struct plan_head {
     uint64_t magic;
@@ -44,7 +41,7 @@ struct plan_head {
 
 struct plan_thread {
     uint64_t first_chunk, first_order;
-    uint32_t lane; /* number of the lane (progress.h); threads that do not run at the same time may share a lane */
+    uint32_t lane; /* number of the lane; threads that do not run at the same time may share a lane */
     uint32_t unused;
 };
 
@@ -55,19 +52,25 @@ struct plan_chunk {
 
 /* An overview of the whole recording, which is read once before the plan is written. The plan says at an allocation how many pages of a large block
  * will be touched, and which threads do not run at the same time. These facts follow only from later events. */
-struct overview;
+struct overview {
+    struct touch *touches; /* sorted by `born` */
+    size_t touch_count, next_touch;
+    uint64_t *last_order; /* for each thread, the place of its last operation in the order */
+    uint32_t last_thread;
+    uint64_t *lane_until; /* for each lane (progress.h), the place of the last operation of its last thread */
+    uint32_t lanes;
+    struct rec_totals totals;
+};
 
-/* Reads the recording and returns its overview. On failure, returns NULL and stores the reason in reader->why. */
-struct overview *overview_open(struct rec_reader *reader);
+/* Reads the recording. On failure, returns false and stores the reason in reader->why. The overview must be closed in both cases. */
+bool overview_open(struct overview *overview, struct rec_reader *reader);
 void overview_close(struct overview *overview);
 
 /* Stores how many pages are touched of the block that was allocated or resized at this place in the order. Returns false if this is unknown. The
  * caller must ask for the places in ascending order. */
 bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages);
-/* Returns the number of a lane (progress.h) for a thread that begins at this place in the order. It is a new lane, or that of an ended thread. */
+/* Returns the number of a lane for a thread that begins at this place in the order. It is a new lane, or that of an ended thread. */
 uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order);
-uint32_t overview_lanes(const struct overview *overview);
-const struct rec_totals *overview_totals(const struct overview *overview);
 
 /* Writes the plan to the file. An overview can be used for one plan only. On failure, returns false and stores the reason in reader->why. */
 bool plan_write(struct rec_reader *reader, struct overview *overview, int file);

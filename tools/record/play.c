@@ -63,9 +63,8 @@ static bool accept_cut(struct rec_reader *reader, bool cut)
 {
     if (reader->head.lost == 0 || cut)
         return true;
-    snprintf(reader->why, sizeof reader->why,
-             "the recording stops before the program's end: the file could not grow (--cut plays what is there)");
-    return false;
+    return rec_refuse(reader, "the recording stops before the program's end: the file could not grow "
+                              "(--cut plays what is there)");
 }
 
 static bool in_order(struct rec_reader *reader, const struct rec_totals *totals)
@@ -75,10 +74,9 @@ static bool in_order(struct rec_reader *reader, const struct rec_totals *totals)
         allocs += totals->allocs[i];
     if (totals->implied * IMPLIED_SHARE <= allocs)
         return true;
-    snprintf(reader->why, sizeof reader->why,
-             "%llu of %llu allocations lie on live blocks: the program frees by functions that are not recorded",
-             (unsigned long long)totals->implied, (unsigned long long)allocs);
-    return false;
+    return rec_refuse(
+        reader, "%llu of %llu allocations lie on live blocks: the program frees by functions that are not recorded",
+        (unsigned long long)totals->implied, (unsigned long long)allocs);
 }
 
 static void print_text(const char *text)
@@ -97,6 +95,10 @@ struct row {
     uint64_t value;
 };
 
+/* The row of a member of a structure. */
+#define ROW(of, member)                                                                                                \
+    (struct row) { #member, (of)->member }
+
 static void print_rows(FILE *to, const struct row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -105,39 +107,23 @@ static void print_rows(FILE *to, const struct row *rows, size_t count)
 
 static void print_totals(const struct rec_reader *reader, const struct rec_totals *t)
 {
-    static const char *const names[REC_KINDS] = {[REC_MALLOC] = "malloc",
-                                                 [REC_CALLOC] = "calloc",
-                                                 [REC_ALIGNED] = "aligned",
-                                                 [REC_NEW] = "new",
-                                                 [REC_NEW_ALIGNED] = "new_aligned"};
+    static const char *const names[] = {"malloc", "calloc", "aligned", "new", "new_aligned"}; /* from REC_MALLOC on */
     const struct rec_head *head = &reader->head;
     printf("{\"program\": ");
     print_text(head->program);
-    printf(", \"pid\": %llu, \"sample\": %u, \"ended\": %s, \"cut\": %s", (unsigned long long)head->pid, head->sample,
-           head->ended != 0 ? "true" : "false", head->lost != 0 ? "true" : "false");
-    const struct row rows[] = {{"file_bytes", reader->size},
-                               {"events", t->events},
-                               {"threads", t->threads},
-                               {"frees", t->frees},
-                               {"reallocs", t->reallocs},
-                               {"refused", t->refused},
-                               {"unknown", t->unknown},
-                               {"implied", t->implied},
-                               {"bytes", t->bytes},
-                               {"peak_bytes", t->peak_bytes},
-                               {"peak_blocks", t->peak_blocks},
-                               {"live_bytes", t->live_bytes},
-                               {"live_blocks", t->live_blocks},
-                               {"peak_rss_kib", head->peak_rss_kib},
-                               {"file_rss_kib", head->file_rss_kib},
-                               {"first_anon_kib", head->first_anon_kib},
-                               {"faults", head->faults},
-                               {"cpu_us", head->cpu_us},
-                               {"wall_us", head->wall_us}};
-    print_rows(stdout, rows, sizeof rows / sizeof *rows);
+    printf(", \"pid\": %llu, \"sample\": %u, \"ended\": %s, \"cut\": %s, \"file_bytes\": %zu",
+           (unsigned long long)head->pid, head->sample, head->ended != 0 ? "true" : "false",
+           head->lost != 0 ? "true" : "false", reader->size);
+    const struct row sums[] = {ROW(t, events),     ROW(t, threads),     ROW(t, frees),      ROW(t, reallocs),
+                               ROW(t, refused),    ROW(t, unknown),     ROW(t, implied),    ROW(t, bytes),
+                               ROW(t, peak_bytes), ROW(t, peak_blocks), ROW(t, live_bytes), ROW(t, live_blocks)};
+    const struct row figures[] = {ROW(head, peak_rss_kib), ROW(head, file_rss_kib), ROW(head, first_anon_kib),
+                                  ROW(head, faults),       ROW(head, cpu_us),       ROW(head, wall_us)};
+    print_rows(stdout, sums, sizeof sums / sizeof *sums);
+    print_rows(stdout, figures, sizeof figures / sizeof *figures);
     printf(", \"allocs\": {");
     for (int i = REC_MALLOC; i <= REC_NEW_ALIGNED; i++)
-        printf("%s\"%s\": %llu", i == REC_MALLOC ? "" : ", ", names[i], (unsigned long long)t->allocs[i]);
+        printf("%s\"%s\": %llu", i == REC_MALLOC ? "" : ", ", names[i - REC_MALLOC], (unsigned long long)t->allocs[i]);
     printf("}}\n");
 }
 
@@ -162,14 +148,14 @@ static int read_recording(const char *path, const char *plan, bool cut)
     if (!rec_reader_open(&reader, mapped.bytes, mapped.size))
         return refuse(path, reader.why);
     int code = 0;
-    struct overview *overview = accept_cut(&reader, cut) ? overview_open(&reader) : NULL;
-    if (overview == NULL || !in_order(&reader, overview_totals(overview)))
+    struct overview overview = {0};
+    if (!accept_cut(&reader, cut) || !overview_open(&overview, &reader) || !in_order(&reader, &overview.totals))
         code = refuse(path, reader.why);
     else
-        print_totals(&reader, overview_totals(overview));
+        print_totals(&reader, &overview.totals);
     if (code == 0 && plan != NULL)
-        code = write_plan(&reader, overview, plan);
-    overview_close(overview);
+        code = write_plan(&reader, &overview, plan);
+    overview_close(&overview);
     rec_reader_close(&reader);
     munmap(mapped.bytes, mapped.size);
     return code;
@@ -194,18 +180,9 @@ static int play(const char *path, const struct player_options *options)
     if (!player_play(file, options, &r, &why))
         return refuse(path, why);
     fprintf(stderr, "{\"malloc_from\": \"%s\"", malloc_from());
-    const struct row rows[] = {{"allocs", r.allocs},
-                               {"frees", r.frees},
-                               {"reallocs", r.reallocs},
-                               {"bytes", r.bytes},
-                               {"failed", r.failed},
-                               {"wrong", r.wrong},
-                               {"left", r.left},
-                               {"faults", r.faults},
-                               {"cpu_us", r.cpu_us},
-                               {"wall_us", r.wall_us},
-                               {"peak_rss_kib", r.peak_rss_kib},
-                               {"heap_kib", r.heap_kib}};
+    const struct row rows[] = {ROW(&r, allocs), ROW(&r, frees),   ROW(&r, reallocs),     ROW(&r, bytes),
+                               ROW(&r, failed), ROW(&r, wrong),   ROW(&r, left),         ROW(&r, faults),
+                               ROW(&r, cpu_us), ROW(&r, wall_us), ROW(&r, peak_rss_kib), ROW(&r, heap_kib)};
     print_rows(stderr, rows, sizeof rows / sizeof *rows);
     fprintf(stderr, "}\n");
     return r.wrong != 0 ? WRONG : 0;

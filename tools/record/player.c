@@ -1,7 +1,6 @@
 /* Plays the threads of a plan, and checks the blocks that the allocator returns. */
 #include "player.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,23 +29,16 @@ static struct {
     _Atomic uint64_t *slots; /* version << 48 | address of the block, or 0 if the slot has no block */
     bool dry;
     _Atomic uint32_t playing;
-    _Atomic bool broken;
 } stage;
 
 /* A thread that plays. */
 struct actor {
     uint8_t *buffer; /* a chunk of the plan */
     const uint8_t *at, *end;
+    struct rec_base base;
     uint64_t next_chunk;
     struct progress_lane *lane;
     struct player_result counts;
-};
-
-struct op {
-    unsigned kind, head;
-    uint32_t slot, extra;
-    uint64_t size;
-    uint16_t version;
 };
 
 static struct player_result sums;
@@ -56,13 +48,7 @@ static pthread_mutex_t sums_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool read_at(void *to, size_t size, uint64_t at)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(stage.plan, (uint8_t *)to + done, size - done, (off_t)(at + done));
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
+    return pread(stage.plan, to, size, (off_t)at) == (ssize_t)size;
 }
 
 static bool load_chunk(struct actor *actor)
@@ -78,29 +64,17 @@ static bool load_chunk(struct actor *actor)
     return true;
 }
 
-static uint64_t take_field(struct actor *actor, unsigned bytes)
-{
-    uint64_t value;
-    memcpy(&value, actor->at, sizeof value); /* may read behind the chunk, but not behind the buffer, which is longer */
-    actor->at += bytes;
-    return bytes == 0 ? 0 : value & UINT64_MAX >> (64 - 8 * bytes);
-}
-
-static bool next_op(struct actor *actor, struct op *op)
+static bool next_op(struct actor *actor, struct rec_event *op)
 {
     if (actor->at >= actor->end && !load_chunk(actor))
         return false;
-    unsigned head = (unsigned)take_field(actor, 2);
-    op->head = head;
-    op->kind = head & ((1u << REC_KIND_BITS) - 1);
-    op->slot = (uint32_t)take_field(actor, (head >> PLAN_SLOT_AT & 3) + 1);
-    op->size = take_field(actor, head >> PLAN_SIZE_AT & 7);
-    op->extra = (uint32_t)take_field(actor, 0x4210u >> (head >> PLAN_EXTRA_AT & 3) * 4 & 15);
-    op->version = (uint16_t)((head >> PLAN_FOREIGN_AT & 1) != 0 ? take_field(actor, 2) : 0);
-    return true;
+    actor->base.order = PLAN_NO_ORDER;
+    const uint8_t *end = rec_decode(actor->at, actor->end, &actor->base, op);
+    actor->at = end != NULL ? end : actor->at;
+    return end != NULL;
 }
 
-static bool flag(const struct op *op, unsigned at) { return (op->head >> at & 1) != 0; }
+static bool flag(const struct rec_event *op, enum plan_flags flag) { return (op->order & flag) != 0; }
 
 /* ---- blocks ------------------------------------------------------------ */
 
@@ -115,7 +89,7 @@ static void touch(char *block, uint64_t from, uint64_t to)
         ((volatile char *)block)[to - 1] = 1;
 }
 
-static void *allocated(const struct op *op)
+static void *allocated(const struct rec_event *op)
 {
     void *block = NULL;
     switch (op->kind) {
@@ -140,7 +114,7 @@ static bool begins_with_stamp(const void *block, size_t slot)
     return stamp == stamp_of(slot);
 }
 
-static void *play_alloc(struct actor *actor, const struct op *op, const void *before, size_t slot)
+static void *play_alloc(struct actor *actor, const struct rec_event *op, const void *before, size_t slot)
 {
     char *block = allocated(op);
     actor->counts.allocs++;
@@ -152,7 +126,7 @@ static void *play_alloc(struct actor *actor, const struct op *op, const void *be
     }
     unsigned log = op->kind == REC_ALIGNED || op->kind == REC_NEW_ALIGNED ? op->extra : 0;
     actor->counts.wrong += ((uintptr_t)block & (((size_t)1 << log) - 1)) != 0;
-    if (!flag(op, PLAN_LATER_AT))
+    if (!flag(op, PLAN_LATER))
         touch(block, 0, op->size);
     if (op->size >= sizeof(uint64_t)) {
         uint64_t stamp = stamp_of(slot);
@@ -161,14 +135,14 @@ static void *play_alloc(struct actor *actor, const struct op *op, const void *be
     return block;
 }
 
-static void *play_free(struct actor *actor, const struct op *op, void *block, size_t slot)
+static void *play_free(struct actor *actor, const struct rec_event *op, void *block, size_t slot)
 {
     actor->counts.frees++;
     if (block == NULL) {
         actor->counts.empty++; /* the allocation of the block was refused, or the plan is wrong */
         return NULL;
     }
-    actor->counts.wrong += flag(op, PLAN_STAMPED_AT) && !begins_with_stamp(block, slot);
+    actor->counts.wrong += !flag(op, PLAN_UNSTAMPED) && !begins_with_stamp(block, slot);
     if (op->kind == REC_FREE)
         free(block);
     else if (op->extra != 0)
@@ -180,7 +154,7 @@ static void *play_free(struct actor *actor, const struct op *op, void *block, si
     return NULL;
 }
 
-static void *play_realloc(struct actor *actor, const struct op *op, void *block, size_t slot)
+static void *play_realloc(struct actor *actor, const struct rec_event *op, void *block, size_t slot)
 {
     uint64_t before = op->extra;
     actor->counts.reallocs++;
@@ -193,14 +167,14 @@ static void *play_realloc(struct actor *actor, const struct op *op, void *block,
     }
     if (moved == NULL)
         return NULL;
-    if (!flag(op, PLAN_LATER_AT))
+    if (!flag(op, PLAN_LATER))
         touch(moved, before < op->size ? before : op->size, op->size);
     actor->counts.wrong +=
-        block != NULL && flag(op, PLAN_STAMPED_AT) && op->size >= 8 && !begins_with_stamp(moved, slot);
+        block != NULL && !flag(op, PLAN_UNSTAMPED) && op->size >= 8 && !begins_with_stamp(moved, slot);
     return moved;
 }
 
-static void *play_one(struct actor *actor, const struct op *op, void *block, size_t slot)
+static void *play_one(struct actor *actor, const struct rec_event *op, void *block, size_t slot)
 {
     switch (op->kind) {
     case REC_FREE:
@@ -228,11 +202,11 @@ static bool is_turn(const void *context)
     return (uint16_t)(atomic_load(turn->slot) >> VERSION_AT) == turn->version;
 }
 
-static void play_slot(struct actor *actor, const struct op *op, size_t slot)
+static void play_slot(struct actor *actor, const struct rec_event *op, size_t slot)
 {
     _Atomic uint64_t *entry = &stage.slots[slot];
-    struct turn turn = {entry, op->version};
-    if (flag(op, PLAN_FOREIGN_AT) && !is_turn(&turn))
+    struct turn turn = {entry, (uint16_t)(op->order >> PLAN_VERSION_AT)};
+    if (flag(op, PLAN_FOREIGN) && !is_turn(&turn))
         progress_wait(is_turn, &turn);
     uint64_t now = atomic_load_explicit(entry, memory_order_relaxed);
     void *block = (void *)(uintptr_t)(now & ADDRESS_MASK);
@@ -242,11 +216,11 @@ static void play_slot(struct actor *actor, const struct op *op, size_t slot)
     atomic_store_explicit(entry, version << VERSION_AT | (uint64_t)(uintptr_t)block, memory_order_release);
 }
 
-static void play_slots(struct actor *actor, const struct op *op)
+static void play_slots(struct actor *actor, const struct rec_event *op)
 {
     uint32_t copies = stage.head.copies;
-    for (uint32_t i = 0; i < (flag(op, PLAN_WEIGHT_AT) ? 1 : copies); i++)
-        play_slot(actor, op, (size_t)op->slot * copies + i);
+    for (uint32_t i = 0; i < (op->weight_one ? 1 : copies); i++)
+        play_slot(actor, op, op->address * copies + i);
 }
 
 /* ---- threads ----------------------------------------------------------- */
@@ -268,7 +242,7 @@ static bool spawn(uint32_t number)
     struct plan_thread thread;
     pthread_t handle;
     pthread_attr_t attributes;
-    if (number >= stage.head.threads || !read_thread(&thread, number))
+    if (number >= stage.head.threads || number == stage.head.first_thread || !read_thread(&thread, number))
         return false;
     struct progress_lane *lane = progress_lane(thread.lane);
     if (!lane_is_idle(lane))
@@ -284,14 +258,16 @@ static bool spawn(uint32_t number)
     return error == 0;
 }
 
-static bool play_op(struct actor *actor, const struct op *op)
+static bool play_op(struct actor *actor, const struct rec_event *op)
 {
     switch (op->kind) {
     case PLAN_SYNC: progress_reach(actor->lane, op->size, op->extra != 0); return true;
     case PLAN_SPAWN: return spawn((uint32_t)op->size);
     default: break;
     }
-    if (op->slot >= stage.head.slots || op->kind < REC_MALLOC || op->kind >= PLAN_KINDS)
+    if (flag(op, PLAN_FOREIGN) && stage.head.threads == 1)
+        return false; /* no other thread could end the wait */
+    if (op->address >= stage.head.slots || op->kind < REC_MALLOC || op->kind >= PLAN_KINDS)
         return false;
     play_slots(actor, op);
     return true;
@@ -316,18 +292,18 @@ static bool open_actor(struct actor *actor, uint32_t number)
     if (!read_thread(&thread, number) || thread.lane >= stage.head.lanes)
         return false;
     *actor = (struct actor){.next_chunk = thread.first_chunk, .lane = progress_lane(thread.lane)};
-    actor->buffer = mmap(NULL, 2 * PLAN_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    actor->buffer = mmap(NULL, PLAN_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return actor->buffer != MAP_FAILED;
 }
 
 static void *play_thread(void *number)
 {
     struct actor actor;
-    struct op op;
+    struct rec_event op;
     bool sound = open_actor(&actor, (uint32_t)(uintptr_t)number);
     while (sound && next_op(&actor, &op))
         sound = play_op(&actor, &op);
-    sound = sound && actor.next_chunk == 0;
+    sound = sound && actor.at == actor.end && actor.next_chunk == 0;
     if (!sound) { /* ends the process, because other threads might wait for this thread forever */
         static const char line[] = "hakmem-play: the plan is damaged, or a thread cannot begin\n";
         if (write(STDERR_FILENO, line, sizeof line - 1) >= 0)
@@ -335,7 +311,7 @@ static void *play_thread(void *number)
         _exit(2);
     }
     add_counts(&actor.counts);
-    munmap(actor.buffer, 2 * PLAN_CHUNK_BYTES);
+    munmap(actor.buffer, PLAN_CHUNK_BYTES);
     atomic_fetch_sub(&stage.playing, 1);
     progress_publish(actor.lane, PROGRESS_IDLE);
     return NULL;

@@ -20,7 +20,7 @@ struct rec_cursor {
     struct rec_event event;
 };
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct rec_reader *reader, const char *format, ...)
+bool rec_refuse(struct rec_reader *reader, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -37,43 +37,23 @@ void *rec_with_room(void *array, size_t count, size_t size)
 
 /* ---- bytes ------------------------------------------------------------- */
 
-static uint64_t word_at(const uint8_t *at, unsigned bytes)
-{
-    uint64_t value = 0;
-    memcpy(&value, at, bytes);
-    return value;
-}
-
 static size_t chunk_end(size_t at) { return at + REC_CHUNK_BYTES - (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES; }
 
 /* Returns the head of the event at the offset `at`, or 0 at the end of a chunk. */
 static unsigned head_at(const struct rec_reader *reader, size_t at)
 {
     bool end = (at - REC_HEAD_BYTES) % REC_CHUNK_BYTES == 0 || chunk_end(at) - at < 2;
-    return end ? 0 : (unsigned)word_at(reader->bytes + at, 2);
+    return end ? 0 : reader->bytes[at] | (unsigned)reader->bytes[at + 1] << 8;
 }
 
 /* Reads the event at *at, and moves *at to the end of the event. Returns false if the bytes are not a valid event. */
-static bool decode(const struct rec_reader *reader, size_t *at, struct rec_base *base, struct rec_event *event)
+static bool decode(struct rec_reader *reader, size_t *at, struct rec_base *base, struct rec_event *event)
 {
-    unsigned head = head_at(reader, *at);
-    const uint8_t *field = reader->bytes + *at + 2;
-    if (head == 0 || chunk_end(*at) - *at - 2 < rec_field_bytes(head))
-        return false;
-    uint64_t step = word_at(field, rec_order_bytes(head));
-    field += rec_order_bytes(head);
-    uint64_t apart = rec_unzigzag(word_at(field, rec_address_bytes(head)));
-    field += rec_address_bytes(head);
-    *event = (struct rec_event){.order = base->order + 1 + step,
-                                .address = base->address + ((head >> REC_UNIT_AT & 1) != 0 ? apart : apart << 4),
-                                .size = word_at(field, rec_size_bytes(head)),
-                                .extra = (uint32_t)word_at(field + rec_size_bytes(head), rec_extra_bytes(head)),
-                                .kind = (uint8_t)(head & ((1u << REC_KIND_BITS) - 1)),
-                                .weight_one = head >> REC_WEIGHT_AT != 0};
-    *at += 2 + rec_field_bytes(head);
-    bool later = base->order == UINT64_MAX ? step < UINT64_MAX : event->order > base->order;
-    *base = (struct rec_base){event->order, event->address};
-    return later && event->kind != REC_END && event->kind < REC_KINDS;
+    const uint8_t *bytes = reader->bytes, *end = rec_decode(bytes + *at, bytes + chunk_end(*at), base, event);
+    if (end == NULL || event->kind == REC_END || event->kind >= REC_KINDS)
+        return rec_refuse(reader, "no event at byte %zu", *at);
+    *at = (size_t)(end - bytes);
+    return true;
 }
 
 /* ---- opening ----------------------------------------------------------- */
@@ -81,19 +61,19 @@ static bool decode(const struct rec_reader *reader, size_t *at, struct rec_base 
 static bool check_head(struct rec_reader *reader)
 {
     if (reader->size < REC_HEAD_BYTES)
-        return refuse(reader, "not a recording: it has %zu bytes", reader->size);
+        return rec_refuse(reader, "not a recording: it has %zu bytes", reader->size);
     memcpy(&reader->head, reader->bytes, sizeof reader->head);
     const struct rec_head *head = &reader->head;
     if (head->magic != REC_MAGIC)
-        return refuse(reader, "not a recording of this version");
+        return rec_refuse(reader, "not a recording of this version");
     if (head->head_bytes != REC_HEAD_BYTES || head->chunk_bytes != REC_CHUNK_BYTES || head->sample < 1 ||
         head->sample > REC_SAMPLE_MOST || memchr(head->program, 0, sizeof head->program) == NULL)
-        return refuse(reader, "its head makes no sense");
+        return rec_refuse(reader, "its head makes no sense");
     size_t body = reader->size - REC_HEAD_BYTES;
     reader->chunks = body / REC_CHUNK_BYTES;
     if (body % REC_CHUNK_BYTES != 0 || reader->chunks < head->chunks)
-        return refuse(reader, "cut off: %zu bytes, and its head says %llu chunks", reader->size,
-                      (unsigned long long)head->chunks);
+        return rec_refuse(reader, "cut off: %zu bytes, and its head says %llu chunks", reader->size,
+                          (unsigned long long)head->chunks);
     return true;
 }
 
@@ -101,10 +81,10 @@ static bool add_run(struct rec_reader *reader, const struct rec_event *event, si
 {
     struct rec_run *larger = rec_with_room(reader->runs, reader->run_count, sizeof *larger);
     if (larger == NULL)
-        return refuse(reader, "out of memory");
+        return rec_refuse(reader, "out of memory");
     reader->runs = larger;
     reader->runs[reader->run_count++] = (struct rec_run){(uint32_t)event->size, event->address, at};
-    return event->size <= UINT32_MAX || refuse(reader, "a thread's number makes no sense at byte %zu", at);
+    return event->size <= UINT32_MAX || rec_refuse(reader, "a thread's number makes no sense at byte %zu", at);
 }
 
 static bool scan_chunk(struct rec_reader *reader, size_t start)
@@ -114,16 +94,18 @@ static bool scan_chunk(struct rec_reader *reader, size_t start)
     if (chunk.magic == 0)
         return true; /* the process was killed before it used the chunk */
     if (chunk.magic != REC_CHUNK_MAGIC)
-        return refuse(reader, "no chunk at byte %zu", start);
+        return rec_refuse(reader, "no chunk at byte %zu", start);
     if (chunk.closed != 0 && chunk.sum != rec_sum(reader->bytes + start))
-        return refuse(reader, "altered: the sum of the chunk at byte %zu is wrong", start);
+        return rec_refuse(reader, "altered: the sum of the chunk at byte %zu is wrong", start);
     bool first = true;
     for (size_t at = start + sizeof chunk; head_at(reader, at) != 0; first = false) {
         size_t here = at;
         struct rec_base base = {0, 0};
         struct rec_event event;
-        if (!decode(reader, &at, &base, &event) || (first && event.kind != REC_THREAD))
-            return refuse(reader, "no event at byte %zu", here);
+        if (!decode(reader, &at, &base, &event))
+            return false;
+        if (first && event.kind != REC_THREAD)
+            return rec_refuse(reader, "no event at byte %zu", here);
         if (event.kind == REC_THREAD && !add_run(reader, &event, at))
             return false;
     }
@@ -150,7 +132,7 @@ static bool make_cursors(struct rec_reader *reader)
     reader->cursors = calloc(reader->threads + 1, sizeof *reader->cursors);
     reader->heap = calloc(reader->threads + 1, sizeof(struct rec_cursor *));
     if (reader->cursors == NULL || reader->heap == NULL)
-        return refuse(reader, "out of memory");
+        return rec_refuse(reader, "out of memory");
     uint32_t index = 0;
     for (size_t i = 0; i < reader->run_count; i++) {
         if (i != 0 && runs[i].thread != runs[i - 1].thread)
@@ -205,9 +187,8 @@ static int step(struct rec_reader *reader, struct rec_cursor *cursor)
             return 0;
         begin_run(reader, cursor);
     }
-    size_t here = cursor->at;
     if (!decode(reader, &cursor->at, &cursor->base, &cursor->event))
-        return refuse(reader, "no event at byte %zu", here) - 1;
+        return -1;
     cursor->event.thread = cursor->index;
     return 1;
 }
@@ -252,7 +233,7 @@ int rec_reader_next(struct rec_reader *reader, struct rec_event *event)
     struct rec_cursor *first = reader->heap[0];
     *event = first->event;
     if (reader->events != 0 && event->order <= reader->last_order)
-        return refuse(reader, "two events have the place %llu", (unsigned long long)event->order) - 1;
+        return rec_refuse(reader, "two events have the place %llu", (unsigned long long)event->order) - 1;
     reader->last_order = event->order;
     reader->events++;
     int found = step(reader, first);

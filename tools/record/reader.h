@@ -8,9 +8,6 @@
 struct rec_cursor;
 struct rec_run;
 
-/* Returns an array of `count` elements with room for one more, or NULL if memory is refused. Each array is full if its count is a power of two. */
-void *rec_with_room(void *array, size_t count, size_t size);
-
 struct rec_reader {
     const uint8_t *bytes;
     size_t size, chunks;
@@ -23,6 +20,11 @@ struct rec_reader {
     uint64_t last_order, events;
     char why[160];
 };
+
+/* Stores the reason why the recording cannot be used, and returns false. */
+__attribute__((format(printf, 2, 3))) bool rec_refuse(struct rec_reader *reader, const char *format, ...);
+/* Returns an array of `count` elements with room for one more, or NULL if memory is refused. Each array is full if its count is a power of two. */
+void *rec_with_room(void *array, size_t count, size_t size);
 
 /* Opens a recording. The caller keeps `bytes` until the reader is closed. If the file is refused, returns false and stores the reason in `why`. The
  * reader need not be closed then. */

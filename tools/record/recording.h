@@ -137,14 +137,41 @@ static inline uint8_t *rec_encode(uint8_t *at, struct rec_base *base, const stru
     return to;
 }
 
-static inline unsigned rec_order_bytes(unsigned head) { return 0x8410u >> (head >> REC_ORDER_AT & 3) * 4 & 15; }
-static inline unsigned rec_address_bytes(unsigned head) { return head >> REC_ADDRESS_AT & 7; }
-static inline unsigned rec_size_bytes(unsigned head) { return head >> REC_SIZE_AT & 7; }
-static inline unsigned rec_extra_bytes(unsigned head) { return 0x4210u >> (head >> REC_EXTRA_AT & 3) * 4 & 15; }
-
-static inline unsigned rec_field_bytes(unsigned head)
+/* Reads a field that ends before `limit`, and moves *at to its end. Reads a whole word if it can, because a copy of `bytes` bytes is slow. */
+static inline uint64_t rec_take_word(const uint8_t **at, const uint8_t *limit, unsigned bytes)
 {
-    return rec_order_bytes(head) + rec_address_bytes(head) + rec_size_bytes(head) + rec_extra_bytes(head);
+    uint64_t value = 0;
+    if ((size_t)(limit - *at) >= sizeof value)
+        __builtin_memcpy(&value, *at, sizeof value);
+    else
+        memcpy(&value, *at, bytes);
+    *at += bytes;
+    return bytes == 0 ? 0 : value & UINT64_MAX >> (64 - 8 * bytes);
+}
+
+/* Reads the event at `at`, and returns its end. Returns NULL if it does not end before `limit`, or if its order is not after that of the base. */
+static inline const uint8_t *rec_decode(const uint8_t *at, const uint8_t *limit, struct rec_base *base,
+                                        struct rec_event *event)
+{
+    if (limit - at < 2)
+        return NULL;
+    unsigned head = (unsigned)rec_take_word(&at, limit, 2);
+    unsigned order_bytes = 0x8410u >> (head >> REC_ORDER_AT & 3) * 4 & 15;
+    unsigned address_bytes = head >> REC_ADDRESS_AT & 7, size_bytes = head >> REC_SIZE_AT & 7;
+    unsigned extra_bytes = 0x4210u >> (head >> REC_EXTRA_AT & 3) * 4 & 15;
+    if (limit - at < (ptrdiff_t)(order_bytes + address_bytes + size_bytes + extra_bytes))
+        return NULL;
+    uint64_t step = rec_take_word(&at, limit, order_bytes);
+    uint64_t apart = rec_unzigzag(rec_take_word(&at, limit, address_bytes));
+    *event = (struct rec_event){.order = base->order + 1 + step,
+                                .address = base->address + ((head >> REC_UNIT_AT & 1) != 0 ? apart : apart << 4),
+                                .kind = (uint8_t)(head & ((1u << REC_KIND_BITS) - 1)),
+                                .weight_one = head >> REC_WEIGHT_AT != 0};
+    event->size = rec_take_word(&at, limit, size_bytes);
+    event->extra = (uint32_t)rec_take_word(&at, limit, extra_bytes);
+    bool later = base->order == UINT64_MAX ? step < UINT64_MAX : event->order > base->order;
+    *base = (struct rec_base){event->order, event->address};
+    return later ? at : NULL;
 }
 
 /* Returns the checksum of the bytes that follow struct rec_chunk. */

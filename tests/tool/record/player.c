@@ -82,10 +82,10 @@ static FILE *planned(void)
     FILE *plan = tmpfile();
     assert_non_null(plan);
     assert_true(rec_reader_open(&reader, made.bytes, made_size()));
-    struct overview *overview = overview_open(&reader);
-    assert_non_null(overview);
-    assert_true(plan_write(&reader, overview, fileno(plan)));
-    overview_close(overview);
+    struct overview overview;
+    assert_true(overview_open(&overview, &reader));
+    assert_true(plan_write(&reader, &overview, fileno(plan)));
+    overview_close(&overview);
     rec_reader_close(&reader);
     return plan;
 }

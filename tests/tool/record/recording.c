@@ -261,16 +261,16 @@ static void lanes_and_touched_pages(void **state)
     made_add(&(struct rec_event){.order = 3, .kind = REC_FREE, .address = 4096, .extra = 8});
     made_add(&(struct rec_event){.order = 4, .kind = REC_MALLOC, .thread = 2, .address = 32, .size = 8});
     assert_true(open_made(&reader));
-    struct overview *overview = overview_open(&reader);
-    assert_non_null(overview);
-    assert_true(overview_touched(overview, 0, &pages));
+    struct overview overview;
+    assert_true(overview_open(&overview, &reader));
+    assert_true(overview_touched(&overview, 0, &pages));
     assert_int_equal(pages, 7);
-    assert_false(overview_touched(overview, 1, &pages));
-    assert_int_equal(overview_lane(overview, 0, 0), 0);
-    assert_int_equal(overview_lane(overview, 1, 1), 1);
-    assert_int_equal(overview_lane(overview, 2, 4), 1); /* the lane of the second thread, which has ended */
-    assert_int_equal(overview_lanes(overview), 2);
-    overview_close(overview);
+    assert_false(overview_touched(&overview, 1, &pages));
+    assert_int_equal(overview_lane(&overview, 0, 0), 0);
+    assert_int_equal(overview_lane(&overview, 1, 1), 1);
+    assert_int_equal(overview_lane(&overview, 2, 4), 1); /* the lane of the second thread, which has ended */
+    assert_int_equal(overview.lanes, 2);
+    overview_close(&overview);
     rec_reader_close(&reader);
 }
 

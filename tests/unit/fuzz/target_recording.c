@@ -109,12 +109,12 @@ void fuzz_recording(struct fuzz_input *in)
     FUZZ_CHECK(opened || (times != 0 && reader.why[0] != '\0'));
     if (opened) {
         read_events(&reader, count, times == 0);
-        struct overview *overview = rec_reader_rewind(&reader) ? overview_open(&reader) : NULL;
-        if (overview != NULL) {
-            const struct rec_totals *totals = overview_totals(overview);
+        struct overview overview = {0};
+        if (rec_reader_rewind(&reader) && overview_open(&overview, &reader)) {
+            const struct rec_totals *totals = &overview.totals;
             FUZZ_CHECK(totals->threads == reader.threads && (times != 0 || totals->events == count));
         }
-        overview_close(overview);
+        overview_close(&overview);
         rec_reader_close(&reader);
     }
     free(bytes);
