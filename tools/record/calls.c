@@ -83,7 +83,7 @@ REC_EXPORT int posix_memalign(void **block, size_t align, size_t size)
 enum { PAGES_AT_ONCE = 2048 };
 
 /* Returns the number of resident units (REC_PAGE) in a range, or UINT32_MAX if the kernel refuses. Anonymous pages are resident only after they were
- * touched. Pages that the program has touched only in an earlier block count, too. */
+ * touched. A page also counts if it was touched only when it belonged to an earlier block. */
 static uint32_t resident_pages(uintptr_t from, uintptr_t to, size_t page)
 {
     unsigned char seen[PAGES_AT_ONCE];

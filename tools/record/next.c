@@ -38,14 +38,12 @@ bool rec_find_next(void)
     if ((uintptr_t)own_address != (uintptr_t)&own_address || finding)
         return false;
     finding = true;
-    bool complete = true;
-#define FIND(name)                                                                                                     \
-    rec_next.name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                                                       \
-    complete = complete && rec_next.name != NULL;
+#define FIND(name) rec_next.name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);
     REC_FUNCTIONS(FIND)
-    rec_ready = complete;
+    /* The C library may lack the others, as musl lacks pvalloc. */
+    rec_ready = rec_next.malloc != NULL && rec_next.free != NULL && rec_next.calloc != NULL && rec_next.realloc != NULL;
     finding = false;
-    return complete;
+    return rec_ready;
 }
 
 /* Also looks in the C++ library by its name, because RTLD_NEXT does not find a library that was loaded for one module only (RTLD_LOCAL). */
