@@ -1,6 +1,6 @@
 /* Bootstrap: allocates blocks from small arenas before HAKMEM can start. IFUNC resolvers, for example, call malloc before the loader has relocated
  * this library, or before thread-local storage exists. The memory of a freed bootstrap block is never reused. This file also recognizes foreign
- * blocks in the break heap, the memory that brk() grows. HAKMEM never calls brk(). Therefore a block there comes from another allocator, which
+ * blocks in the break heap, the memory that brk() grows. HAKMEM never grows this heap. Therefore a block in it comes from another allocator, which
  * served the program before HAKMEM was loaded. free() ignores such a block (docs/FREE.md).
  * Owns       This file owns the arenas.
  * Invariant  The code of the arenas needs no relocation, no thread-local storage and no C library.

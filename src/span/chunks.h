@@ -22,14 +22,14 @@ extern struct hk_page_heap {
     struct hk_lock lock;
     struct hk_lock purge_lock; /* a thread takes it before it purges, prefaults or unmaps slices; fork takes it too */
     struct hk_arena arenas[HK_USES];
-    struct hk_list by_age; /* chunks with free dirty slices; the longest dirty chunk is first */
+    struct hk_list by_age; /* chunks with free dirty slices; the first is the one that has been dirty longest */
     struct hk_list holes;  /* chunks with unmapped slices, which growth maps again before it uses new addresses */
     size_t free_slices;
     _Atomic size_t xidle;   /* number of free slices that are dirty */
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
-    size_t staked_slices;   /* slices of HK_USE_UNSURE spans in HK_USE_DENSE chunks, whose number stake() limits */
+    size_t staked_slices;   /* number of slices of HK_USE_UNSURE spans in HK_USE_DENSE chunks; stake() limits it */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
-    uint32_t ahead;         /* most slices that the next prefault makes resident after its span */
+    uint32_t ahead;         /* largest number of slices behind its span that the next prefault makes resident */
     _Atomic bool xprefault_refused;
 } hk_page_heap;
 
@@ -72,16 +72,16 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
  * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
  * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
  * the system does not let HAKMEM choose addresses, the system chooses them. */
-/* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even `slices`. */
+/* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even the `slices` that are needed. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
-/* Makes a new span of a growing class resident by one system call, so that it costs no fault for each page. Does so only if the heap cannot grow on
- * huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, because the heap takes these next. This number doubles
- * with each call, up to 8, and becomes 0 if a purge finds such slices that no span has taken. */
+/* Makes a new span of a growing class resident by one system call, to save a fault for each page. Does so only if the footprint is at least 4 MiB,
+ * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, which the heap takes next.
+ * The field `ahead` doubles with each call, up to 8. It becomes 0 if the system refuses, or if a purge finds such slices that no span has taken. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
-/* Reads the settings of transparent huge pages (THP), at the latest before the program restricts its system calls. Several threads may call it. */
+/* Reads the settings of transparent huge pages (THP). Called at their first use, and before the program restricts its system calls. Needs no lock. */
 void hk_thp_look(void);
 /* Returns true if the settings permit huge pages of a chunk's size. An unknown size counts as that of a chunk only if a system page has 4 KiB. */
 bool hk_thp_serves(void);

@@ -43,7 +43,7 @@ static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
         next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
         struct hk_chunk *chunk = hk_page_map_chunk(at);
         uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
-        /* The first access to the chunk is a write, because a new page that is read before its first write faults twice. */
+        /* The first access to the chunk's struct is a write, because a new page of the table would fault twice if it were read first. */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
@@ -119,11 +119,11 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 
 #define PREFAULT_FROM (4 * HK_MIB)
 enum {
-    MOST_AHEAD = 8,  /* a malloc waits for the system to clear at most so many slices and its span */
-    AHEAD_PART = 32, /* divisor of the footprint */
+    MOST_AHEAD = 8,  /* limit of hk_page_heap.ahead, because a malloc waits until the system has cleared the slices */
+    AHEAD_PART = 32, /* the slices behind the span add up to at most 1/32 of the footprint */
 };
 
-/* Returns the slices from `first` on that a prefault adds to its span. They were never used, and fit below the ceiling and the limit. */
+/* Returns the unused slices from `first` on that a prefault adds to its span, but none if they would exceed the knob ceiling or the option limit. */
 static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
 {
     uint64_t never_used = chunk->free & ~chunk->dirty & ~chunk->purged;
@@ -133,7 +133,7 @@ static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
     return allowed ? (uint32_t)((uint64_t)hk_low_bits32((unsigned)count) << first) : 0;
 }
 
-/* Holds purge_lock, so that a fork child does not miss the slices of `ahead`, which are withdrawn. Takes none if another thread has the lock. */
+/* Holds purge_lock while the slices in `ahead` are withdrawn, because a fork child would lose them. Adds no slices if another thread has the lock. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 {
     size_t footprint = hk_footprint_bytes();

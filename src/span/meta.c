@@ -106,7 +106,7 @@ bool hk_meta_rest(void *p, size_t size)
 void hk_meta_wake(size_t size)
 {
     hk_lock(&hk_meta.lock);
-    hk_meta.resting -= hk_min(hk_meta.resting, size); /* a fork may come between a purge and its count */
+    hk_meta.resting -= hk_min(hk_meta.resting, size); /* `resting` lacks a purge if a fork came before its count */
     hk_unlock(&hk_meta.lock);
 }
 

@@ -20,9 +20,9 @@ void hk_meta_free(void *p, size_t size);
 void *hk_meta_pages(size_t size);
 /* Purges pages of hk_meta_pages(), which read as zeros until the caller writes to them. Changes nothing and returns false if the system refuses. */
 bool hk_meta_rest(void *p, size_t size);
-/* Counts `size` bytes as in use again. hk_meta_rest() has purged these bytes. The caller calls this function before it writes to them. */
+/* Counts `size` bytes as in use again. hk_meta_rest() has purged these bytes, and the caller uses them again from now on. */
 void hk_meta_wake(size_t size);
-/* Purges the pages that are free now and were free at the last call. If `all`, purges all free pages. Returns the purged bytes. */
+/* Purges pages that were free at the last call too, if more than 64 KiB are spare. If `all`, purges all free pages. Returns the purged bytes. */
 size_t hk_meta_purge(bool all);
 size_t hk_meta_mapped(void);
 /* Returns the bytes of metadata that are mapped and not in use. */

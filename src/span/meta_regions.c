@@ -50,7 +50,7 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     }
     area->free = (uint16_t)(used ? area->free - lines : area->free + lines);
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
-    area->longest = (uint16_t)(used ? hk_min(area->longest, area->free) : area->free); /* maybe too large */
+    area->longest = (uint16_t)(used ? hk_min(area->longest, area->free) : area->free); /* an upper bound */
 }
 
 /* Rounds a set of pages to pages of the system, which may be larger. If `all`, rounds down and keeps only pages of the system that lie wholly in

@@ -57,7 +57,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return chunk != NULL || fit == 0 ? chunk : first_of(arena, hk_ctz64(fit));
 }
 
-/* Moves a free chunk from the arena `from` to the arena of `use`. Returns the chunk, or NULL if there is none that stands on no huge page. */
+/* Moves a free chunk from the arena `from` to that of `use`, and returns it. Returns NULL if `from` has none, or if the last is on a huge page. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -72,7 +72,7 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other use to clean ones, which cost memory. */
+/* Returns a chunk with enough free slices, or NULL if memory is refused. Prefers dirty slices of the other arena to clean ones of this arena. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
     struct hk_arena *arena = &hk_page_heap.arenas[use];
@@ -93,7 +93,7 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* Takes free slices of a chunk. Prefers dirty slices, because they cost no page fault. Returns 0 if the footprint must not grow. */
+/* Takes free slices of a chunk. Prefers dirty slices, because they cost no page fault. Returns 0 if the option `limit` refuses clean slices. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank, bool *clean)
 {
     uint32_t starts = hk_runs32(hk_chunk_idle(chunk), slices);
@@ -101,7 +101,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank,
         starts = hk_runs32(chunk->free, slices);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(slices) << first;
-    /* If all slices of the chunk are free and purged, and the arena wants huge pages by now, the chunk gets a huge page. */
+    /* If all slices of the chunk are free, none is dirty, some were purged, and the arena wants huge pages by now, the chunk gets a huge page. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
         (!hk_page_heap_guarded || hk_os.unbar((void *)chunk->start, HK_CHUNK)))

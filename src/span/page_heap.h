@@ -1,7 +1,7 @@
 /* Page heap: allocates spans, which are runs of 1 to 32 slices.
  *
- *   by_run[n]   lists the chunks whose longest free run has n slices. A request of n slices takes a chunk from the first list >= n that has one.
- *   by_age      lists the chunks with free dirty slices, the longest dirty first. Purges take the chunks in this order.
+ *   by_run[n]   lists the chunks whose longest free run has n slices. A request for n slices searches by_run[n], and then the lists of longer runs.
+ *   by_age      lists the chunks with free dirty slices. The first has been dirty longest. Purges take the chunks in this order.
  *
  * Dense and sparse spans (enum hk_use) lie in separate chunks, because only dense chunks stand on huge pages. The program may touch only a few
  * pages of a sparse span. On a huge page, the first touch of the span would make the whole huge page resident.
@@ -48,17 +48,17 @@ struct hk_page_heap_totals {
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
 /* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
- * release purge_lock after each run of slices or each chunk, because fork waits for this lock. */
+ * release purge_lock after each system call of a purge, or after each unmapped chunk, because fork waits for this lock. */
 /* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
  * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
- * waits for it if `waits`, and stops otherwise. Returns the purged bytes. HK_SPARE_HUGE_PAGES, as a delay, means any age, except that huge pages of
- * which only a small part is free stay whole. The call stops after 32 of them. */
+ * waits for it if `waits`, and stops otherwise. Returns the purged bytes. If the delay is HK_SPARE_HUGE_PAGES, purges slices of any age, but skips
+ * huge pages of which less than 1/4 can be purged. Such a call stops after it has skipped 32 huge pages. */
 #define HK_SPARE_HUGE_PAGES UINT64_MAX
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span that is in use. First splits a huge page of which it purges only a part. Returns false if the system refuses. */
+/* Purges pages of a span in use, or withdrawn slices. First splits a huge page of which they are only a part. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

@@ -41,7 +41,7 @@ static struct window {
     size_t leaves;    /* number of leaves whose page map entries are mapped */
     size_t most;      /* upper bound of `leaves`; the next leaf has no room for entries, or has its own tables */
     size_t chunks_to; /* number of mapped chunk structs, from the first on */
-    size_t marks, most_marks; /* bytes of mapped marks, just below the entries; their upper bound */
+    size_t marks, most_marks; /* bytes of mapped marks, which lie just below the entries; upper bound of these bytes */
 } window;
 
 static void *take_lent(size_t from)
@@ -151,7 +151,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* Maps the page map entries of the window's first `leaves` leaves that are not mapped yet. Returns false if this is not possible. */
+/* Makes sure that the page map entries of the window's first `leaves` leaves are mapped. Returns false if this is not possible. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -165,7 +165,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunk structs of the window's first `to` chunks that are not mapped yet. Leaves no gap, because look-ups may read all chunk structs below
+/* Makes sure that the structs of the window's first `to` chunks are mapped. Leaves no gap, because look-ups may read all chunk structs below
  * hk_window.flat. Returns false if the system refuses memory. */
 static bool has_chunks(size_t to)
 {

@@ -11,7 +11,7 @@
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
  * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. An address is covered if tables are mapped for it. A covered address
  *            stays covered. Once the window covers an address, the base of the window never changes.
- * Threads    Any thread may read. The holder of a slice writes the words of the slice. Any thread may call hk_page_map_cover(), which locks. */
+ * Threads    Any thread may read. The holder of a slice writes its entry and descriptor pointer. Any thread may call hk_page_map_cover(). */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 

@@ -1,4 +1,4 @@
-/* Purges free dirty slices, the longest dirty first, and unmaps free chunks. */
+/* Purges free dirty slices, first those of the chunk that has been dirty longest. Unmaps free chunks. */
 #include "span/page_heap.h"
 #include "count/ring.h"
 #include "count/stats.h"
@@ -24,7 +24,7 @@ bool hk_span_purge(uintptr_t address, size_t size)
 struct purge {
     uint64_t now_ms, delay_ms;
     bool at_once;  /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
-    bool spares;   /* if true, skips chunks that are not worth a split, whatever their age */
+    bool spares;   /* true for HK_SPARE_HUGE_PAGES: skips chunks that are not worth a split, and ignores ages */
     unsigned vain; /* the number of chunks that were skipped */
 };
 enum { MOST_VAIN = 32 };
@@ -44,7 +44,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
         all = 0;
     uint32_t due = hk_lowest_run32(all);
     if (all == due) {
-        bool skipped = purge->spares && due == 0 && idle != 0; /* keeps its age, so that it is still purged by age */
+        bool skipped = purge->spares && due == 0 && idle != 0; /* a skipped chunk keeps its age, for purges by age */
         chunk->aged = skipped ? chunk->aged : idle & ~due;
         chunk->idle_since = skipped ? chunk->idle_since : purge->now_ms;
         hk_link_remove(&chunk->by_age);
@@ -85,7 +85,7 @@ static struct hk_chunk *oldest_due(const struct purge *purge)
 }
 
 enum { RUNS_OF_BATCH = 32 };
-static _Atomic bool xsingly; /* the system has refused to purge several ranges at once */
+static _Atomic bool xsingly; /* true if the system has refused to purge several ranges at once */
 
 static bool purge_together(const struct hk_os_range *ranges, unsigned count)
 {
@@ -98,7 +98,7 @@ static bool purge_together(const struct hk_os_range *ranges, unsigned count)
 }
 
 /* Purges one run of due slices in the oldest chunk, or several runs with one system call. If the system refuses several runs, purges only the first,
- * because fork must not wait for more calls. Returns the purged bytes. Sets *over to true if no chunk is due, or if the system refused. */
+ * because fork must not wait for more calls. Returns the purged bytes. Sets *over if no chunk is due, many were skipped, or the system refused. */
 static size_t purge_ranges_locked(struct purge *purge, size_t enough, bool *over)
 {
     struct hk_os_range ranges[RUNS_OF_BATCH];
