@@ -1,7 +1,7 @@
-/* A large block has more than 1 MiB, or is aligned to more than 64 KiB. Each large block has a mapping of its own. A freed block is cached for reuse.
+/* Large blocks have more than 1 MiB (128 KiB if address space is scarce), or are aligned to more than 64 KiB. Each has a mapping of its own.
  *
- *   A request takes the cached block that is nearest in size. Cached blocks are unmapped, oldest first, if they are old or exceed the budget.
- *   The option large_fit limits how much longer a mapping is than its block. The rest is slack, which realloc may use and a purge cuts off.
+ *   Freed blocks are cached. A request takes the cached block nearest in size. Old blocks, and those beyond the budget, are unmapped, oldest first.
+ *   The option large_fit limits the slack, the end of a mapping behind its block, which realloc may use and a purge cuts off.
  *
  * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
@@ -20,7 +20,7 @@ void hk_large_check(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that is expected to be reused. Purges by age do not unmap the block before the time until_ms. */
 void hk_large_keep(void *block, uint64_t until_ms);
-/* Frees a block that is not expected to be reused. Unmaps the block instead of caching it. */
+/* Frees a block that must not be reused, or is not expected to be reused. Unmaps the block instead of caching it. */
 void hk_large_drop(void *block);
 /* Zeroes a block that was used before and returns it (see large_zero.c). The block may also lie in a slab. */
 void *hk_large_zero(void *block, size_t bytes);
@@ -38,7 +38,7 @@ enum hk_large_use { HK_LARGE_NONE, HK_LARGE_IN_USE, HK_LARGE_FREED };
 struct hk_large_extent {
     enum hk_large_use use;
     uintptr_t start;
-    size_t size;      /* the requested bytes if the extent is a block */
+    size_t size;      /* requested bytes of a block, or all bytes of a gap */
     uint64_t version; /* the fields are right while hk_large.xversion has this value */
 };
 /* Finds the extent that contains the address. Never waits for the lock, but returns false if another thread holds it. */

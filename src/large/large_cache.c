@@ -176,8 +176,8 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
 
 /* Why blocks are unmapped: they are old, they are excess, or the cache is over its budget. */
 enum why { OLD, EXCESS, OVER };
-/* Takes the next block to unmap out of its list. If more bytes are cached than `why` allows, this is the oldest cached block, else the oldest kept
- * block, but not for EXCESS. Skips a block that a purge first saw after `before`. Otherwise takes the oldest of pending_unmap, or returns NULL. */
+/* Takes the next block to unmap out of its list, or returns NULL. Looks at the oldest cached block and then, but not for EXCESS, at the oldest kept
+ * block. Takes one if more bytes are cached than `why` allows and its idle_since is at most `before`. Otherwise takes the oldest of pending_unmap. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -229,7 +229,7 @@ static size_t cut_oldest_slack(uint64_t before, size_t keep)
         hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
         bytes = large->d.bytes - large->requested;
         hk_sub(hk_footprint.xbig, bytes);
-        large->d.bytes = large->requested; /* changes no other field, because the block's thread may be reading them */
+        large->d.bytes = large->requested; /* no other field changes, because the block's thread may read the others */
         hk_large.totals.cached -= bytes;
         hk_link_remove(&large->by_slack);
     }

@@ -1,5 +1,5 @@
 /* The large cache keeps freed large blocks for reuse, within a budget and up to an age. It also cuts off the slack of blocks in use. A block that is
- * unmapped leaves a record, its ghost. If a later request has about this size, the learner is told that the block should have been kept. If the
+ * unmapped leaves a record, its ghost. If a later request has about the ghost's size, the learner is told that keeping the block was better. If the
  * program changes a block's mapping (mprotect, mlock, madvise, mremap ...), free unmaps the block, because its next user must not see the change.
  *
  *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), in each bin newest first.
@@ -29,7 +29,7 @@ struct hk_want { /* a request, and which mappings are accepted for it */
     size_t align;
 };
 
-/* Returns a request for up to `most` bytes. Without an alignment, accepts mappings down to half of `bytes`, which can be lengthened by moving. */
+/* Returns a request for `bytes` that accepts mappings up to `most`. If unaligned, it accepts mappings from bytes / 2 on, which can be lengthened. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -67,15 +67,15 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
  * saw at least delay_ms ago. If delay_ms is 0, takes all. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may
  * soon use its slack. Returns the number of unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Marks the large blocks in a range as modified. Called before a system call of the program changes the mappings of the range. */
+/* Marks the large blocks in a range as modified. Called when a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks every large block as modified. Called if hk_large_note_modified() could not record its range, because another thread held the lock. */
 HK_ROOM void hk_large_mark_all_locked(void);
 /* Takes the block that is nearest in size out of the cache, and makes it a block in use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
-/* Takes the oldest of the cached blocks that are in no bin, and puts it into its bin. */
+/* Puts the oldest of the cached blocks that are in no bin into the bin for its size. */
 HK_ROOM void hk_large_sort_one_locked(void);
-/* Puts a block into the cache. Leaves it to the next purge to set idle_since, because reading the clock here would double the cost. */
+/* Puts a block into the cache. Leaves it to the next purge to set idle_since, because reading the clock would double the cost of a free. */
 HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -84,9 +84,9 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
     if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
         hk_large_sort_one_locked();
 }
-/* Unmaps a block. If the system refuses, caches the block again, and returns false. */
+/* Unmaps a block. If the system refuses, caches the block, or puts a modified block on the list pending_unmap, and returns false. */
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
-/* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block until the purge delay has passed since then. */
+/* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block for the purge delay from idle_since on. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 /* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
  * of the slack, and only a later purge cuts the slack off. */
@@ -111,11 +111,11 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     if (hk_link_linked(&large->by_slack))
         hk_link_remove(&large->by_slack);
 }
-/* Called when a new block is mapped. If a ghost has about this size, counts that its block would have been reused, and drops the ghost. */
+/* Called when a new block is mapped. If a ghost has about `bytes`, counts that its block would have been reused, and drops the ghost. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 /* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Cached bytes beyond hk_large_allowed and a quarter of the large blocks in use are excess. A tick that looks for excess sets it. */
+/* Cached bytes are excess beyond hk_large_allowed plus a quarter of the bytes in use. A tick that looks for excess sets hk_large_allowed. */
 extern _Atomic size_t
     hk_large_allowed; /* bytes; before the first tick, 8 MiB and a slice; HK_LARGE_NO_EXCESS if excess may stay */
 #define HK_LARGE_NO_EXCESS (SIZE_MAX / 2)

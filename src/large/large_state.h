@@ -95,7 +95,7 @@ extern struct hk_large {
 /* Set at the start. True if freed blocks are readable and have the contents that the program left. False if a protection changes freed blocks. */
 extern bool hk_large_freed_are_intact;
 void hk_large_init(void);
-/* Takes the lock, or returns false after some tries. Does not wait, because a signal handler may call this after interrupting the lock's holder. */
+/* Takes the lock, or returns false after some tries. Does not wait, because the caller may be a signal handler that interrupted the holder. */
 HK_ROOM bool hk_large_lock_in_some_tries(void);
 struct hk_large_totals hk_large_total(void);
 
@@ -121,7 +121,7 @@ HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place or by moving its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
-/* Unmaps a block. Sets its page map entry to 0, or HK_ENTRY_ENDED_LARGE if large->ended. If this is refused, purges the block and returns false. */
+/* Unmaps a block. Sets its page map entry to 0 (HK_ENTRY_ENDED_LARGE if large->ended). If the system refuses, purges the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
 
 #endif
