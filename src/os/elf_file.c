@@ -12,7 +12,7 @@ struct elf_search {
     struct hk_elf_loaded *loaded;
 };
 
-/* A callback for dl_iterate_phdr. Copies the path of the library that is searched for, because another thread may close the library. */
+/* Called by dl_iterate_phdr for each library. Copies the path of the library that is searched for, because another thread may close the library. */
 static int look_at(struct dl_phdr_info *library, size_t size, void *given)
 {
     struct elf_search *search = given;

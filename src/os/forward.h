@@ -1,6 +1,6 @@
 /* Forward: passes the program's calls that change mappings, privileges or signal actions on to the system, as the C library would. These functions
  * return the system's result and set errno, because the program called them. The functions of hk_os, which HAKMEM calls for itself, keep errno.
- * Invariant  A change is lasting if it still affects the next block at the same addresses, and not only its speed. Unknown advice is lasting, too.
+ * Invariant  A change is lasting if it still affects the next block at the same addresses, and not only its speed. Unknown advice counts as lasting.
  * Threads    Any thread may call these functions, also in a signal handler, unless a comment below says otherwise. */
 #ifndef HK_FORWARD_H
 #define HK_FORWARD_H
@@ -14,7 +14,7 @@ int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* If `key` is -1, the program passed no protection key. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
 long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
-/* The next three functions call the definition that follows HAKMEM's. The first call, which looks it up, must not be made in a signal handler. */
+/* The next three functions call the definition that follows HAKMEM's. A signal handler must not make the first call, which looks the name up. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);

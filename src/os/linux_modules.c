@@ -128,7 +128,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if the loader's list has the same last module as before. Then no module is new, because the loader appends new modules to the list. */
+/* Returns true if there is one namespace, and its list has the same last module as before. Then no module is new, because the loader appends them. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);
@@ -136,7 +136,7 @@ static bool list_is_as_read(const struct r_debug *state)
            last->l_next == NULL && last->l_addr == atomic_load_explicit(&modules.xlast_base, memory_order_relaxed);
 }
 
-/* Stores the modules of all namespaces that are not stored yet. Returns true if there are any. */
+/* Stores the new modules of all namespaces. Returns true if there is a new module. */
 static bool read_lists(void)
 {
     const struct r_debug *state = loader_state();

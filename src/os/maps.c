@@ -72,7 +72,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
     if (!hk_lines_open(&lines, "/proc/self/smaps"))
         return false;
     while (hk_lines_next(&lines, line, sizeof line))
-        /* The kernel lists a mapping again if it has grown. It is skipped then, because a walk over a growing heap might never end. */
+        /* The kernel lists a mapping again if it has grown. A repeated mapping is skipped, because the walk over a growing heap might never end. */
         if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && strncmp(line, "Rss:", 4) == 0) {
             read_number(hk_word_behind(line), 10, &kib); /* the line is such as "Rss:      12 kB" */
             mapping.resident = kib * 1024;

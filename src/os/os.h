@@ -19,7 +19,7 @@
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
-/* Some C libraries have no flag RTLD_DEEPBIND of dlopen. It is 0 then, so that no flags contain it. */
+/* Some C libraries have no flag RTLD_DEEPBIND of dlopen. HAKMEM defines the flag as 0 then, so that no mode contains it. */
 #ifndef RTLD_DEEPBIND
 #define RTLD_DEEPBIND 0
 #endif
@@ -59,17 +59,17 @@ struct hk_os {
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);
     bool (*purge)(void *p, size_t size); /* returns the pages to the system; they are zero at the next access */
-    /* Purges all ranges with one system call. If it returns false, some ranges may be purged. */
+    /* Purges all ranges with one system call. Returns false on failure, and then some of the ranges may be purged. */
     bool (*purge_all)(const struct hk_os_range *ranges, size_t count);
     /* If `to` is NULL, resizes a mapping in place. Otherwise moves the mapping to `to`, where it replaces another mapping of new_size bytes. On
-     * failure the old mapping is intact, but the mapping at `to` may be gone. It is always gone if the system had too little memory. */
+     * failure the old mapping is intact, but the mapping at `to` may be gone, and is always gone if the system had too little memory. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
     /* Resizes a mapping, and moves it to an address that the system chooses. This needs address space only for the added bytes. Returns NULL on
      * failure, and then leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
     bool (*forbids_huge)(void);             /* returns true if PR_SET_THP_DISABLE is set for this process */
-    bool (*populate)(void *p, size_t size); /* makes pages resident that were not used since a map or a purge */
+    bool (*populate)(void *p, size_t size); /* makes pages resident before their first use */
     uint64_t (*clock_ms)(void);             /* returns a monotonic time, which is cheap but coarse */
     uint64_t (*clock_ns)(void);             /* returns a fine monotonic time, to order events */
     void (*rest)(uint64_t ms);              /* sleeps; a signal ends the sleep */
@@ -136,7 +136,7 @@ void hk_os_environment_begins(char **variables);
 size_t hk_os_data_limit(void);
 int hk_os_parent_id(void);
 /* Installs a signal handler, which runs on the alternate stack if the program has set one up. Returns true if the handler is installed now, even if
- * it was before, as in a fork child. Returns false on failure, or if the program has an action of its own for the signal. */
+ * an earlier call installed it, as in a fork child. Returns false on failure, or if the program has an action of its own for the signal. */
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
 /* Lets the signal take its default action, with the same siginfo, when the calling signal handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);

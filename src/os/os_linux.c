@@ -109,7 +109,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* Since Linux 6.18, a process may also get no huge pages except those that it asks for. prctl then returns 3. */
+/* Since Linux 6.18, prctl returns 3 if the process gets only the huge pages that it asks for. HAKMEM asks for its own, so 3 does not forbid them. */
 static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
 
 /* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
