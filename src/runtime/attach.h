@@ -4,7 +4,7 @@
  *   2. The next malloc of any thread misses, and runs the tick. The tick calls hk_attach_look(), which begins to sample.
  *   3. The tool reads the tables of samples by process_vm_readv.
  *
- * Owns     This file owns hk_attach_door, which is constant, and hk_attach_state, whose memory is not touched before the first attach. The kernel
+ * Owns     This file owns hak_attach, which is constant, and hk_attach_state, whose memory is not touched before the first attach. The kernel
  *          decides who may attach, as for a debugger: root, and the user of the process if the program is not privileged (AT_SECURE).
  * Threads  The caller of hk_attach_look holds the learner's lock. */
 #ifndef HK_ATTACH_H

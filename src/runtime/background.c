@@ -11,7 +11,7 @@ enum {
     STACK = 256 * 1024, /* in bytes; the stack also holds the thread-local storage of all modules */
     QUIET_PAUSE_MS = 500,
     ROUNDS_PER_DELAY = 4,
-    REST_PER_ROUND = 64,   /* pause after a round that purged nothing, in durations of the round; 1/64 of a CPU */
+    REST_PER_ROUND = 64,   /* pause after a round that purged nothing, in durations of the round; uses 1/64 of a CPU */
     MAX_REST_MS = 1000,    /* the longest such pause, because a round takes longer on a busy machine */
     QUIET_ROUNDS = 3,      /* rounds without aging memory, after which the thread sleeps */
     STUCK_ROUNDS = 16,     /* rounds in which the idle bytes did not change, after which the thread may sleep */
@@ -208,7 +208,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for at most a second, because a long purge may delay the end of the thread. In a process made by a bare clone, the thread does not exist. */
+/* Waits at most a second, because a long purge may delay the end of the thread, and the thread does not exist in a process made by a bare clone. */
 bool hk_background_end(void)
 {
     int cancel, error = EBUSY;

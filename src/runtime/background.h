@@ -3,9 +3,9 @@
  *   NONE --a malloc or pthread_create finds the heap large enough--> BEING_MADE --the thread runs--> THERE --it has to end--> ENDING --> NONE
  *
  * The thread has to end if the program has only one thread again, or if the system refuses the program a thread. It ends itself if no thread has a
- * tcache. With HAKMEM_BACKGROUND=auto, it exists only while the program has other threads whose creation HAKMEM has seen. After the program has
- * restricted its system calls, only pthread_create may create the background thread, and no longer malloc, because seccomp may kill a process that
- * creates a thread. The same holds after a call of unshare, because the background thread would share the files of the thread that creates it.
+ * tcache. With HAKMEM_BACKGROUND=auto, it exists only while the program has other threads whose creation HAKMEM has seen. With auto, after the
+ * program has restricted its system calls, only pthread_create may create the background thread. A malloc may not, because seccomp may kill a process
+ * that creates a thread. The same holds after a call of unshare, because the background thread would share the files of the thread that creates it.
  *
  * Owns     This file owns the stage of the background thread, and the flag that says whether a malloc may create the thread.
  * Threads  Any thread may call the functions.

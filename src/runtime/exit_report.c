@@ -11,11 +11,11 @@ enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CR
 
 static struct {
     uint64_t last_ms;
-    uint64_t at;      /* A profile is due when so many bytes are resident. 0: no profile is due. */
+    uint64_t at;      /* number of resident bytes at which the next profile is due; 0: none is due */
     uint64_t live;    /* estimated live bytes at the last profile; used only if at_peak */
-    bool at_peak;     /* HAKMEM_HEAP_PROFILE_AT=peak: each profile raises `at` */
-    bool refused;     /* the last attempt to write the profile failed */
-    _Atomic bool xat; /* a profile was due at least once */
+    bool at_peak;     /* true if HAKMEM_HEAP_PROFILE_AT=peak, so that each profile raises `at` */
+    bool refused;     /* true if the last attempt to write the profile failed */
+    _Atomic bool xat; /* true if a profile was due at least once */
 } dumps;
 
 static HK_COLD void dumps_begin(uint64_t now_ms)

@@ -6,7 +6,7 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_PER_TICK = 512, /* reading so many counts takes about 50 us; with more threads, ticks are rarer */
+    THREADS_PER_TICK = 512, /* reading the counts of 512 threads takes about 50 us; more threads make ticks rarer */
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
@@ -138,7 +138,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal once per process: at the start if an option needs it, before a sandbox, or at the first tick of a heap that isn't small. */
+/* Looks for a memory goal, but only once. Called at the start if an option needs it, before a sandbox, and at ticks of a heap that is not small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)

@@ -30,10 +30,10 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 /* Returns true if the process's malloc is HAKMEM's. It is not if the program, or a library that is searched before HAKMEM, defines malloc. */
 bool hk_process_is_served(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
-/* Returns what mallopt answers if another copy asks which allocator serves. Returns 0 if this copy itself is asking. */
+/* Returns the answer of mallopt if another copy of HAKMEM asks which allocator serves the process. Returns 0 if this copy itself is asking. */
 int hk_answer_who_serves(void);
 
-/* Returns the calling thread's cache, and begins it if necessary. Returns NULL if the thread's cache has already ended, or if memory is refused. */
+/* Returns the calling thread's cache, and begins it if necessary. Returns NULL if HAKMEM cannot start, the cache has ended, or memory is refused. */
 struct hk_tcache *hk_tcache_get_slow(void);
 HK_INLINE struct hk_tcache *hk_tcache_get(void)
 {

@@ -1,9 +1,9 @@
 /* NamedFile: opens the files that options name.
  *
- * In a name, %p becomes the process id. DIR/ becomes DIR/PID.json (other options have other endings). In a child process, NAME.ENDING becomes
+ * In a name, %p becomes the process id. DIR/ becomes DIR/PID.json (a report; other files have other endings). In a child process, NAME.ENDING becomes
  * NAME.PID.ENDING, so that a child does not overwrite its parent's file. This does not happen if the name contains %p or ends with a slash.
  *
- * A child process was forked, or was started by a process that has the same LD_PRELOAD, and the same value of the first option that names a file.
+ * A process is a child if it was forked, or if its parent has the same LD_PRELOAD, and the same value of the first option that names a file.
  * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
 #ifndef HK_NAMED_FILE_H
@@ -22,7 +22,7 @@ bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Ends the text with NUL. Returns false if the text is too long. */
 bool hk_path_end(struct hk_text *path);
 
-/* The type of a function that writes a file. It returns 0, a negative error number, or HK_FILE_STAYS if the former file stays (if not in place). */
+/* Writes a file. Returns 0, a negative error number, or HK_FILE_STAYS to keep the former file, which is not possible if it is written in place. */
 enum { HK_FILE_STAYS = 1 };
 typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp, and then renames it to NAME, so that a reader of NAME always sees a complete file. Writes a pipe or a device in place. "-"

@@ -132,7 +132,7 @@ HK_STANDS_BEFORE(int, prctl, (int option, ...))
     return hk_forward_prctl(option, arguments);
 }
 
-/* Without this call, a thread that has unshared its files and root directory could create the background thread, which would then share them. */
+/* Calls shut_in(), because otherwise a thread with unshared files and root directory could create the background thread, which would share them. */
 HK_STANDS_BEFORE(int, unshare, (int flags))
 {
     shut_in();
