@@ -37,9 +37,6 @@ class Play:
     short: Workload | None  # None: in the finals, and in the round before them, only
     long: Workload
 
-    def work(self, long: bool) -> Workload | None:
-        return self.long if long else self.short
-
 
 def real(name: str, short: int, long: int) -> Play:
     """Of P16. Its memory is not warmed: 64 MiB and more each time take longer than so short a run."""
@@ -73,10 +70,6 @@ PLAYS = (
     trace("matrix", 5, 15),
     *(trace(name, 5, 20) for name in ("drift", "lru", "json", "compiler", "sessions")),
 )
-
-
-def present(plays: tuple[Play, ...]) -> list[Play]:
-    return [play for play in plays if not play.long.program or NAMED[play.long.program].executable()]
 
 
 def figures(sample: Sample) -> Figures:
@@ -114,18 +107,17 @@ class Course:
                 bad = problem
         raise BadRun(f"{setting.name}, {work.program or work.command}: {bad}") from bad
 
-    def prepare(self, settings: list[Setting], long: bool) -> None:
-        """What is done once for a program and a size, one after the other."""
+    def prepare(self, setting: Setting, long: bool) -> dict[str, Workload]:
+        """What is done once for a program and a size, one after the other. The programs that have this size."""
         self.runner.calls.clear()
-        for play in self.plays:
-            work = play.work(long)
-            if work is not None:
-                self.one(settings[0], work)
+        works = {play.name: work for play in self.plays if (work := play.long if long else play.short)}
+        for work in works.values():
+            self.one(setting, work)
+        return works
 
     def search(self, settings: list[Setting], long: bool, jobs: int) -> list[Setting]:
         """Each setting once on each program, some at a time. Those that ran."""
-        self.prepare(settings, long)
-        works = {play.name: work for play in self.plays if (work := play.work(long)) is not None}
+        works = self.prepare(settings[0], long)
         with Bar(len(settings)) as bar, ThreadPoolExecutor(jobs) as pool:
             for setting in settings:
                 bar.step(f"{len(works)} programs: {setting.name}")
@@ -139,15 +131,15 @@ class Course:
 
     def finals(self, settings: list[Setting], rounds: int) -> None:
         """All settings in turns on a program, in an order new each time."""
-        self.prepare(settings, long=True)
+        works = self.prepare(settings[0], long=True)
         for setting in settings:
             setting.runs = [{} for _ in range(rounds)]
-        with Bar(len(self.plays) * rounds) as bar:
+        with Bar(len(works) * rounds) as bar:
             for number in range(rounds):
-                for play in self.plays:
-                    bar.step(f"finals, round {number + 1}: {play.name}")
+                for name, work in works.items():
+                    bar.step(f"finals, round {number + 1}: {name}")
                     for setting in self.dice.sample(settings, len(settings)):
-                        setting.runs[number][play.name] = self.one(setting, play.long)
+                        setting.runs[number][name] = self.one(setting, work)
 
 
 def of_play(setting: Setting, play: str) -> Figures:

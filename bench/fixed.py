@@ -47,11 +47,8 @@ class Setting:
     options: dict[str, str]
     runs: list[dict] = field(default_factory=list)
 
-    def column(self, key: str) -> list[float]:
-        return [run[key] for run in self.runs]
-
     def median(self, key: str) -> float:
-        return statistics.median(self.column(key))
+        return statistics.median(run[key] for run in self.runs)
 
     def told(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.options.items()) or "as it comes"

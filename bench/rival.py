@@ -24,7 +24,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import confidence
 import contest
@@ -33,13 +33,13 @@ from contest import BUSY, PLAYS, PRODUCTS
 from fixed import Setting, candidates, unique
 from measure import Runner
 from peers import Allocator
+from point import Workload
+from programs import NAMED
 from progress import Bar
-from rows import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT, LONG, FINAL = (0.5, 1, 128), (1, 1, 256), (1, 2, 256)  # seconds of a phase, rounds, MiB of a spike
 CALM, FLIPS = (2, 2, 256), (0.1, 20, 64)
-WARM_MIB = 1024
 
 app = typer.Typer(add_completion=False)
 BENCH_DIR = typer.Option(ROOT / "build/bench")
@@ -59,10 +59,6 @@ def figures(sample: dict[str, float], cpu_clock: bool = False) -> dict[str, floa
                      "worth": throughput / math.sqrt(faults * memory), "settled": settled}
 
 
-def best(settings: list[Setting], key: str, count: int) -> list[Setting]:
-    return sorted(settings, key=lambda setting: setting.median(key), reverse=key in ("worth", "throughput"))[:count]
-
-
 @dataclass
 class Course:
     """Runs of settings in turns, with progress."""
@@ -72,13 +68,11 @@ class Course:
     scale: float
     cpu_clock: bool = False
 
-    def command(self, seconds: float, rounds: int, mib: int) -> str:
-        scaled = seconds if (seconds, rounds, mib) == FLIPS else seconds * self.scale
-        return f"bench_phases {scaled:.2g} {rounds} {int(mib * self.scale)}"
-
     def run(self, settings: list[Setting], plan: tuple[float, int, int], rounds: int) -> None:
-        command = self.command(*plan)
-        work = Workload(command, warm_mib=WARM_MIB, single_thread=False, series="ms")
+        seconds, phase_rounds, mib = plan
+        scaled = seconds if plan == FLIPS else seconds * self.scale
+        command = f"bench_phases {scaled:.2g} {phase_rounds} {int(mib * self.scale)}"
+        work = Workload(command, warm_mib=1024, single_thread=False, series="ms")
         for setting in settings:
             setting.runs = []
         with Bar(rounds * len(settings)) as bar:
@@ -90,7 +84,7 @@ class Course:
 
 
 def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
-    both = learned.column(key), fixed.column(key)
+    both = [[run[key] for run in one.runs] for one in (learned, fixed)]
     return contest.told(confidence.ratio(*both), confidence.ratio_interval(*both))
 
 
@@ -104,8 +98,10 @@ def search_phases(course: Course, count: int, seed: int) -> list[Setting]:
 
 def best_of(settings: list[Setting], most_worth: int, fast_or_lean: int) -> list[Setting]:
     """The defaults, and the best of each kind."""
-    shares = {"worth": most_worth, "throughput": fast_or_lean, "faults x memory": fast_or_lean}
-    return unique([settings[0], *(one for key, count in shares.items() for one in best(settings, key, count))])
+    found = [settings[0]]
+    for key, count, more_is_better in (("worth", most_worth, True), ("throughput", fast_or_lean, True), ("faults x memory", fast_or_lean, False)):
+        found += sorted(settings, key=lambda setting: setting.median(key), reverse=more_is_better)[:count]
+    return unique(found)
 
 
 def first_and_second(folder: str, **more: str) -> tuple[Setting, Setting]:
@@ -114,21 +110,20 @@ def first_and_second(folder: str, **more: str) -> tuple[Setting, Setting]:
     return Setting(f"first run{name}", {"HAKMEM_PROFILE_SAVE": profile, **more}), Setting(f"second run{name}", {"HAKMEM_PROFILE": profile, **more})
 
 
-def cell(value: float, ratio: dict[str, float]) -> str:
-    interval = "" if math.isnan(ratio["low"]) else f" ({ratio['low']:.2f}-{ratio['high']:.2f})"
-    return f"{value:.4g}\nx {ratio['ratio']:.3f}{interval}"
-
-
 def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...], kind: str = "medians",
             value: Callable[[Setting, str], float] = Setting.median,
             ratio: Callable[[Setting, Setting, str], dict[str, float]] = beside) -> list[dict]:
     """Prints a table in which the first cell of each row is that of the learner. Returns the figures of each setting."""
     ratios = {other.name: {key: ratio(learned, other, key) for key in keys} for other in others}
-    table = Table(title=title)
-    for head in ("", learned.name, *(other.name for other in others)):
-        table.add_column(head, justify="right" if head else "left")
+
+    def cell(other: Setting, key: str) -> str:
+        seen = ratios[other.name][key]
+        interval = "" if math.isnan(seen["low"]) else f" ({seen['low']:.2f}-{seen['high']:.2f})"
+        return f"{value(other, key):.4g}\nx {seen['ratio']:.3f}{interval}"
+
+    table = Table("", *(Column(one.name, justify="right") for one in (learned, *others)), title=title)
     for key in keys:
-        table.add_row(key, f"{value(learned, key):.4g}", *(cell(value(other, key), ratios[other.name][key]) for other in others))
+        table.add_row(key, f"{value(learned, key):.4g}", *(cell(other, key) for other in others))
     console.print(table)
     for other in others:
         console.print(f"{other.name}: {other.told()}")
@@ -153,7 +148,7 @@ def show_programs(console: Console, learned: Setting, others: list[Setting]) -> 
 
 
 def write(out: Path | None, said: dict) -> None:
-    if out is not None:
+    if out:
         out.write_text(json.dumps(said, indent=1) + "\n")
 
 
@@ -191,7 +186,8 @@ def programs(
 ) -> None:
     """Finds the best fixed settings for many programs, and lets the learner run beside them (L2a)."""
     console = Console()
-    wanted = [play for play in contest.present(PLAYS) if not only or play.name in only.split(",")]
+    here = [play for play in PLAYS if not play.long.program or NAMED[play.long.program].executable()]
+    wanted = [play for play in here if not only or play.name in only.split(",")]
     course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
     finalists, told = (saved_finalists(found), {}) if found else search(course, count, seed, jobs)
     learned = Setting("learned", {})
@@ -237,17 +233,13 @@ def phases(
         said[one.name] = compare(console, f"phases of {scale:g} s: {one.name}", one, finalists, keys)
     write(out, said)
     if flips:
-        said |= shifts_and_settling(console, course, rounds, keys)
+        learned, frozen = Setting("learned", {}), Setting("frozen", {"HAKMEM_LEARN": "frozen"})
+        course.run([learned, frozen], FLIPS, rounds)
+        said["flips"] = compare(console, "flips each 100 ms: learned beside frozen (L3)", learned, [frozen], keys)
+        course.run([learned, frozen], CALM, rounds)
+        settled = ("settled", *(f"settled_ms_{phase}" for phase in BUSY))
+        said["settles"] = compare(console, "ms until a phase does 95 % of what it ends with (L4)", learned, [frozen], settled)
         write(out, said)
-
-
-def shifts_and_settling(console: Console, course: Course, rounds: int, keys: tuple[str, ...]) -> dict:
-    learned, frozen = Setting("learned", {}), Setting("frozen", {"HAKMEM_LEARN": "frozen"})
-    course.run([learned, frozen], FLIPS, rounds)
-    said = {"flips": compare(console, "flips each 100 ms: learned beside frozen (L3)", learned, [frozen], keys)}
-    course.run([learned, frozen], CALM, rounds)
-    settled = ("settled", *(f"settled_ms_{phase}" for phase in BUSY))
-    return said | {"settles": compare(console, "ms until a phase does 95 % of what it ends with (L4)", learned, [frozen], settled)}
 
 
 if __name__ == "__main__":

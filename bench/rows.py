@@ -1,4 +1,5 @@
 """The rows of the table, as data only."""
+from collections.abc import Iterator
 from dataclasses import replace
 
 from point import Goal, Point, Workload
@@ -20,8 +21,6 @@ P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=12
 P7 = Workload("bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192, trace_rss=True)
 P8_1 = Workload("bench_mid_large_mt 1 {n} 256", 5_000_000, 500_000, warm_mib=16)
 P8_2 = replace(P8_1, command="bench_mid_large_mt 2 {n} 256", single_thread=False)
-IDLE = Workload("bench_idle")
-M8 = Workload("bench_random_mixed 1000000 400 1")
 SMALL = "8 128 1024 100 12345"
 SMALLER = "8 64 1024 100 12345"
 BIRTH = "8 128 1024 1 12345"
@@ -55,12 +54,9 @@ def burst(label: str, args: str, reps: int, share: float) -> Point:
     return Point("P19", label, work, *NS, AHEAD, faster(share))
 
 
-def using(name: str, n: int) -> Workload:
-    return Workload(f"bench_scenario {name} {{n}}", n, warm_mib=16)
-
-
 def scenario(row: str, name: str, n: int, share: float) -> Point:
-    return Point(row, f"{name} scenario", using(name, n), *NS, AHEAD, faster(share))
+    work = Workload(f"bench_scenario {name} {{n}}", n, warm_mib=16)
+    return Point(row, f"{name} scenario", work, *NS, AHEAD, faster(share))
 
 
 def pattern(row: str, label: str, work: Workload, name: str) -> Point:
@@ -77,24 +73,13 @@ def growth(label: str, work: Workload, metric: str, unit: str, goal: Goal) -> Po
     return Point("P18", label, work, metric, unit, False, goal if goal.value else AHEAD, goal)
 
 
-def server(row: str, label: str, tail: str, ratio: float) -> Point:
-    return on_request(row, f"larson {label}", larson(tail), *MOPS, goal=Goal(ratio=ratio))
-
-
-def held(row: str, label: str, work: Workload, most: float) -> Point:
-    return on_request(row, label, work, *RSS, goal=Goal(value=most))
-
-
-def m3(label: str, work: Workload) -> Point:
-    return Point("M3", label, work, *RSS, faster(1.10), faster(1.05))
+def servers(row: str, label: str, tail: str, threads: tuple[int, ...], ratio: float) -> Iterator[Point]:
+    for n in threads:
+        yield on_request(row, f"larson {label}, {n} thread{'s' * (n > 1)}", larson(f"{tail} {n}"), *MOPS, goal=Goal(ratio=ratio))
 
 
 def per_op(row: str, label: str, work: Workload, metric: str, most: float) -> Point:
     return Point(row, label, work, metric, "/op", False, Goal(value=most), Goal(value=most))
-
-
-def m9(label: str, work: str, metric: str, most: float) -> Point:
-    return per_op("M9", label, Workload(work, 20_000_000, 2_000_000, difference=True), metric, most)
 
 
 def trace(name: str, label: str) -> tuple[Point, Point]:
@@ -123,13 +108,9 @@ def remote(mode: str, label: str, threads: int) -> Point:
     return on_request("P12", f"{label}, 16-512 B", work, *MOPS, goal=Goal(ratio=1.20))
 
 
-def fan_in(producers: int, size: int) -> Point:
-    work = Workload(f"bench_fanin {producers} {{n}} {size}", 2_000_000, 200_000, single_thread=False)
-    return on_request("R15", f"{producers} producers of {size} B, one frees", work, *NS)
-
-
-def phase(name: str, label: str) -> Point:
-    return on_request("B7", label, PHASES, f"mops_{name}", "M/s", True)
+def fan_in(producers: int) -> Point:
+    work = Workload(f"bench_fanin {producers} {{n}} 64", 2_000_000, 200_000, single_thread=False)
+    return on_request("R15", f"{producers} producers of 64 B, one frees", work, *NS)
 
 
 def idle_threads(row: str, label: str, n: int, quick_n: int, goal: Goal) -> Point:
@@ -159,10 +140,8 @@ COUNTED = (
     ("peak_mib", "peak RSS", "MiB", 0.01),
 )
 PHASES = Workload("bench_phases 1 2", warm_mib=1024, single_thread=False, series="ms")
-SLEEPER = Workload("bench_release remote 64", single_thread=False, series="ms")
 CHURN = Workload("bench_threads churn {n}", 20_000, 2_000, single_thread=False)
 GIB_OF_100_B = Workload("bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True)
-GROWTH_3M = Workload("bench_growth {n} 100", 3_000_000, 1_000_000, warm_mib=400)
 COMPREHENSIVE = Workload("bench_comprehensive all {n}", 400_000, warm_mib=16)
 VECTOR = Workload("bench_vector all {n}", 800_000, warm_mib=128)
 CALLOC = Workload("bench_calloc all {n}", 1_000_000, warm_mib=64)
@@ -182,10 +161,7 @@ TRACES = {
     "sessions": "web sessions, day and night",
     "strings": "interned strings, swept",
 }
-FEW_THREADS = (10, 100, 1000)
-ORDERS = ("lifo", "fifo", "random")
-SMALL_SIZES = (16, 32, 64, 128, 256, 512, 1024)
-LIVES = ("interleaved", "lived", "mixed")
+PHASE_LABELS = {"tiny": "tiny burst", "remote": "freed by the other thread", "large": "64 KiB - 4 MiB, written", "spike": "256 MiB up and down"}
 VECTORS = {
     "double": "x 2 to 4 MiB",
     "half": "x 1.5 to 4 MiB",
@@ -202,19 +178,17 @@ LARGE_USES = {"start": "16 KiB used", "tenth": "a tenth used", "full": "all used
 MIXED_400 = "bench_random_mixed {n} 400 1"
 MIXED_8192 = "bench_random_mixed {n} 8192 1"
 P1 = Workload("bench_tiny_hot 64 {n} 1", 10_000_000, 1_000_000)
-P2 = replace(P1, command="bench_tiny_hot 1024 {n} 1")
 P4 = Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5)
-P5 = Workload(MIXED_8192, 10_000_000, 1_000_000, warm_mib=16)
 
 POINTS: tuple[Point, ...] = (
     *(point for name, n in EXACT.items() for point in counted(NAMED[name], n)),
     quick(Point("P1", "64 B at once", P1, *NS, AHEAD, faster(0.95), with_limit=True)),
-    Point("P2", "1024 B at once", P2, *NS, AHEAD, faster(0.85), with_limit=True),
+    Point("P2", "1024 B at once", replace(P1, command="bench_tiny_hot 1024 {n} 1"), *NS, AHEAD, faster(0.85), with_limit=True),
     tiny(16),
     quick(tiny(64)),
     tiny(128),
     quick(mixed("P4", "random_mixed ws 256", P4, 1.05, with_limit=True)),
-    quick(mixed("P5", "random_mixed ws 8192", P5, 1.08)),
+    quick(mixed("P5", "random_mixed ws 8192", Workload(MIXED_8192, 10_000_000, 1_000_000, warm_mib=16), 1.08)),
     quick(mixed("P6", "random_mixed ws 200 000", P6, 1.20)),
     quick(mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15)),
     quick(mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08)),
@@ -222,9 +196,9 @@ POINTS: tuple[Point, ...] = (
     quick(scenario("P9", "json", 1_000_000, 0.90)),
     quick(scenario("P10", "mir", 300_000, 0.90)),
     quick(scenario("P11", "vm", 20_000, 0.97)),
-    per_op("P11", "vm scenario, faults", using("vm", 20_000), "steady_faults_per_op", 1e-3),
+    per_op("P11", "vm scenario, faults", scenario("P11", "vm", 20_000, 0.97).work, "steady_faults_per_op", 1e-3),
     growth("1 GiB of 100 B, grown and freed", GIB_OF_100_B, "ns_per_op", "ns", faster(0.90)),
-    growth("3 M x 100 B, growth alone", GROWTH_3M, "growth_ns_per_op", "ns", faster(0.90)),
+    growth("3 M x 100 B, growth alone", replace(GIB_OF_100_B, n=3_000_000, warm_mib=400, trace_rss=False), "growth_ns_per_op", "ns", faster(0.90)),
     growth("1 GiB, faults", GIB_OF_100_B, "faults_per_page", "/page", Goal(value=1 / 16)),
     growth("1 GiB, RSS to bytes asked", GIB_OF_100_B, "rss_per_asked", "x", Goal(value=1.03)),
     burst("10k x 64 B in order", "10000 64 {n} order", 400, 1.0),
@@ -239,56 +213,46 @@ POINTS: tuple[Point, ...] = (
     *(tiny(size, "B2") for size in (8, 32)),
     scenario("B5", "string-builder", 1_000_000, 1.0),
     quick(scenario("B5", "mixed", 300_000, 1.0)),
-    *(pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}") for size in SMALL_SIZES for order in ORDERS),
-    *(quick(pattern("B8", name, COMPREHENSIVE, name)) for name in LIVES),
+    *(pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}") for size in (16, 32, 64, 128, 256, 512, 1024)
+      for order in ("lifo", "fifo", "random")),
+    *(quick(pattern("B8", name, COMPREHENSIVE, name)) for name in ("interleaved", "lived", "mixed")),
     *(quick(pattern("vector", label, VECTOR, name)) for name, label in VECTORS.items()),
     Point("vector", "peak RSS", VECTOR, *RSS, faster(1.10), faster(1.05)),
     *(pattern("calloc", f"{size}, {use}", CALLOC, f"{how}_{name}") for name, size in ZEROED.items() for how, use in USES.items()),
     *(pattern("calloc", f"{mib} MiB, {use}", ZEROED_LARGE, f"{how}_{mib}m") for mib in (2, 16, 80) for how, use in LARGE_USES.items()),
-    quick(Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))),
-    quick(m3("RSS on P6", P6)),
-    quick(m3("RSS on P7", P7)),
-    quick(m3("RSS on P8, 1 thread", P8_1)),
-    quick(Point("M8", "random_mixed 1M ws 400", M8, *FAULTS, Goal(value=150), Goal(value=140))),
-    m9("system calls, ws 400", MIXED_400, "syscalls_per_op", 1e-7),
-    m9("system calls, ws 8192", MIXED_8192, "syscalls_per_op", 1e-7),
-    m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
-    m9("faults, ws 8192", MIXED_8192, "faults_per_op", 1e-4),
+    quick(Point("M1", "idle process", Workload("bench_idle"), "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))),
+    *(quick(Point("M3", f"RSS on {on}", work, *RSS, faster(1.10), faster(1.05))) for on, work in (("P6", P6), ("P7", P7), ("P8, 1 thread", P8_1))),
+    quick(Point("M8", "random_mixed 1M ws 400", Workload("bench_random_mixed 1000000 400 1"), *FAULTS, Goal(value=150), Goal(value=140))),
+    *(per_op("M9", f"{what}, ws {size}", Workload(command, 20_000_000, 2_000_000, difference=True), metric, most)
+      for what, metric, most in (("system calls", "syscalls_per_op", 1e-7), ("faults", "faults_per_op", 1e-4))
+      for size, command in ((400, MIXED_400), (8192, MIXED_8192))),
     # ---- on request (--rows all, or by name) ----
     remote("1to1", "1 to 1", 1),
     remote("Nto1", "2 to 1", 2),
     remote("1toN", "1 to 2", 2),
     remote("ring", "ring of 2", 2),
-    *(fan_in(producers, 64) for producers in (2, 8, 64, 256, 1024)),
-    server("P13", "2-32 KiB, 1 thread", f"{MID} 1", 1.15),
-    server("P13", "2-32 KiB, 4 threads", f"{MID} 4", 1.15),
-    server("P13b", "64 KiB - 1 MiB, 1 thread", f"{LARGE} 1", 1.10),
-    server("P13b", "64 KiB - 1 MiB, 4 threads", f"{LARGE} 4", 1.10),
-    server("P14", "8-128 B, 1 thread", f"{SMALL} 1", 1.05),
-    server("P14", "8-128 B, 2 threads", f"{SMALL} 2", 1.05),
-    server("P14", "8-128 B, 4 threads", f"{SMALL} 4", 1.05),
-    server("P14b", "8-128 B, short lives, 1 thread", f"{BIRTH} 1", 1.10),
-    server("P14b", "8-128 B, short lives, 4 threads", f"{BIRTH} 4", 1.10),
-    server("B3", "8-128 B, 8 threads", f"{SMALL} 8", 1.0),
-    server("B3", "8-128 B, short lives, 8 threads", f"{BIRTH} 8", 1.0),
-    server("B3", "8-64 B, 1 thread", f"{SMALLER} 1", 1.0),
-    server("B3", "8-64 B, 4 threads", f"{SMALLER} 4", 1.0),
+    *map(fan_in, (2, 8, 64, 256, 1024)),
+    *servers("P13", "2-32 KiB", MID, (1, 4), 1.15),
+    *servers("P13b", "64 KiB - 1 MiB", LARGE, (1, 4), 1.10),
+    *servers("P14", "8-128 B", SMALL, (1, 2, 4), 1.05),
+    *servers("P14b", "8-128 B, short lives", BIRTH, (1, 4), 1.10),
+    *servers("B3", "8-128 B", SMALL, (8,), 1.0),
+    *servers("B3", "8-128 B, short lives", BIRTH, (8,), 1.0),
+    *servers("B3", "8-64 B", SMALLER, (1, 4), 1.0),
     idle_threads("M2", "idle thread of 4000", 4000, 400, Goal(value=16)),
-    held("M4", "larson 2-32 KiB, 4 threads", larson(f"{MID} 4"), 185),
-    held("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(f"{LARGE} 4"), 95),
+    on_request("M4", "larson 2-32 KiB, 4 threads", larson(f"{MID} 4"), *RSS, goal=Goal(value=185)),
+    on_request("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(f"{LARGE} 4"), *RSS, goal=Goal(value=95)),
     *spike("2 GiB of 16-256 B, 95 % freed", "16 256", AHEAD),
     *spike("2 GiB of 4-64 KiB, 95 % freed", "4096 65536", Goal(value=1.3)),
-    beside("M6", "", "freed by a thread that only frees", SLEEPER, "rss_to_bound", Goal(value=1)),
+    beside("M6", "", "freed by a thread that only frees", Workload("bench_release remote 64", single_thread=False, series="ms"),
+           "rss_to_bound", Goal(value=1)),
     *(point for name, label in TRACES.items() for point in trace(name, label)),
-    phase("tiny", "tiny burst"),
-    phase("remote", "freed by the other thread"),
-    phase("large", "64 KiB - 4 MiB, written"),
-    phase("spike", "256 MiB up and down"),
+    *(on_request("B7", label, PHASES, f"mops_{name}", "M/s", True) for name, label in PHASE_LABELS.items()),
     on_request("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False),
     on_request("B7", "faults", PHASES, "steady_faults", "faults", False),
     on_request("B9", "a thread's life", CHURN, *NS),
     on_request("B9", "RSS after 20 000 threads", CHURN, "rss_after_kib", "KiB", False),
-    *(idle_threads("B9", f"idle thread of {n}", n, n, AHEAD) for n in FEW_THREADS),
+    *(idle_threads("B9", f"idle thread of {n}", n, n, AHEAD) for n in (10, 100, 1000)),
     *(point for program in PROGRAMS for point in real(program)),
 )
 
