@@ -35,8 +35,7 @@ def parts_of(rows: str) -> list[str]:
 
 def measure(rows: str, library: Path | None, bench_dir: Path, peers: str | None, rounds: int | None, quick: bool) -> dict:
     """The document of a run."""
-    names = peers.split(",") if peers else None
-    forms, notes = guard_peers.find_forms(names)
+    forms, notes = guard_peers.find_forms(peers.split(",") if peers else None)
     if library:
         own, unknown = guard_peers.find_modes(library.parent, bench_dir / "bench_idle")
         forms, notes = [*own, *forms], [*unknown, *notes]
@@ -53,11 +52,6 @@ def measure(rows: str, library: Path | None, bench_dir: Path, peers: str | None,
         found["timed"], problems = guard_cost.time(bench_dir, forms, rounds or ROUNDS, quick)
         notes += problems
     return found | {"notes": list(dict.fromkeys(notes))}
-
-
-def described(form: Form) -> dict[str, str]:
-    of = form.allocator
-    return {"name": of.name, "version": of.version, "base": form.base, "about": form.about, "role": of.role}
 
 
 def look_for_mistakes(program: Path, forms: list[Form], tries: int) -> dict:
@@ -116,12 +110,8 @@ def together(one: dict, other: dict) -> dict:
     return one | both
 
 
-def to_text(document: dict) -> str:
-    return layout(document) + "\n"
-
-
 def save(document: dict, json_path: Path | None, markdown: Path | None, picture: Path | None) -> None:
-    for path, make in ((json_path, to_text), (markdown, guard_tables.page), (picture, guard_tables.picture)):
+    for path, make in ((json_path, lambda found: layout(found) + "\n"), (markdown, guard_tables.page), (picture, guard_tables.picture)):
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(make(document))

@@ -72,8 +72,7 @@ MODES = (
 )
 
 
-def plain(name: str) -> Source:
-    return next(source for source in SOURCES if source.name == name)
+PLAIN = {source.name: source for source in SOURCES}
 
 
 def hardened_malloc(name: str, configuration: str) -> Source:
@@ -82,10 +81,10 @@ def hardened_malloc(name: str, configuration: str) -> Source:
 
 # Name, the form without protection, the source, what it is.
 BUILT = (
-    (plain("mimalloc3"), "mimalloc3", "as released"),
+    (PLAIN["mimalloc3"], "mimalloc3", "as released"),
     (Source("mimalloc3-secure", "3.3.2", MIMALLOC, MIMALLOC_SECURE, "libmimalloc.so", settings=(("MIMALLOC_SHOW_ERRORS", "1"),)),
      "mimalloc3", "MI_SECURE=4, MIMALLOC_SHOW_ERRORS=1"),
-    (plain("snmalloc"), "snmalloc", "as released"),
+    (PLAIN["snmalloc"], "snmalloc", "as released"),
     (Source("snmalloc-checks", "0.7.6", SNMALLOC, SNMALLOC_BUILD % {"suffix": "-checks"}, "libsnmallocshim-checks.so"),
      "snmalloc", "SNMALLOC_CHECK_CLIENT"),
     (hardened_malloc("hardened_malloc", "default"), "glibc", "default configuration"),

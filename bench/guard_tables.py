@@ -1,6 +1,5 @@
 """Tables and the picture of which allocator finds which mistake, and of what that costs."""
 import statistics
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import confidence
 import mistakes
 import plots
 from guard_cost import COUNTED, LOOPS, geometric_mean, relative
-from tables import Rows, as_markdown, number, paste_tables
+from tables import Rows, as_markdown, interval_text, paste_tables
 
 MACHINE = ("cpu", "processors", "memory", "kernel", "libc")
 NOT_CAUGHT = ("crashed", "hung")
@@ -35,6 +34,16 @@ def names(document: dict) -> list[str]:
     return [form["name"] for form in document["forms"] if form["name"] in document.get("outcomes", {})]
 
 
+def protections(document: dict) -> list[tuple[str, str]]:
+    """The forms with a protection, each with the form that its cost is relative to."""
+    return [(form["name"], form["base"]) for form in document["forms"] if form["name"] != form["base"]]
+
+
+def families() -> dict[str, list[mistakes.Kind]]:
+    """By title."""
+    return {title: [kind for kind in mistakes.kinds() if kind.family == family] for family, title in mistakes.FAMILIES.items()}
+
+
 # ---- tables -----------------------------------------------------------------
 
 def cell(found: list[str], tries: int) -> str:
@@ -51,8 +60,7 @@ def cell(found: list[str], tries: int) -> str:
 def kinds_table(document: dict) -> str:
     """One table a family."""
     forms, tries, parts = names(document), document["tries"], []
-    for family, title in mistakes.FAMILIES.items():
-        members = [kind for kind in mistakes.kinds() if kind.family == family]
+    for title, members in families().items():
         rows: Rows = [["mistake", "cases", *forms]]
         for kind in members:
             cells = [cell(words(document, form, kind.name), tries) for form in forms]
@@ -65,19 +73,12 @@ def summary(document: dict) -> str:
     """Cases caught, by family; and those in which the program broke down or hung, which are not caught."""
     rows: Rows = [["allocator", *mistakes.FAMILIES.values(), "all", "crashed later, or hung"]]
     for form in names(document):
-        by_family = {family: [] for family in mistakes.FAMILIES}
-        for kind in mistakes.kinds():
-            by_family[kind.family] += words(document, form, kind.name)
-        every = [word for found in by_family.values() for word in found]
-        counts = Counter(every)
-        damaged = sum(counts[word] for word in NOT_CAUGHT) / document["tries"]
-        shares = [percent(share(found)) for found in [*by_family.values(), every]]
+        by_family = [[word for kind in members for word in words(document, form, kind.name)] for members in families().values()]
+        every = sum(by_family, [])
+        shares = ["-" if caught is None else f"{100 * caught:.0f} %" for caught in map(share, [*by_family, every])]
+        damaged = sum(word in NOT_CAUGHT for word in every) / document["tries"]
         rows.append([form, *shares, f"{damaged:.0f}"])
     return as_markdown(rows)
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f} %"
 
 
 def said(document: dict) -> str:
@@ -95,10 +96,7 @@ def cost(document: dict) -> str:
     counted, timed = document.get("counted", {}), document.get("timed", {})
     head = [f"{what}, {where}" for what in ("instructions", "page faults", "peak RSS", "time") for where in ("programs", "loops")]
     rows: Rows = [["protection", "beside", *head]]
-    for form in document["forms"]:
-        name, base = form["name"], form["base"]
-        if name == base:
-            continue
+    for name, base in protections(document):
         figures = [times(relative(counted, name, base, figure, list(where)))
                    for figure in ("instructions_m", "page_faults", "peak_mib") for where in (COUNTED, LOOPS)]
         figures += [time_text(timed, name, base, list(where)) for where in (COUNTED, LOOPS)]
@@ -122,19 +120,16 @@ def time_text(timed: dict, form: str, base: str, wanted: list[str]) -> str:
     if not ratios:
         return "-"
     interval = confidence.median_interval(ratios)
-    return times(statistics.median_high(ratios)) + (f" ({number(interval.low)} – {number(interval.high)})" if interval else "")
+    return times(statistics.median_high(ratios)) + (f" ({interval_text(interval)})" if interval else "")
 
 
 def programs(document: dict) -> str:
     """Instructions and peak RSS of each program, as ratios."""
     counted = document.get("counted", {})
     rows: Rows = [["protection", *(f"{name}: {what}" for name in counted for what in ("instructions", "peak"))]]
-    for form in document["forms"]:
-        name, base = form["name"], form["base"]
-        if name != base:
-            cells = [times(relative(counted, name, base, figure, [program]))
-                     for program in counted for figure in ("instructions_m", "peak_mib")]
-            rows.append([name, *cells])
+    for name, base in protections(document):
+        cells = [times(relative(counted, name, base, figure, [program])) for program in counted for figure in ("instructions_m", "peak_mib")]
+        rows.append([name, *cells])
     return as_markdown(rows)
 
 
@@ -182,19 +177,23 @@ def paste(document: dict, path: Path) -> None:
 def picture(document: dict) -> str:
     """A row a kind, a column an allocator: the darker, the more of its cases are caught."""
     forms = names(document)
-    rows = [kind for family in mistakes.FAMILIES for kind in mistakes.kinds() if kind.family == family]
     with mpl.rc_context(plots.STYLE):
-        figure = Figure(figsize=(plots.WIDTH, 2.4 + 0.17 * (len(rows) + len(mistakes.FAMILIES))), layout="constrained")
+        figure = Figure(figsize=(plots.WIDTH, 2.4 + 0.17 * (len(mistakes.kinds()) + len(mistakes.FAMILIES))), layout="constrained")
         axes = figure.add_subplot()
         height, labels = 0.0, []
-        for family, title in mistakes.FAMILIES.items():
+        for title, members in families().items():
             axes.text(-0.1, height + 0.75, title, ha="right", va="center", size=9, weight="bold")
             height += 1
-            for kind in (kind for kind in rows if kind.family == family):
+            for kind in members:
                 labels.append((height + 0.5, kind.name.replace("_", " ")))
                 draw_row(axes, document, forms, kind.name, height)
                 height += 1
-        finish(axes, forms, labels, height)
+        axes.set(xlim=(0, len(forms)), ylim=(height, 0))
+        axes.set_yticks([at for at, _ in labels], [text for _, text in labels], size=7.5)
+        axes.set_xticks([x + 0.5 for x in range(len(forms))], forms, rotation=40, ha="left", size=8.5)
+        axes.xaxis.tick_top()
+        axes.tick_params(axis="both", length=0)
+        axes.spines["bottom"].set_visible(False)
         figure.suptitle("Who catches which mistake", x=0.01, ha="left", size=14, weight="bold")
         figure.supxlabel("Share of a kind's cases (sizes of 8 B to 2 MiB, three ways) that are caught. Empty: none. A dash: no such call.",
                          x=0.01, ha="left", size=8.5, color=plots.colour("soft"))
@@ -213,12 +212,3 @@ def draw_row(axes, document: dict, forms: list[str], kind: str, y: float) -> Non
             axes.add_patch(Rectangle((x + 0.04, y + 0.06), 0.92, 0.88, facecolor=tint, alpha=0.12 + 0.88 * caught, linewidth=0))
             if caught < 1:
                 axes.text(x + 0.5, y + 0.5, f"{100 * caught:.0f}", ha="center", va="center", size=6.5)
-
-
-def finish(axes, forms: list[str], labels: list[tuple[float, str]], height: float) -> None:
-    axes.set(xlim=(0, len(forms)), ylim=(height, 0))
-    axes.set_yticks([at for at, _ in labels], [text for _, text in labels], size=7.5)
-    axes.set_xticks([x + 0.5 for x in range(len(forms))], forms, rotation=40, ha="left", size=8.5)
-    axes.xaxis.tick_top()
-    axes.tick_params(axis="both", length=0)
-    axes.spines["bottom"].set_visible(False)

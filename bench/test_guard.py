@@ -12,7 +12,7 @@ import guard_cost
 import guard_tables
 import mistakes
 from guard_peers import BUILT, MODES, finders
-from results import Unfit
+from results import Unfit, layout
 
 KIND = mistakes.kinds()[0]
 WAYS = {way: ["message step"] * len(KIND.sizes) for way in KIND.ways}
@@ -101,8 +101,8 @@ class Costs(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
-    def test_the_text_is_the_document(self):
-        self.assertEqual(json.loads(guard.to_text(document())), document())
+    def test_the_layout_keeps_the_document(self):
+        self.assertEqual(json.loads(layout(document())), document())
 
     def test_parts_are_put_together(self):
         whole = guard.merge([document(), document(counted={"lua": {}}, notes=["slow"])])
