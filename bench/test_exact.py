@@ -108,17 +108,15 @@ class Counting(unittest.TestCase):
     def setUp(self) -> None:
         if not hakmem().library.exists():
             self.skipTest("no libhakmem.so beside the benchmarks")
+        self.enterContext(contextlib.redirect_stderr(io.StringIO()))
         toy = Program("toy", f"{BENCH_DIR}/bench_random_mixed {{n}} 256 42", 20_000, 5_000)
-        patch = mock.patch.dict(NAMED, toy=toy)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.dict(NAMED, toy=toy))
         self.work = Workload(toy.command, toy.n, toy.quick_n, program="toy", exact=True)
 
     def measured(self, allocators: list[Allocator]) -> Exact:
         point = Point("exact.toy", "toy", self.work, "m", "", False, Goal(), Goal(), repeats=0.01)
         found = Exact(Laboratory(BENCH_DIR, allocators=allocators), [point])
-        with contextlib.redirect_stderr(io.StringIO()):
-            found.measure()
+        found.measure()
         return found
 
     def test_all_is_counted_and_repeats(self) -> None:

@@ -164,9 +164,7 @@ class Fragmentation(unittest.TestCase):
 
 class Pictures(unittest.TestCase):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.file = Path(scratch.name) / "picture.svg"
+        self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "picture.svg"
 
     def saved(self, result: Result) -> str:
         plots.save_picture(result, self.file)

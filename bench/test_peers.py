@@ -17,21 +17,15 @@ import peers
 import sources
 from sources import Crate, Source
 
-NO_LIBRARY = "nothing"
-
 
 class Built(unittest.TestCase):
     """A crate of one file, in a Cargo cache of the test's own."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        self.root = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.cache = self.root / "peers"
-        home = mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo"))
-        for patch in (home, mock.patch.multiple(sources, CACHE=self.cache, say=mock.DEFAULT)):
-            patch.start()
-            self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo")))
+        self.enterContext(mock.patch.multiple(sources, CACHE=self.cache, say=mock.DEFAULT))
         crate = Crate("toy-sys", "1.0.0+2.0", self.write_crate("toy-sys-1.0.0+2.0"))
         self.source = Source("toy", "2.0", crate, 'cp toy.c "$OUT/toy.so"', "toy.so")
 
@@ -76,7 +70,7 @@ class Built(unittest.TestCase):
             ("no cargo", {"crate": replace(crate, version="9.9.9")}),
             ("1.9, not 2.0", {"says": 'print("1.9")', "recipe": 'echo >"$OUT/toy.so"'}),
         ):
-            path = {"PATH": NO_LIBRARY} if reason == "no cargo" else {}
+            path = {"PATH": "nothing"} if reason == "no cargo" else {}
             with self.subTest(reason), mock.patch.dict(os.environ, path), self.assertRaisesRegex(RuntimeError, reason):
                 sources.built_library(replace(self.source, **changes))
             self.assertEqual(self.left_behind(), [])
@@ -98,10 +92,7 @@ class Found(unittest.TestCase):
         self.assertEqual((glibc.environment(), missing), ({}, []))
 
     def test_one_that_cannot_be_had_is_named_and_skipped(self) -> None:
-        def fail(source: Source) -> peers.Allocator:
-            raise RuntimeError("no luck")
-
-        with mock.patch.object(peers, "find_built", fail):
+        with mock.patch.object(peers, "find_built", side_effect=RuntimeError("no luck")):
             found, missing = peers.find_peers(["snmalloc", "glibc"])
         self.assertEqual([a.name for a in found], ["glibc"])
         self.assertEqual(missing, ["snmalloc: no luck"])

@@ -46,9 +46,7 @@ def memory(begin: str = "2") -> Result:
 
 class Documents(unittest.TestCase):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.file = Path(scratch.name) / "below" / "result.json"
+        self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "below/result.json"
 
     def test_come_back_as_they_went(self) -> None:
         results.save(speed(), self.file)

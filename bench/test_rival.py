@@ -42,7 +42,7 @@ class Actor(Runner):
             self.failing[delay] -= 1
             raise BadRun("it failed")
         cost = float(delay) / 500
-        return {"user_s": cost, "system_s": 0, "wall_s": 3 * cost, "minor_faults": 100 * cost, "max_rss_mib": 9, "mean_rss_mib": 4}
+        return SAMPLE | {"user_s": cost, "system_s": 0, "wall_s": 3 * cost, "minor_faults": 100 * cost}
 
 
 def course(plays: list[Play], **more: dict) -> Course:
@@ -130,32 +130,28 @@ class Programs(unittest.TestCase):
         self.assertEqual(mean_rss({}), {})
 
 
-def silent() -> contextlib.redirect_stderr:
-    return contextlib.redirect_stderr(io.StringIO())
-
-
 class Search(unittest.TestCase):
+    def setUp(self) -> None:
+        self.said = self.enterContext(contextlib.redirect_stderr(io.StringIO()))
+
     def test_the_search_runs_all_on_what_is_short(self) -> None:
         tried = course([play("a"), play("b", short=False)])
         settings = delayed(500, 1000)
-        with silent():
-            self.assertEqual(tried.search(settings, long=False, jobs=2), settings)
+        self.assertEqual(tried.search(settings, long=False, jobs=2), settings)
         self.assertEqual({command for command, _ in tried.runner.asked}, {"a short"})
         self.assertEqual([contest.mean(one, "cpu") for one in settings], [1, 2])
 
     def test_a_run_that_fails_is_tried_again_and_then_dropped(self) -> None:
         tried = course([play("a")], failing={"100": 2, "200": 99})
-        with silent() as said:
-            left = tried.search(delayed(500, 100, 200), long=True, jobs=1)
+        left = tried.search(delayed(500, 100, 200), long=True, jobs=1)
         self.assertEqual([one.name for one in left], ["500", "100"])
         self.assertEqual(list(tried.failed), ["200"])
-        self.assertIn("dropped 200, a long: it failed", said.getvalue())
+        self.assertIn("dropped 200, a long: it failed", self.said.getvalue())
 
     def test_finals_take_turns_program_by_program(self) -> None:
         tried = course([play("a"), play("b")])
         settings = delayed(500, 1000, 2000)
-        with silent():
-            tried.finals(settings, rounds=2)
+        tried.finals(settings, rounds=2)
         asked = tried.runner.asked[2:]  # the first two are made once
         self.assertEqual([command for command, _ in asked], (["a long"] * 3 + ["b long"] * 3) * 2)
         for at in range(0, len(asked), 3):
@@ -170,8 +166,7 @@ class Search(unittest.TestCase):
 
     def test_the_whole_search_ends_with_the_best(self) -> None:
         tried = course([play("a"), play("b")])
-        with silent():
-            finalists, told = rival.search(tried, 40, 1, 2)
+        finalists, told = rival.search(tried, 40, 1, 2)
         fastest = min(told.values(), key=lambda one: one["cpu x rss"])
         self.assertEqual(finalists[0].name, "defaults")
         self.assertIn(fastest["options"]["HAKMEM_PURGE_DELAY"], {one.options.get("HAKMEM_PURGE_DELAY") for one in finalists[1:]})

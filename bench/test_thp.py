@@ -40,18 +40,14 @@ WAIT_S = 20
 
 class Modes(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.file = Path(folder.name) / "enabled"
+        self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "enabled"
         self.file.write_text("always [madvise] never")
 
     def holding(self, how: str) -> subprocess.Popen:
         self.file.write_text("always [madvise] never")
         line = [sys.executable, "-c", HOLDING, str(HERE), str(self.file), how]
-        held = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.addCleanup(held.wait)
+        held = self.enterContext(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
         self.addCleanup(held.kill)
-        self.addCleanup(held.stdout.close)
         self.assertEqual(held.stdout.readline(), "held\n")
         return held
 
