@@ -7,9 +7,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-import confidence
 import mistakes
 import plots
+import verdicts
 from guard_cost import COUNTED, LOOPS, geometric_mean, relative
 from tables import Rows, as_markdown, interval_text, paste_tables
 
@@ -119,7 +119,7 @@ def time_text(timed: dict, form: str, base: str, wanted: list[str]) -> str:
     ratios = round_ratios(timed, form, base, wanted)
     if not ratios:
         return "-"
-    interval = confidence.median_interval(ratios)
+    interval = verdicts.median_interval(ratios)
     return times(statistics.median_high(ratios)) + (f" ({interval_text(interval)})" if interval else "")
 
 

@@ -19,11 +19,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import verdicts
-from confidence import Verdict
 from point import Workload
 from results import Result, Trace
 from tables import number
-from verdicts import Line, Versus
+from verdicts import Line, Verdict, Versus
 
 #           stand-in   light      dark
 PALETTE = {

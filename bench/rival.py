@@ -5,7 +5,7 @@ python3 bench/rival.py programs            one setting for all programs: 220 can
 python3 bench/rival.py phases              one setting for bench_phases alone: 200 candidates, some 40 min
 python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
-Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs (fixed.py). `programs` (contest.py) runs all once on short programs,
+Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs. `programs` (contest.py) runs all once on short programs,
 and the best quarter again on longer ones; the finals compare the best by CPU x RSS, by faults x RSS and by both with HAKMEM's defaults, with and
 without the learner, interleaved.
 
@@ -26,11 +26,10 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-import confidence
 import contest
 import machine
-from contest import BUSY, PLAYS, PRODUCTS
-from fixed import Setting, candidates, unique
+import verdicts
+from contest import BUSY, PLAYS, PRODUCTS, Setting, candidates, unique
 from measure import Runner
 from peers import Allocator
 from point import Workload
@@ -85,7 +84,7 @@ class Course:
 
 def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
     both = [[run[key] for run in one.runs] for one in (learned, fixed)]
-    return contest.told(confidence.ratio(*both), confidence.ratio_interval(*both))
+    return contest.told(verdicts.ratio(*both), verdicts.ratio_interval(*both))
 
 
 def search_phases(course: Course, count: int, seed: int) -> list[Setting]:

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import confidence
 import digest
 import guard
 import machine
@@ -21,6 +20,7 @@ import plots
 import results
 import tables
 import thp
+import verdicts
 from exact import Exact, Laboratory
 from measure import Runner, playable
 from peers import Allocator, find_peers
@@ -31,7 +31,7 @@ from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
 QUIET = 0.95  # the share of their time that runs have a processor, if nothing else runs
-ROUNDS, QUICK_ROUNDS = 7, confidence.LEAST_ROUNDS
+ROUNDS, QUICK_ROUNDS = 7, verdicts.LEAST_ROUNDS
 PROGRAM_ROUNDS = 11
 WIDE = 1000  # columns, of a file
 
@@ -139,8 +139,8 @@ def measure(
     asked_rounds = rounds
     program_rounds = 0 if rounds or quick else PROGRAM_ROUNDS
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
-    if check and rounds < confidence.LEAST_ROUNDS:
-        raise typer.BadParameter(f"--check judges by intervals: {confidence.LEAST_ROUNDS} rounds")
+    if check and rounds < verdicts.LEAST_ROUNDS:
+        raise typer.BadParameter(f"--check judges by intervals: {verdicts.LEAST_ROUNDS} rounds")
     library = None if lib == "none" else Path(lib)
     for needed in (bench_dir / "launch", library):
         if needed and not needed.exists():

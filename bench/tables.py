@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import verdicts
-from confidence import Interval, Verdict
 from point import Goal
 from results import Measured, Result, Unfit
-from verdicts import Line, Met
+from verdicts import Interval, Line, Met, Verdict
 
 Rows = list[list[str]]  # the first is the header
 

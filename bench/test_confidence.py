@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 import verdicts
-from confidence import Interval, Verdict, interval, median_interval, ratio_interval, verdict
 from point import Goal, Point, Workload
-from verdicts import Met
+from verdicts import Interval, Met, Verdict, Versus, interval, median_interval, ratio_interval
 
 TRIALS = 200
 ROUNDS = (5, 7, 11)
@@ -64,7 +63,7 @@ class Intervals(unittest.TestCase):
         self.assertGreater(apart.high / apart.low, 1.2 * together.high / together.low)
 
     def test_one_odd_round_of_nine_decides_nothing(self) -> None:
-        self.assertIs(verdict(ratio_interval([1.2] * 8 + [0.4], [1.0] * 9)), Verdict.AHEAD)
+        self.assertIs(Versus(1.2, ratio_interval([1.2] * 8 + [0.4], [1.0] * 9)).verdict, Verdict.AHEAD)
 
     def test_the_same_rounds_have_the_same_interval_in_any_unit(self) -> None:
         one, other = independent(np.random.default_rng(5), 7)
@@ -79,12 +78,12 @@ class Intervals(unittest.TestCase):
                                       ([3] * 5, [0] * 5, Interval(never, never)), ([1] * 4, [2] * 4, None)):
             self.assertEqual(ratio_interval(over, under), expected)
         self.assertEqual(median_interval([140.0] * 7), Interval(140, 140))
-        self.assertIs(verdict(None), Verdict.UNKNOWN)
+        self.assertIs(Versus(1, None).verdict, Verdict.UNKNOWN)
 
 
 class Verdicts(unittest.TestCase):
     def shares(self, factor: float) -> dict[Verdict, float]:
-        found = [verdict(Interval(i.low * factor, i.high * factor)) for i in intervals(independent, 7)]
+        found = [Versus(factor, Interval(i.low * factor, i.high * factor)).verdict for i in intervals(independent, 7)]
         return {v: found.count(v) / TRIALS for v in Verdict}
 
     def test_a_difference_is_seen_if_it_is_large_and_never_called_the_reverse(self) -> None:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import contest
-import fixed
 import rival
-from contest import PLAYS, Course, Play
-from fixed import DEFAULTS, SPACE, Setting, candidates
+from contest import DEFAULTS, PLAYS, SPACE, Course, Play, Setting, candidates, fixed
 from measure import BadRun, Runner, Sample, mean_rss
 from peers import Allocator
 from point import Workload
@@ -50,7 +48,7 @@ def course(plays: list[Play], **more: dict) -> Course:
 
 
 def delayed(*delays: int) -> list[Setting]:
-    return [fixed.fixed(str(delay), {"purge_delay": delay}) for delay in delays]
+    return [fixed(str(delay), {"purge_delay": delay}) for delay in delays]
 
 
 SAMPLE = {"user_s": 1, "system_s": 2, "wall_s": 6, "minor_faults": 7, "max_rss_mib": 9, "mean_rss_mib": 4}
@@ -205,7 +203,7 @@ class Judging(unittest.TestCase):
 class Found(unittest.TestCase):
     def test_what_was_found_is_run_again_and_what_learns_or_is_a_build_is_not(self) -> None:
         mine, its = ran("learned", {"a": (1, 2, 3)}), ran("#7", {"a": (2, 2, 3)})
-        its.options, build = fixed.fixed("#7", {"depot": 0}).options, ran("old", {"a": (2, 2, 3)})
+        its.options, build = fixed("#7", {"depot": 0}).options, ran("old", {"a": (2, 2, 3)})
         build.options = {"library": "old.so"}
         lines = rival.compare_means(Console(file=io.StringIO()), "finals", mine, [its, build])
         for kind in ("finals", "first run"):
