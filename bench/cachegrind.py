@@ -62,7 +62,10 @@ def read(text: str) -> Counts:
 @lru_cache(maxsize=None)
 def own_functions(library: Path) -> frozenset[str]:
     """What the library defines beside the names that every allocator has: those of the C library."""
-    return defined(library) - defined(c_library())
+    c_library = re.search(r"(/\S*libc\.so\.6)", said_by("ldd", "/bin/sh"))
+    if not c_library:
+        raise BadRun("the C library is not found")
+    return defined(library) - defined(Path(c_library[1]))
 
 
 @lru_cache(maxsize=None)
@@ -72,19 +75,9 @@ def said_by(*command: str) -> str:
 
 @lru_cache(maxsize=None)
 def defined(library: Path) -> frozenset[str]:
-    names: set[str] = set()
-    for table in ((), ("-D",)):
-        said = said_by("nm", *table, "--defined-only", "--format=posix", str(library))
-        kinds = (entry.split()[:2] for entry in said.splitlines())
-        names |= {n.partition("@")[0] for n, *kind in kinds if kind and kind[0] in "tTwWiu"}
-    return frozenset(names)
-
-
-def c_library() -> Path:
-    found = re.search(r"(/\S*libc\.so\.6)", said_by("ldd", "/bin/sh"))
-    if not found:
-        raise BadRun("the C library is not found")
-    return Path(found[1])
+    tables = [said_by("nm", *table, "--defined-only", "--format=posix", str(library)) for table in ((), ("-D",))]
+    kinds = (entry.split()[:2] for said in tables for entry in said.splitlines())
+    return frozenset(name.partition("@")[0] for name, *kind in kinds if kind and kind[0] in "tTwWiu")
 
 
 def is_stripped(library: Path) -> bool:

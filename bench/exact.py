@@ -5,14 +5,13 @@ addresses, the environment (bare, and of one size for all allocators), hash seed
 clock: each call of it returns a microsecond more.
 """
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import cachegrind
-from measure import BadRun, Runner, Sample, Trace, check_bound, check_served, mean_kib, parse_object
+from measure import BadRun, Runner, Sample, Trace, check_bound, check_served, mean_kib, parse_object, scratch_folder
 from peers import Allocator
 from point import Point, Workload
 from programs import NAMED, Program
@@ -65,30 +64,29 @@ class Laboratory(Runner):
     def served(self, work: Workload, allocator: Allocator) -> Sample:
         """HAKMEM's own count of calls: a run of its own, for the report costs something."""
         made = self._count(work)
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            report = Path(scratch) / "report.json"
-            self._play(work, allocator, ("--env", f"HAKMEM_REPORT={report}"), Path(scratch))
+        with scratch_folder() as scratch:
+            report = scratch / "report.json"
+            self._play(work, allocator, ("--env", f"HAKMEM_REPORT={report}"), scratch)
             check_served(made, report)
         return {}
 
     def check_preload(self, allocator: Allocator) -> None:
         """Under cachegrind, too, malloc is found in the allocator's library."""
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            under = cachegrind.command(cachegrind.CACHES, Path(scratch) / "out")
-            env = self._simulation(allocator.environment())
-            words = self.command(Workload("bench_idle"), env, 1, ())
+        with scratch_folder() as scratch:
+            under = cachegrind.command(cachegrind.CACHES, scratch / "out")
+            words = self.command(Workload("bench_idle"), self._simulation(allocator.environment()), 1, ())
             at = words.index("--") + 1
             lines, _ = self.launch(words[:at] + under + words[at:])
             check_bound(parse_object(lines[-1], "bench_idle's output"), allocator)
 
     def _ordinary(self, work: Workload, allocator: Allocator, watch: tuple[str, ...]) -> dict:
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            return self._play(work, allocator, watch, Path(scratch))
+        with scratch_folder() as scratch:
+            return self._play(work, allocator, watch, scratch)
 
     def _simulated(self, work: Workload, allocator: Allocator, shape: tuple[str, ...]) -> cachegrind.Counts:
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            out = Path(scratch) / "out"
-            self._play(work, allocator, (), Path(scratch), cachegrind.command(shape, out))
+        with scratch_folder() as scratch:
+            out = scratch / "out"
+            self._play(work, allocator, (), scratch, cachegrind.command(shape, out))
             counts = cachegrind.read(out.read_text(errors="replace"))
         cachegrind.check_ran(counts, allocator.library)
         return counts
@@ -100,15 +98,12 @@ class Laboratory(Runner):
     def _environment(self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()) -> dict[str, str]:
         if allocator.role == "counting":
             return super()._environment(program, allocator, scratch, under)
-        env = self._bare(program, allocator)
-        every = [self._bare(program, other) for other in self.allocators]
-        if under:
-            env, every = self._simulation(env), [self._simulation(other) for other in every]
-        return leveled(env, every)
 
-    def _bare(self, program: Program, allocator: Allocator) -> dict[str, str]:
-        own = self.hakmem_env if allocator.role == "hakmem" else {}
-        return allocator.environment() | dict(program.env) | own
+        def bare(of: Allocator) -> dict[str, str]:
+            env = of.environment() | dict(program.env) | (self.hakmem_env if of.role == "hakmem" else {})
+            return self._simulation(env) if under else env
+
+        return leveled(bare(allocator), [bare(other) for other in self.allocators])
 
     def _simulation(self, env: dict[str, str]) -> dict[str, str]:
         clock = str(self.bench_dir / "libslow_clock.so")
@@ -129,20 +124,16 @@ def leveled(env: dict[str, str], every: list[dict[str, str]]) -> dict[str, str]:
 
 
 def together(parts: list[Sample]) -> list[Sample]:
-    """A sample for each ordinary run: its figures, and those that were counted once (of an allocator
-    that does not start under valgrind those of ordinary runs alone)."""
+    """A sample for each ordinary run: its figures, and those that were counted once (of an allocator that does not start under valgrind those of
+    ordinary runs alone). Misses of the TLB are of pages as the process had them: as far as its memory, when it was largest, stood on huge pages,
+    the misses of huge ones, and for the rest those of small ones."""
     once = {n: v for part in parts if "page_faults" not in part for n, v in part.items()}
-    return [with_tlb(once | part) for part in parts if "page_faults" in part]
-
-
-def with_tlb(sample: Sample) -> Sample:
-    """Misses of pages as the process had them: as far as its memory, when it was largest, stood on
-    huge pages, the misses of huge ones, and for the rest those of small ones."""
-    huge = min(1.0, sample["huge_mib"] / sample["peak_mib"])
-    if "tlb_small_k" not in sample:
-        return sample | {"huge_share": huge}
-    misses = (1 - huge) * sample["tlb_small_k"] + huge * sample["tlb_huge_k"]
-    return sample | {"huge_share": huge, "tlb_misses_k": misses}
+    samples = [once | part for part in parts if "page_faults" in part]
+    for sample in samples:
+        huge = sample["huge_share"] = min(1.0, sample["huge_mib"] / sample["peak_mib"])
+        if "tlb_small_k" in sample:
+            sample["tlb_misses_k"] = (1 - huge) * sample["tlb_small_k"] + huge * sample["tlb_huge_k"]
+    return samples
 
 
 Look = Callable[[Workload, Allocator], "Sample | tuple[Sample, Trace]"]

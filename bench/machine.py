@@ -18,7 +18,7 @@ def describe() -> dict[str, str]:
         "cpu": re.sub(r"\s+", " ", cpu_field("model name")),
         "processors": str(os.cpu_count()),
         "caches": caches(),
-        "memory": memory(),
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB",
         "virtual": "yes" if "hypervisor" in cpu_field("flags").split() else "no",
         "frequency governor": first_line(CPU / "cpu0/cpufreq/scaling_governor", "none"),
         "kernel": platform.release(),
@@ -37,10 +37,6 @@ def paging(program: Path) -> dict[str, float]:
     return json.loads(said) if said else {}
 
 
-def load() -> str:
-    return " ".join(f"{average:.2f}" for average in os.getloadavg())
-
-
 def stolen() -> tuple[int, int]:
     """Ticks of all processors since the start: those that the host gave to other guests, and all."""
     ticks = [int(word) for word in first_line(Path("/proc/stat"), "cpu").split()[1:9]]
@@ -57,18 +53,14 @@ def hakmem(library: Path | None) -> dict[str, str]:
     if library is None:
         return {}
     tree = library.resolve().parent
+    version = re.search(r"\.so\.(\d+\.\d+.*)", library.resolve().name)
     changed = output(["git", "-C", str(tree), "status", "--porcelain", "--untracked-files=no"])
     return {
-        "version": version(library.resolve().name),
+        "version": version[1] if version else "unknown",
         "commit": output(["git", "-C", str(tree), "rev-parse", "HEAD"]) or "unknown",
         "uncommitted changes": "yes" if changed else "no",
         "sha256": hashlib.sha256(library.read_bytes()).hexdigest(),
     }
-
-
-def version(file_name: str) -> str:
-    found = re.search(r"\.so\.(\d+\.\d+.*)", file_name)
-    return found.group(1) if found else "unknown"
 
 
 def cpu_field(name: str) -> str:
@@ -83,10 +75,6 @@ def caches() -> str:
         kind = {"Data": "d", "Instruction": "i"}.get(first_line(cache / "type"), "")
         found.append(f"L{first_line(cache / 'level')}{kind} {first_line(cache / 'size')}")
     return ", ".join(found) or "unknown"
-
-
-def memory() -> str:
-    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
 
 
 def system_name() -> str:

@@ -21,7 +21,6 @@ from programs import HERE, NAMED, Program
 
 SERVED_SHARE = 0.999
 RUN_TIMEOUT_S = 180
-PREPARE_TIMEOUT_S = 120
 CLIENT_TIMEOUT_S = 10
 COUNT_SYSCALLS = ("--syscalls",)
 TRACE_RSS = ("--trace", "5")
@@ -88,8 +87,7 @@ class Runner:
 
     def _run(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]) -> tuple[dict, dict]:
         """A benchmark's own JSON, and the launcher's."""
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as folder:
-            scratch = Path(folder)
+        with scratch_folder() as scratch:
             if work.program:
                 self.check_bound(allocator)
                 program, launch = {}, self._play(work, allocator, watch, scratch)
@@ -115,9 +113,9 @@ class Runner:
     def _count(self, work: Workload) -> dict[str, float]:
         """The program's calls, minus those that may vary from run to run."""
         counting = Allocator("counting", self.bench_dir / "libcounting.so", "counting")
-        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
-            self._play(work, counting, (), Path(scratch))
-            served = json.loads((Path(scratch) / "report.json").read_text())["served"]
+        with scratch_folder() as scratch:
+            self._play(work, counting, (), scratch)
+            served = json.loads((scratch / "report.json").read_text())["served"]
         share = NAMED[work.program].served_share
         return {f"calls_{call}": served[call] * share for call in ("malloc", "free")}
 
@@ -153,8 +151,7 @@ class Runner:
             folder = tempfile.TemporaryDirectory(prefix="hakmem-bench-work-")
             self.work_dirs[program.prepare] = folder
             line = program.prepare.format(here=HERE)
-            done = subprocess.run(["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True,
-                                  timeout=PREPARE_TIMEOUT_S)
+            done = subprocess.run(["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True, timeout=120)
             if done.returncode != 0:
                 raise BadRun(f"its preparation failed: {done.stderr.strip()[-200:]}")
         return Path(self.work_dirs[program.prepare].name)
@@ -201,15 +198,21 @@ class Runner:
         figures |= mean_rss(launch)
         if work.program:
             return figures | {"cpu_s": launch["user_s"] + launch["system_s"]}
-        figures["rss_mib"] = figures["rss_kib"] / 1024
-        if "bytes_per_thread" in figures:
-            figures["kib_per_thread"] = figures["bytes_per_thread"] / 1024
+        for name, source in (("rss_mib", "rss_kib"), ("kib_per_thread", "bytes_per_thread")):
+            if source in figures:
+                figures[name] = figures[source] / 1024
         if self.cpu_clock and work.single_thread:
             cpu = {k: v for k, v in figures.items() if k.startswith("cpu_")}
             figures |= {k.removeprefix("cpu_"): v for k, v in cpu.items()}
             if figures.get("ns_per_op"):
                 figures["mops_per_s"] = 1e3 / figures["ns_per_op"]
         return figures
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as folder:
+        yield Path(folder)
 
 
 @contextmanager

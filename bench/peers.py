@@ -92,8 +92,7 @@ def find_built(source: Source) -> Allocator:
 def find_packaged(package: Package) -> Allocator:
     installed = find_installed(package.soname)
     if installed:
-        version = installed_version(package)
-        return Allocator(package.name, installed, "peer", version=version)
+        return Allocator(package.name, installed, "peer", version=installed_version(package))
     folder = CACHE / package.name
     if not (folder / "version").exists():
         unpack(package)
@@ -105,18 +104,14 @@ def find_packaged(package: Package) -> Allocator:
 
 
 def find_installed(soname: str) -> Path | None:
-    roots = [Path("/usr/lib"), Path("/usr/lib64"), Path("/lib")]
-    for root in roots + sorted(Path("/usr/lib").glob("*-linux-gnu")):
-        if (root / soname).exists():
-            return (root / soname).resolve()
-    return None
+    roots = [Path("/usr/lib"), Path("/usr/lib64"), Path("/lib"), *sorted(Path("/usr/lib").glob("*-linux-gnu"))]
+    return next(((root / soname).resolve() for root in roots if (root / soname).exists()), None)
 
 
 def installed_version(package: Package) -> str:
     """Empty where another system's packager installed it."""
     try:
-        query = ["dpkg-query", "-W", "-f", "${Version}", package.packages[0]]
-        return upstream_version(run(query, Path("/"), APT_TIMEOUT_S))
+        return upstream_version(run(["dpkg-query", "-W", "-f", "${Version}", package.packages[0]], Path("/"), APT_TIMEOUT_S))
     except (OSError, RuntimeError):
         return ""
 
@@ -138,14 +133,10 @@ def unpack(package: Package) -> None:
         out = Path(scratch) / "out"
         out.mkdir()
         run(["apt-get", "download", *package.packages], out, APT_TIMEOUT_S)
-        (out / "version").write_text(downloaded_version(package, out))
+        first = next(out.glob(f"{package.packages[0]}_*.deb"))
+        (out / "version").write_text(upstream_version(run(["dpkg-deb", "-f", first.name, "Version"], out, APT_TIMEOUT_S)))
         for archive in sorted(out.glob("*.deb")):
             run(["dpkg", "-x", archive.name, "."], out, APT_TIMEOUT_S)
             archive.unlink()
         shutil.rmtree(CACHE / package.name, ignore_errors=True)
         out.rename(CACHE / package.name)
-
-
-def downloaded_version(package: Package, where: Path) -> str:
-    archive = next(where.glob(f"{package.packages[0]}_*.deb"))
-    return upstream_version(run(["dpkg-deb", "-f", archive.name, "Version"], where, APT_TIMEOUT_S))

@@ -118,7 +118,10 @@ def ratio_axes(lines: list[Line], seen: list[Versus | None], margin: float) -> t
     axes.xaxis.tick_top()
     axes.spines["bottom"].set_visible(False)
     axes.set_ylim(len(lines) + 0.2, -0.6)
-    say_what_is_better(axes, room=math.log(1 / low) / math.log(high / low))
+    # At the foot of the line; to its left only if there is room.
+    room = math.log(1 / low) / math.log(high / low)
+    for text, away, side in (("HAKMEM better →", 6, "left"), ("← peer better", -6, "right"))[: 2 if room > 0.2 else 1]:
+        axes.annotate(text, (1, 0), (away, 3), axes.get_xaxis_transform(), "offset points", ha=side, size=8.5, color=colour("soft"))
     return figure, axes
 
 
@@ -131,15 +134,6 @@ def ticks(low: float, high: float) -> list[float]:
         if low <= tick <= high and not near:
             chosen.append(tick)
     return chosen
-
-
-def say_what_is_better(axes: Axes, room: float) -> None:
-    """At the foot of the line; to its left only if there is room."""
-    texts = [("HAKMEM better →", 6, "left")]
-    if room > 0.2:
-        texts.append(("← peer better", -6, "right"))
-    for text, away, side in texts:
-        axes.annotate(text, (1, 0), (away, 3), axes.get_xaxis_transform(), "offset points", ha=side, size=8.5, color=colour("soft"))
 
 
 def reach(seen: list[Versus]) -> tuple[float, float]:
@@ -196,7 +190,9 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
     by_count = work.series == "operations"
     unit = 1e6 if by_count else 1e3
     for name in sorted(traces, key=lambda n: n == verdicts.OWN):
-        trace = to_the_end(traces[name]) if work.exact else traces[name]
+        trace = traces[name]
+        if work.exact:  # without the moments in which the process has gone already
+            trace = trace[: 1 + max((at for at, moment in enumerate(trace) if moment[-1]), default=0)]
         own_unit = (trace[-1][0] / 100 or 1) if work.exact else unit
         places, kib = [moment[0] / own_unit for moment in trace], [moment[-1] / 1024 for moment in trace]
         axes.plot(places, kib, zorder=2 + (name == verdicts.OWN), **look[name])
@@ -206,12 +202,6 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
         axes.fill_between(places, live_mib, color=colour("grid"), linewidth=0, zorder=1)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
     axes.set(ylim=(0, None), xlim=(0, None), ylabel="MiB resident", xlabel="M operations" if by_count else "% of the run" if work.exact else "s")
-
-
-def to_the_end(trace: Trace) -> Trace:
-    """Without the moments in which the process has gone already."""
-    last = max((at for at, moment in enumerate(trace) if moment[-1]), default=0)
-    return trace[: last + 1]
 
 
 # ---- SVG --------------------------------------------------------------------
@@ -252,16 +242,11 @@ def standalone(svg: str) -> str:
 
 def save_picture(result: Result, path: Path) -> None:
     """Beside the best peer on the goals' rows of speed: the one for the README."""
-    lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory]
-    lines = sorted((line for line in lines if line.to_best), key=number_of)
+    lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory and line.to_best]
+    lines.sort(key=lambda line: int(re.match(r"[PM](\d+)", line.point.row)[1]))  # 4 of P4, and 16 of P16.lua
     below = (
         "Dot: quotient of the two medians. Line: 95 % interval of the paired rounds' ratios. Hollow: no difference shown, or too few rounds.\n"
         f"Peers: {', '.join(result.names('peer'))}.\n"
         f"{result.machine['cpu']}, {result.machine['processors']} processors, {result.parts[0]['began'][:10]}."
     )
     path.write_text(standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True)))
-
-
-def number_of(line: Line) -> int:
-    """4 of P4, and 16 of P16.lua."""
-    return int(re.match(r"[PM](\d+)", line.point.row)[1])

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs every benchmark on HAKMEM and its peers in interleaved rounds, and prints the results. README.md has examples of its use."""
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -31,8 +32,7 @@ from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
 QUIET = 0.95  # the share of their time that runs have a processor, if nothing else runs
-ROUNDS, QUICK_ROUNDS = 7, verdicts.LEAST_ROUNDS
-PROGRAM_ROUNDS = 11
+ROUNDS, PROGRAM_ROUNDS = 7, 11
 WIDE = 1000  # columns, of a file
 
 Output = tuple[Callable[[Result, Path], None], "Path | None"]
@@ -136,9 +136,8 @@ def measure(
     """Measure rows on HAKMEM and its peers."""
     if context.invoked_subcommand:
         return
-    asked_rounds = rounds
-    program_rounds = 0 if rounds or quick else PROGRAM_ROUNDS
-    rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    asked_rounds, program_rounds = rounds, 0 if rounds or quick else PROGRAM_ROUNDS
+    rounds = rounds or (verdicts.LEAST_ROUNDS if quick else ROUNDS)
     if check and rounds < verdicts.LEAST_ROUNDS:
         raise typer.BadParameter(f"--check judges by intervals: {verdicts.LEAST_ROUNDS} rounds")
     library = None if lib == "none" else Path(lib)
@@ -160,7 +159,7 @@ def measure(
     real = [a for a in allocators if a.role != "limit"]
     laboratory = Laboratory(bench_dir.resolve(), quick, hakmem_env=options, allocators=real)
     exact = Exact(laboratory, [p for p in points if p.work.exact])
-    part = {"began": time.strftime("%Y-%m-%d %H:%M:%S %z"), "load": machine.load()}
+    part = {"began": time.strftime("%Y-%m-%d %H:%M:%S %z"), "load": " ".join(f"{average:.2f}" for average in os.getloadavg())}
     ticks = machine.stolen()
     with thp.mode(pages and pages.value) as refused:
         here = machine.describe()

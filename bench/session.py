@@ -13,10 +13,7 @@ from results import Measured, refusals, rounded
 FEW_ROUNDS = 5  # counts of system calls and faults hardly vary, nor does the memory of a trace
 
 Run = tuple[Workload, Allocator]
-
-
-# What is looked at in a run.
-Look = Enum("Look", "FIGURES SYSCALLS MEMORY")
+Look = Enum("Look", "FIGURES SYSCALLS MEMORY")  # at what is looked in a run
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,10 @@ def build(source: Source) -> None:
         tree.mkdir()
         out.mkdir()
         run(["tar", "-xzf", str(archive)], tree, BUILD_TIMEOUT_S)
-        run_recipe(source, tree / source.crate.stem, out)
+        settings = {"OUT": str(out), "JOBS": os.environ.get("JOBS") or str(os.cpu_count() or 1)}
+        run(["sh", "-euc", source.recipe], tree / source.crate.stem, BUILD_TIMEOUT_S, settings)
+        if not (out / source.library).exists():
+            raise RuntimeError(f"its recipe made no {source.library}")
         check_version(source, out / source.library)
         out.rename(source.folder())
 
@@ -166,19 +169,9 @@ def fetch(crate: Crate) -> None:
     with tempfile.TemporaryDirectory(prefix="hakmem-crate-") as scratch:
         root = Path(scratch)
         (root / "lib.rs").touch()
-        (root / "Cargo.toml").write_text(
-            '[package]\nname = "peer"\nversion = "0.0.0"\nedition = "2021"\n'
-            '[lib]\npath = "lib.rs"\n[dependencies.'
-            f'{crate.name}]\nversion = "={crate.version.split("+")[0]}"\n'
-        )
+        (root / "Cargo.toml").write_text('[package]\nname = "peer"\nversion = "0.0.0"\nedition = "2021"\n[lib]\npath = "lib.rs"\n'
+                                         f'[dependencies.{crate.name}]\nversion = "={crate.version.split("+")[0]}"\n')
         run(["cargo", "fetch", "--quiet"], root, FETCH_TIMEOUT_S)
-
-
-def run_recipe(source: Source, tree: Path, out: Path) -> None:
-    env = {"OUT": str(out), "JOBS": os.environ.get("JOBS") or str(os.cpu_count() or 1)}
-    run(["sh", "-euc", source.recipe], tree, BUILD_TIMEOUT_S, env)
-    if not (out / source.library).exists():
-        raise RuntimeError(f"its recipe made no {source.library}")
 
 
 def check_version(source: Source, library: Path) -> None:

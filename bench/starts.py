@@ -30,12 +30,6 @@ def start(command: list[str], preload: str | None) -> tuple[int, float]:
     return use.ru_minflt, use.ru_utime + use.ru_stime
 
 
-def empty_library(folder: str) -> str:
-    library = f"{folder}/libempty.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", os.devnull], check=True)
-    return library
-
-
 def compare(command: list[str], sides: dict[str, str | None], runs: int) -> None:
     seen: dict[str, list[tuple[int, float]]] = {side: [] for side in sides}
     for _ in range(runs):
@@ -58,7 +52,9 @@ def main(command: list[str] = typer.Argument(["/bin/true"]), lib: str = str(ROOT
     if program is None:
         raise SystemExit(f"there is no {command[0]}")
     with tempfile.TemporaryDirectory() as folder:
-        compare([program, *command[1:]], {"the C library": None, "HAKMEM": lib, "no code": empty_library(folder)}, runs)
+        empty = f"{folder}/libempty.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", empty, "-x", "c", os.devnull], check=True)
+        compare([program, *command[1:]], {"the C library": None, "HAKMEM": lib, "no code": empty}, runs)
 
 
 if __name__ == "__main__":

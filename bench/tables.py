@@ -17,8 +17,9 @@ Rows = list[list[str]]  # the first is the header
 
 HOW_TO_READ = (
     "HAKMEM beside the best peer: medians of the rounds, and the median of the rounds' ratios, above 1 where HAKMEM is better, with its 95 % "
-    "interval (bootstrap over rounds). *ahead*: of each single peer, and each interval lies above 1. *level with*: intervals that hold 1, no difference was "
-    "shown. *behind*: intervals below 1. Goals: `yes` and `NO` where the interval lies on one side of the bound, `yes?` and `no?` where it holds it."
+    "interval (bootstrap over rounds). *ahead*: of each single peer, and each interval lies above 1. *level with*: intervals that hold 1, no "
+    "difference was shown. *behind*: intervals below 1. Goals: `yes` and `NO` where the interval lies on one side of the bound, `yes?` and "
+    "`no?` where it holds it."
 )
 HOW_TO_READ_EXACT = (
     "Real programs, counted and not timed: instructions and misses under cachegrind with caches of its own (the same on every machine), the rest of "
