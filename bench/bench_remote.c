@@ -123,7 +123,8 @@ static void pair_up(unsigned from, unsigned to)
 static void lay_out(const char *mode, unsigned n)
 {
     static const char *const modes[] = {"1to1", "Nto1", "1toN", "ring"};
-    enum { ONE, GATHER, SCATTER, RING } shape = bench_row_of("mode", modes, sizeof modes, sizeof *modes, mode);
+    enum { ONE, GATHER, SCATTER, RING };
+    size_t shape = bench_row_of("mode", modes, sizeof modes, sizeof *modes, mode);
     unsigned edges = shape == ONE ? 1 : n;
     plan.workers = shape == RING ? n : edges + 1;
     plan.worker = bench_map(plan.workers * sizeof *plan.worker);
