@@ -104,7 +104,7 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
         expect_home(call, block, before);
 }
 
-/* Stores this thread if the block's word is empty, that is, if hk_track_freed() has not stored where the program freed the block. */
+/* Does HK_TRACK_PUT. First stores this thread in the block's word if the word is empty, because hk_track_freed() did not store a place there. */
 void hk_track_put(struct hk_slab *slab, size_t index)
 {
     if (slab->track == NULL)

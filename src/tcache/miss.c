@@ -170,8 +170,8 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees a block of an abandoned slab through the outbox if the outbox has a table already, which takes the class's lock once for each batch.
- * Otherwise frees the block directly, which takes the lock for each block. */
+/* Frees a block of an abandoned slab. If the outbox has a table already, the block goes there, because an outbox takes the class's lock once for a
+ * batch. Otherwise the block is freed directly, which takes the lock for each block. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)

@@ -236,8 +236,8 @@ static void *look_up(struct below *below)
 NEW_OPERATORS(w)
 NEW_OPERATORS(a)
 
-/* Notes and passes on a delete. The sized and nothrow forms call the plain operator, too. Only the kind that is noted differs. `align` is 0 for an
- * operator without an alignment. */
+/* Notes a delete and passes it on. The sized and the nothrow forms are passed on to the operator without a size and a tag. A sized form differs only
+ * in the kind and the size that are noted. `align` is 0 for an operator without an alignment. */
 static void pass_delete(struct below *below, enum rec_kind kind, void *block, size_t size, size_t align)
 {
     if (block == NULL || rec_is_early(block))
