@@ -15,7 +15,7 @@
 /* If the protection `pages` is in force, the pages of a freed block of at least this size are returned to the system, and fault until the block is
  * given out again. The pages are zero then. The block's pages after the requested bytes and the canary always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
-/* The number of bytes that a free checks on each side of a block. A free neighbor must be zero there. The canary before the block must be whole. */
+/* A free checks this many bytes on each side of its block. A free neighbor must be zero there. A live neighbor before it must have a whole canary. */
 enum { HK_NEIGHBORHOOD = 32 };
 /* Returns the size to allocate for a request, including the canary and the page that faults behind a block of 128 KiB or more. */
 HK_INLINE size_t hk_guard_size(size_t size)

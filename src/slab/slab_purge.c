@@ -28,8 +28,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns the sixteenths of the slab that lie wholly in a range. The range counts as purged if these sixteenths are clean. If a freed block extends
- * the range, a sixteenth is added, because it is at most as large as a block or a page. This sixteenth is not clean, so the range is purged. */
+/* Returns the sixteenths of the slab that lie wholly in a range. The range counts as purged if all of these are clean. A freed block that extends the
+ * range adds at least one, because a sixteenth is at most the larger of a block and a page. The added one is not clean, so the range is purged. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
     size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;

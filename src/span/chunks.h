@@ -29,7 +29,7 @@ extern struct hk_page_heap {
     uintptr_t end;          /* address at which the heap grows next in the window; 0 if the system chooses addresses */
     size_t staked_slices;   /* number of slices of HK_USE_UNSURE spans in HK_USE_DENSE chunks; stake() limits it */
     _Atomic size_t xhollow; /* number of purged pages in free slices that are still marked dirty */
-    uint32_t ahead;         /* largest number of slices behind its span that the next prefault makes resident */
+    uint32_t ahead;         /* most slices that the next prefault of a span makes resident behind the span */
     _Atomic bool xprefault_refused;
 } hk_page_heap;
 

@@ -10,7 +10,7 @@
 struct rec_live {
     uint64_t address;
     uint64_t size;
-    uint64_t born; /* place in the order of the allocation or realloc that gave the block its size */
+    uint64_t born; /* the `order` of the allocation or realloc that gave the block its size */
     uint32_t slot;
     uint8_t align_log; /* logarithm of the alignment */
     bool stamped;    /* The block holds the stamp of the player. A block that ever had fewer than 8 bytes holds none. */

@@ -11,8 +11,8 @@ struct touch {
     uint32_t pages;
 };
 
-/* Notes an operation. A free or realloc tells how many pages of its block were touched. The number is stored with `born`, the place in the order of
- * the allocation or realloc that gave the block its size. */
+/* Notes an operation. A free or realloc tells how many pages of its block were touched. The number is stored with the block's `born`, which is the
+ * `order` of the allocation or realloc that gave the block its size. */
 static bool note(void *context, const struct rec_op *op)
 {
     struct overview *overview = context;
