@@ -5,7 +5,7 @@
 
 #include "tcache/hit.h"
 
-/* The return address of the exported function. HK_CALLER is valid only in that function, in its tail calls, and in functions inlined into it. */
+/* HK_CALLER is the return address of the exported function, but only in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
 
 /* Serves a malloc after a miss. If memory is refused, returns NULL and sets errno to ENOMEM. malloc calls this function as a tail call, so that
@@ -52,7 +52,7 @@ HK_INLINE void hk_free(void *block)
                hk_free_medium(block, hot, offset), hk_free_full(block, hot, offset));
 }
 
-/* These functions finish a free or delete that names a size, after a miss, and check the size (guard/block_checks.h). Hits and remote frees do not
+/* After a miss, these functions finish a free or delete that names a size, and check the size (guard/block_checks.h). Hits and remote frees do not
  * check the size, because the check would slow them down. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);

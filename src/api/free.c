@@ -34,7 +34,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-/* Frees a block in the open window. A small block in a slab skips the hooks, because attach sampling takes its small blocks from a user heap. */
+/* Frees a block in the open window. The hooks need not see a small block in a slab, because attach sampling has a heap for its small blocks. */
 HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
@@ -48,8 +48,8 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
         hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
-/* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these blocks are remote
- * frees whose word has an entry there. Tests for a user heap only afterwards, so that the test costs most remote frees nothing. */
+/* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these frees are remote,
+ * and their word has an entry there. Tests for a user heap only afterwards, so that most remote frees do without the test. */
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {

@@ -11,7 +11,7 @@ void *hk_failed(int error);
 void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
 /* Frees a block whose page map entry names a heap. */
 void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot);
-/* Frees a block of a heap after a miss, because the thread's cache has no room, the heap has ended, or attach sampling has picked the block. */
+/* Frees a block of a heap after a miss: the cache of the thread has no room, the heap has ended, or attach sampling has picked the block. */
 void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);
 /* Resizes a heap's block for realloc. The block stays in its heap. Returns NULL and sets errno if memory is refused. */
 void *hk_heap_resized(void *block, size_t size);

@@ -29,7 +29,7 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* Allocates a block without telling hooks. Outside rounds of guard samples, tries the bin first, so that hooks do not change which block it is. */
+/* Allocates a block without telling hooks. Outside rounds of guard samples, tries the bin first, like a call without hooks. */
 static void *alloc_unwatched(struct hk_request *request)
 {
     bool in_round = hk_mode_has(HK_MODE_IN_ROUND);
@@ -57,8 +57,8 @@ static void *record_alloc(struct hk_request *request)
     return block;
 }
 
-/* Applies the rule of a site to a medium block, which is then freed as usual. Keep-warm holds the block's bin until the purge delay before `until`,
- * because a flushed block stays resident for this delay. Purges nothing if the guard's checks need the contents of free blocks. */
+/* Applies the rule of a site to a medium block, before the caller frees it. Keep-warm holds the block's bin until `until` minus the purge delay. If
+ * the block is flushed then, it stays resident until `until`. Purges nothing if the guard's checks need the contents of free blocks. */
 static void rule_medium(enum hk_site_rule rule, const void *block, uint32_t entry, uint64_t until)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -123,7 +123,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* Returns `block`. If `block` is NULL, because memory for the state or the pages of the block `refused` was refused, frees `refused`. */
+/* Returns `block`. If `block` is NULL, frees the block `refused`, because memory for its state or its pages was refused. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -284,7 +284,7 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
         raw_free(block);
 }
 
-/* Checks and frees a block. The quick path serves most frees, which name no size, and whose block is live, in the window, and of the right kind. */
+/* Checks and frees a block. The quick path serves most frees. They name no size, and their block is live, in the window, and of the right kind. */
 static HK_NOINLINE void guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
@@ -385,7 +385,7 @@ HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
         return guarded_alloc(request);
     void *block = record_alloc(request);
     if (HK_UNLIKELY(hk_learning_is_due()))
-        hk_learning_tick(); /* called after hits too, because the gate may be shut to make this tick run */
+        hk_learning_tick(); /* also called after hits, because the gate may be shut to make this tick run */
     if (hk_mode_has(HK_MODE_WAKE))
         hk_background_begin_in_malloc(request->caller, hk_thread_make);
     return block;

@@ -1,7 +1,7 @@
 /* The instrumented allocator serves if the mode is not plain (policy/gate.h). The mode is not plain before the start, while protections check each
  * call, while a background thread is needed, and while a feature looks at each miss. These features are hooks (prof/hooks.h), sampling by an attached
- * tool (prof/attach_sampling.h) and sampling with guard pages (guard/sampled.h). The plain allocator does the work that belongs to none of them.
- * Functions whose names begin with hk_guarded_ serve while protections are on.
+ * tool (prof/attach_sampling.h) and sampling with guard pages (guard/sampled.h). The instrumented allocator leaves all other work to the plain
+ * allocator. Functions whose names begin with hk_guarded_ serve while protections are on.
  * Threads  Any thread may call these functions. */
 #ifndef HK_INSTRUMENTED_H
 #define HK_INSTRUMENTED_H

@@ -166,7 +166,7 @@ _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct ha
                    sizeof(struct hak_stats) == 264,
                "a field of hak_stats has moved");
 
-/* Writes `size` bytes, because the caller may be compiled with another version of the struct. Sets fields that only the caller has to 0. */
+/* Writes `size` bytes, because the caller may have another version of the struct. Zeroes the fields that only the caller's version has. */
 HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     struct hak_stats filled;

@@ -131,8 +131,8 @@ HK_INLINE void *resize_in_place(void *block, size_t size, size_t now, void *call
                                          : hk_instrumented_resize(block, size, now, caller);
 }
 
-/* Resizes a block after memory for a copy was refused. If the block shrinks, it stays as it is. If it grows, tries once more to grow it in place,
- * because this needs less memory than a copy, and idle memory was returned to the system in between. */
+/* Resizes a block after memory for a copy was refused. A block that shrinks stays as it is. For a block that grows, tries once more to grow it in
+ * place, because growth needs less memory than a copy, and because idle memory was returned to the system in between. */
 static HK_COLD void *resize_without_copy(void *block, size_t size, size_t now, void *caller)
 {
     if (size <= now)

@@ -23,7 +23,7 @@ typedef new_handler *get_handler(void);
 extern new_handler *_ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* Finds a symbol of a C++ library. If the library was loaded for one module only (RTLD_LOCAL), finds the symbol through the module with `caller`. */
+/* Finds a symbol of a C++ library. If only one module has loaded it (RTLD_LOCAL), finds the symbol through the module that contains `caller`. */
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
@@ -212,7 +212,7 @@ HK_INLINE void delete_single(void *block)
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* Makes the call. If the guard is on and `ours` (the program has not replaced the called operator), frees the block in place of the call. */
+/* Makes the call `call`. If the guard is on, and `ours` says that the program has not replaced the called operator, frees the block instead. */
 #define UNLESS_GUARDED(ours, guarded, size, call)                                                                      \
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && (ours))                                                           \
         hk_instrumented_free(guarded, block, size, HK_CALLER);                                                         \

@@ -1,5 +1,5 @@
 /* Declares functions that a program may replace, which are mainly the forms of operator new and operator delete. HAKMEM's forms have names that begin
- * with hk_operator_. A name that begins with process_ is the function that the process uses, which may be HAKMEM's or the program's.
+ * with hk_operator_. A name that begins with process_ stands for the function that the process uses, HAKMEM's or the program's.
  * Threads  Any thread may call these functions. */
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
@@ -13,7 +13,7 @@ HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_rea
  * address, because this address then lies in the program. malloc_usable_size() of an invalid pointer then returns 0 instead of ending the program. */
 HK_INLINE bool hk_malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
-/* Parameters of the operators that HAKMEM's forms may ignore. */
+/* HAKMEM's forms of the operators may ignore these parameters. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
 #define FORM(type, form, symbol, parameters)                                                                           \

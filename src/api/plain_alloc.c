@@ -1,4 +1,4 @@
-/* Defines the plain allocator, which serves all calls that no guard, hook or sample sees, and calls of the instrumented allocator. */
+/* Defines the plain allocator. It serves calls that no guard, hook or sample has to see, and it serves the instrumented allocator. */
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
@@ -58,7 +58,7 @@ static void *take_block(struct hk_request *request)
         return hk_plain_alloc_large(cache, request);
     if (class >= HK_FINE_CLASSES)
         return take_of_medium_class(cache, class, request);
-    /* Rounds the size up for the profile that may be saved (hk_learned_vote), which must not propose a block size that breaks the alignment. */
+    /* Rounds the size up, because hk_learned_vote() may propose it as the block size of the class, and this block size must keep the alignment. */
     size_t size = HK_LIKELY(align <= HK_FINE_STEP) ? request->size : hk_align_up(request->size, align);
     void *block = take_of_class(cache, class, size);
     if (HK_UNLIKELY(((uintptr_t)block & (align - 1)) != 0) && cache != NULL)

@@ -37,7 +37,7 @@ HK_INLINE void *hk_plain_serve(struct hk_request *request)
 void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
-/* Resizes a block of `now` bytes without a copy. Returns the block, whose pages may have moved, or NULL if the block must be copied. */
+/* Resizes a block of `now` bytes without a copy. Returns the block, perhaps at a new address (mremap), or NULL if it must be copied. */
 void *hk_plain_resize(void *block, size_t size, size_t now);
 
 /* Zeroes a block that was used before, and returns it. */
@@ -45,7 +45,7 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-/* Returns true if a resize to `size` keeps a block of `now` bytes. The block is long enough, and wastes at most half or has at most 64 bytes. */
+/* Returns true if realloc to `size` keeps a block of `now` bytes, because the block is large enough, and is half used or has at most 64 bytes. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 #endif

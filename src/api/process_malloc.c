@@ -1,5 +1,5 @@
-/* Defines reallocarray, cfree, free_sized and malloc_usable_size. If a program defines malloc, calloc, realloc and free, but not these
- * functions, these functions get blocks of the program's malloc, and must not treat such blocks as HAKMEM's.
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define malloc, calloc, realloc and free, but none of these functions.
+ * They then get blocks of the program's malloc, and must not treat such blocks as HAKMEM's.
  *
  * Therefore reallocarray calls the realloc that the process uses, which is the first one that the loader finds. In the same way, free_sized and cfree
  * call the free that the process uses. The hak_ functions always use HAKMEM. */
@@ -37,8 +37,8 @@ HK_BY_NAME(void, any_free_aligned_sized, (void *block, size_t alignment, size_t 
     any_free_sized(block, size);
 }
 
-/* Returns true if a block of HAKMEM begins at the pointer. If the program's malloc cuts its blocks out of HAKMEM's blocks, the pointer usually lies
- * inside a block of HAKMEM's. The pointer usually lies at the start only if the program's block is the whole block of HAKMEM's. */
+/* Returns true if a block of HAKMEM begins at the pointer. The program's malloc may cut its blocks out of HAKMEM's blocks. A pointer to such a block
+ * usually leads to the middle of HAKMEM's block, unless the two blocks are the same. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

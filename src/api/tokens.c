@@ -1,5 +1,5 @@
-/* Defines the functions that programs call if Clang compiled them with -fsanitize=alloc-token. Each allocating function has such a form, with one
- * more argument, the token, which is a number for the type of the block or for the place of the call. The protection `types` keeps the blocks of a
+/* Defines the functions that programs call if Clang compiled them with -fsanitize=alloc-token. Each allocating function has such a form with one more
+ * argument, the token. The token is a number for the type of the block or for the place of the call. The protection `types` keeps the blocks of a
  * group of tokens apart from those of other groups. Without `types`, the token is ignored. Some versions of Clang spell the operators with one
  * underscore less. The functions of -fsanitize-alloc-token-fast-abi are not defined, because each token would need a function of its own. */
 #include <errno.h>
