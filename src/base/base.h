@@ -75,17 +75,17 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
     HK_EXPORT type hk_checked_##name parameters __asm__(#name);                                                        \
     type hk_checked_##name parameters
 
-/* `HK_BY_JUMP return f(x);` compiles the call of f to a jump, so that HK_CALLER in f is this function's caller. gcc before 15 has no attribute
- * musttail, but its optimization of sibling calls also makes jumps of these calls. tests/process/check_jumps.py verifies the jumps. */
+/* `HK_BY_JUMP return f(x);` compiles the call of f to a jump, so that HK_CALLER has the same value in f as in this function. gcc before 15 has no
+ * attribute musttail, but its optimization of sibling calls also makes jumps of these calls. tests/process/check_jumps.py verifies the jumps. */
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
 #else
 #define HK_BY_JUMP
 #endif
 
-/* HK_ADDRESS_OF(f) is the address of the function f, which HK_FORGET hides from compilers. Otherwise clang would merge two declarations of one
- * symbol and call HAKMEM's function, and compilers would assume that two symbols have different addresses.
- * HK_WHOEVER(f) is the address of a function that HK_PROCESS declares. The address is loaded directly, because the PLT would add a jump. */
+/* HK_ADDRESS_OF(f) is the address of the function f. HK_FORGET hides from compilers that this address belongs to f. Otherwise clang would merge two
+ * declarations of one symbol and call HAKMEM's function, and compilers would assume that two symbols have different addresses. HK_WHOEVER(f) is the
+ * address of a function that HK_PROCESS declares. The address is loaded directly, because the PLT would add a jump. */
 #define HK_ADDRESS_OF(f)                                                                                               \
     (__extension__({                                                                                                   \
         __typeof__(&(f)) of_unknown_origin = (f);                                                                      \
@@ -120,7 +120,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* HK_FORGET hides from the compiler how x was computed. Otherwise the compiler would spend instructions on what the access computes for free. */
+/* HK_FORGET hides from the compiler how x was computed. Otherwise it would spend instructions on sums that a memory access computes for free. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
 /* HK_LOAD_SETTLED reads a word that is written only once, early in the program. The load is plain, so that compilers fold it into the instruction
@@ -136,9 +136,9 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* HK_READ_NO_EARLIER keeps the compiler from moving later reads before it, and costs no instruction. On aarch64, the processor may still reorder the
- * reads. Such a reordering does no harm after the read of a settled word. A thread gets a tcache, or a block in the window (span/page_map.h), only by
- * a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
+/* HK_READ_NO_EARLIER keeps the compiler from moving later reads to an earlier place, and costs no instruction. On aarch64, the processor may still
+ * reorder the reads. Such a reordering does no harm after the read of a settled word. A thread gets a tcache, or a block in the window
+ * (span/page_map.h), only by a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
 /* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Such instructions need assembly, because compilers do not combine accesses
@@ -194,8 +194,8 @@ struct hk_pair {
 
 /* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 /* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
-/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, which takes as long as an x86 pause, because
- * yield does nothing on most processors. HK_AS_RESULT keeps x in the register of a function's result, so that returning x needs no move. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, because yield does nothing on most
+ * processors. isb takes as long as pause on x86. HK_AS_RESULT keeps x in the register of a function's result, so that returning x needs no move. */
 #if defined(__aarch64__)
 #define HK_USER_ADDRESS_BITS 48
 #define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))

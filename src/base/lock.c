@@ -89,7 +89,7 @@ static struct hk_lock *lock_at(unsigned rank, unsigned n)
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
     bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
-    /* HAKMEM registers META while it holds START, which fork takes first. If META is missing, HAKMEM has not started, and others may be missing. */
+    /* HAKMEM registers META under START, and fork takes START first. If META is missing, HAKMEM has not started, and other locks may be missing. */
     bool is_registered_right = wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
     hk_assert(is_registered_right);
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {

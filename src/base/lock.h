@@ -3,7 +3,7 @@
  *            order in which fork takes them.
  * Owns       This file owns the table that says for each rank which locks fork takes.
  * Threads    Any thread may take a lock.
- * Never      A thread makes at most one call that returns memory to the system while it holds a lock. So other threads, and fork, wait for at most
+ * Never      While a thread holds a lock, it makes at most one call that returns memory to the system. So other threads, and fork, wait for at most
  *            one such call. Only three kinds of locks are held during such a call. One is the lock of purges, for which no allocation waits. The
  *            second is the lock of the slabs whose pages are purged. The third is the lock of large blocks while the slack of a block is unmapped,
  *            because otherwise the block could grow into the slack at that moment. Tests verify this rule (fake_os.c). */

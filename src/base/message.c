@@ -69,7 +69,7 @@ size_t hk_utf8_bytes(const char *s)
     return value < least[bytes] || value > 0x10ffff || value >> 11 == 0xd800 >> 11 ? 0 : bytes;
 }
 
-/* Returns true if a terminal can show the character, which is a printable byte of ASCII or a longer character beyond U+009F. */
+/* Returns true if a terminal can show the character, that is, a printable byte of ASCII, or a longer character beyond U+009F. */
 static bool is_printable(const char *s, size_t bytes)
 {
     unsigned char first = (unsigned char)s[0];

@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 
-/* Defines the texts of messages.def as arrays. The compiler checks the format if it is an array, and an array needs no relocation. */
+/* Defines the texts of messages.def as arrays. Compilers check a format that is an array, and an array needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
 
