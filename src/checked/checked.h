@@ -1,8 +1,8 @@
 /* These functions replace the C library's copying functions. They check that a copy stays in the block that it writes and in the block that it reads.
  *
  *   memcpy() first asks hk_bounds_room() how many bytes surely belong to each block, which is fast. If both ranges fit, memcpy() jumps to the C
- *   library's function. Otherwise hk_examine() looks up the block. If the range is wrong, hk_examine() prints one line and ends the program. The
- *   range may also be right, because hk_bounds_room() does not know the bounds of large and joined blocks.
+ *   library's function. Otherwise hk_examine() looks up the block. If the range is wrong, hk_examine() prints one line and ends the program. Some
+ *   right ranges also come to hk_examine(), because hk_bounds_room() does not know the bounds of large and joined blocks.
  *
  * Owns       The files of src/checked own the names that only libhakmem-hardened.so exports, and the table of the C library's functions.
  * Invariant  A range of no bytes passes each check, wherever it begins.
@@ -42,7 +42,7 @@ HK_INLINE hk_set_call *hk_plain_setter(void)
     hk_set_call *call = hk_load(hk_plain.xset);
     return HK_LIKELY(call != NULL) ? call : hk_set_by_bytes;
 }
-/* Returns strlen(text), or `most` if the text has no end within that many bytes. */
+/* Returns strlen(text), or `most` if the first `most` bytes of the text contain no zero byte. */
 size_t hk_plain_length(const char *text, size_t most);
 
 enum hk_copying { HK_WRITES, HK_READS };

@@ -17,7 +17,7 @@ static void examine_block(const char *call, enum hk_copying access, uintptr_t at
         hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, into, block->size);
 }
 
-/* Ends the program if a range that begins outside HAKMEM's memory ends in a block. `gap` is the gap between large blocks in which it begins. */
+/* Ends the program if a range that begins outside HAKMEM's memory ends in a block. `gap` is the gap between large blocks that contains `at`. */
 static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                          const struct hk_bounds *gap)
 {
