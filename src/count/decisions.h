@@ -1,4 +1,4 @@
-/* Decisions: carries decisions from the rules that make them to the log that records them.
+/* Decisions: passes the decisions of the rules to the log.
  *
  *   a slow path --note--> ring of HK_DECISIONS_HELD --take--> the explain log
  *

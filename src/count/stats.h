@@ -1,13 +1,13 @@
 /* Stats: counts events on slow paths.
  * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
- * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only its own thread adds to a thread counter. Any thread may read
+ * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only the thread itself adds to its counters. Any thread may read
  *            a thread counter, and may get a slightly old value. */
 #ifndef HK_STATS_H
 #define HK_STATS_H
 
 #include "base/base.h"
 
-/* A statistic has its row's number. The numbers of the threads' counters begin at 0, because their rows come first. */
+/* Each statistic has the number of its row. The numbers of thread counters begin at 0, because the rows of threads come first. */
 enum hk_stat {
 #define HK_STAT(scope, name, unit, meaning) HK_STAT_##name, HK_##scope##_##name = HK_STAT_##name,
 #include "count/stats.def"
