@@ -42,7 +42,7 @@ HK_INLINE bool hk_background_works(void)
 }
 HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
 
-/* The background thread calls this function before a round. Returns true if the thread was notified since the round before. */
+/* The background thread calls this function before a round. Returns true if the thread was notified since the previous round. */
 bool hk_background_before_round(void);
 /* The background thread calls this function to wait for `ms` milliseconds, or until it has to leave. */
 void hk_background_rest(uint64_t ms);

@@ -32,13 +32,13 @@ enum {
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
     PURGED_PER_MS = 64 * 1024,     /* bytes whose page faults take 1 % of a millisecond */
     UNUSED_MS = 250,               /* in ms; no more reclaiming time than this is saved up while nothing is reclaimed */
-    UNUSED_FOR_EXCESS_MS = 2000,   /* the limit for excess (125 MiB at once), and the most that xexcess_at is ahead */
+    UNUSED_FOR_EXCESS_MS = 2000,   /* the same for excess (125 MiB at once); xexcess_at is at most this far ahead */
     SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20, /* more recently freed memory is likely to be reused */
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* The watermark in bytes (xwatermark), and how often reclaiming was not enough (xrises). A thread that sees a new xrises purges its idle memory. */
+/* xwatermark is the watermark in bytes. xrises counts how often reclaiming was not enough. A thread that sees a new xrises purges its idle memory. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xpeak_footprint, xpeak_mapped;
@@ -56,10 +56,10 @@ static _Atomic size_t xfootprint_seen;                /* the footprint at the la
 /* If a try to purge excess in slices finds little, the next try waits until xretry_at (ms), or until more than xretry_above bytes are idle. */
 static _Atomic uint64_t xretry_at;
 static _Atomic size_t xretry_above;
-/* The counter purged_excess when last charged to xexcess_at (xexcess_paid), and when hk_decay_purge_excess() last returned true (xshrunk_by). */
+/* The counter purged_excess is copied to xexcess_paid when charged to xexcess_at, and to xshrunk_by when hk_decay_purge_excess() returns true. */
 static _Atomic uint64_t xexcess_paid, xshrunk_by;
 static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
-static _Atomic size_t xkept;      /* the fewest bytes that were held since the last purge by hk_decay_left() */
+static _Atomic size_t xkept;      /* the lowest held bytes (hk_decay_left_is_due) since hk_decay_left() last purged */
 
 size_t hk_decay_mapped(void)
 {
@@ -97,7 +97,7 @@ static bool rested(uint64_t from, uint64_t to)
 /* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */
 static bool keeps_all(void) { return hk_options.free_policy == HK_FREE_KEEP; }
 
-/* Returns the total bytes that were reused within 128 ms of their free, since the start. Memory that was purged in between counts too. */
+/* Returns the bytes that were reused within 128 ms of their free, in total since the start. Also counts memory that was purged in between. */
 static size_t reused_soon(void) { return hk_load(hk_reuse.xback[0]) + hk_load(hk_reuse.xback[1]); }
 
 static void epoch_if_due(uint64_t now)
@@ -138,7 +138,7 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-/* Purges about `due` bytes of memory that was idle for at least `delay_ms`, first slices and then cached large blocks, of each the oldest
+/* Purges about `due` bytes of memory that was idle for at least `delay_ms`. Purges slices before cached large blocks, and the oldest of each kind
  * first. Returns the purged bytes. If another thread is purging slices, waits for that thread only if `waits`. */
 static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due, bool waits)
 {
@@ -177,8 +177,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* Lowers the watermark, because a part of the memory that a sweep has purged stays purged, unless the last sweep was in vain. Reclaiming may use a
- * share of the time only, and the page faults that follow a sweep count against this share, too. */
+/* Lowers the watermark unless the last sweep was in vain, because a part of the memory that a sweep purges stays purged. Reclaiming may use only a
+ * share of the time. The page faults that follow a sweep count against the same share. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
@@ -191,7 +191,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* Reclaims idle memory. If it is less than `excess`, increments xrises, at most once in SWEEP_AGAIN_MS, so that each thread purges its own slabs. */
+/* Reclaims idle memory. If fewer than `excess` bytes are reclaimed, increments xrises (once in SWEEP_AGAIN_MS), so that threads purge their slabs. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = reclaim_idle(now, 0, excess, false);
@@ -264,9 +264,9 @@ static size_t affordable_excess(uint64_t now)
     return (now - hk_min(now, from)) * PURGED_PER_MS;
 }
 
-/* The amount decides, and not the age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are unmapped at a
- * free, and slices are purged at a tick. If little could be purged, the next try waits for a time or for more idle slices, because it would look at
- * the same chunks. If the heap has shrunk, `grown` wraps to a large number, so that this function looks for excess, too. */
+/* The amount of idle memory decides, and not its age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are
+ * unmapped at a free, and slices are purged at a tick. If little could be purged, the next try waits for a time or for more idle slices, because an
+ * earlier try would look at the same chunks. If the heap has shrunk, `grown` wraps to a large number, so that this function looks for excess. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
 {
     size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);

@@ -30,8 +30,8 @@ bool hk_decay_tick(struct hk_ticker *ticker);
 /* Reclaims idle memory if the footprint exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
  * the caller must purge its own idle memory. `footprint` is the value of hk_decay_footprint() at this tick. */
 bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint);
-/* Purges excess, which is idle memory beyond 8 MiB, a quarter of the used memory, and recently reused bytes. The age of the memory does not matter.
- * Returns true if the excess purged since the last result of true exceeds the footprint. The caller should then empty its cache. */
+/* Purges excess: idle memory beyond the sum of 8 MiB, a quarter of the used memory, and the recently reused bytes. Its age is ignored. Returns true
+ * if more bytes of excess than the footprint were purged since the last result of true. The caller should then empty its cache. */
 bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
@@ -60,7 +60,7 @@ size_t hk_decay_all(size_t keep);
 bool hk_decay_left_is_due(size_t caches);
 /* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from their caches. */
 void hk_decay_left(size_t caches);
-/* If the background thread is sweeping the slabs of another thread, waits until it releases them. */
+/* If the background thread is sweeping slabs of another thread, waits until these slabs are released. */
 void hk_decay_let_sweeps_pass(void);
 
 #endif
