@@ -61,7 +61,7 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
 
 enum { FITTED_FROM = 2048 };
 
-/* Changed copies of the tables, which then overwrite the tables. The tables are constants, so that processes without the option share their pages. */
+/* change_classes() overwrites the tables with these copies. The tables are constants, so that processes without the option share their pages. */
 static struct changed {
     struct hk_class classes[HK_CLASSES];
     uint16_t fine_offsets[sizeof hk_fine_offsets / sizeof hk_fine_offsets[0]];
@@ -108,7 +108,7 @@ static void take_list(const char *option, const char *list, bool (*take)(uint64_
     }
 }
 
-/* Lets each class from `class` to `end` - 1 be served by the larger ones whose block size is at most `fit` percent of its own. */
+/* Lets larger classes serve each class from `class` to `end` - 1, if the larger block size is at most `fit` percent of the smaller one. */
 static void set_servers(unsigned class, unsigned end, uint64_t fit)
 {
     for (; class < end; class ++)
@@ -117,7 +117,7 @@ static void set_servers(unsigned class, unsigned end, uint64_t fit)
             hk_class_settings[class].servers = (uint8_t)(larger - class);
 }
 
-/* Overwrites the two tables. If only the second write is refused, a size belongs to its old class or to the next larger one, whose blocks hold it. */
+/* Overwrites the two tables. If only the second write is refused, some sizes belong to the next larger class, whose blocks also hold these sizes. */
 static void change_classes(const char *sizes)
 {
     memcpy(changed.classes, hk_classes, sizeof hk_classes);

@@ -1,6 +1,6 @@
 /* Classes: makes constants and tables from the rows of classes.def.
  * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
- * Owns       The start may overwrite block sizes (option `classes`), and writes hk_class_settings.
+ * Owns       HAKMEM's start writes hk_class_settings, and may overwrite block sizes (option `classes`).
  * Threads    Any thread may read the tables, because they are constant after the start. */
 #ifndef HK_CLASSES_H
 #define HK_CLASSES_H
@@ -41,7 +41,7 @@ extern const struct hk_class {
     uint32_t size, slab_bytes;
     uint8_t cap, tier;
 } hk_classes[HK_CLASSES];
-/* What the options bins, small_fit and medium_fit say of each class. HAKMEM's start writes these settings. */
+/* Holds what the options bins, small_fit and medium_fit say of each class. HAKMEM's start writes these settings. */
 extern struct hk_class_setting {
     uint8_t first_cap; /* capacity in blocks of a new bin; if it is 0, next_capacity() chooses */
     uint8_t servers;   /* number of larger classes whose free blocks may serve this one */
@@ -72,15 +72,15 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 /* Returns the smallest class that holds `size` and whose block size is a multiple of `align`, or HK_CLASSES. `align` is a power of 2 up to 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
-/* What this run has learned about its classes, for the saved profile. Written only if the option profile_save is set. */
+/* Holds what this run has learned about its classes, for the saved profile. Written only if the option profile_save is set. */
 extern struct hk_learned {
     _Atomic uint64_t xvote[HK_FINE_CLASSES]; /* the upper half is a block size, the lower half its votes */
     _Atomic uint8_t xcapacity[HK_CLASSES];   /* largest capacity that a bin of the class has had */
 } hk_learned;
-/* True if a miss calls instead_of_slab() before a slab is made. Set at the start if small_fit, medium_fit or profile_save is set. */
+/* Is true if a miss calls instead_of_slab() before it makes a slab. Set at the start if small_fit, medium_fit or profile_save is set. */
 extern bool hk_classes_looks;
-/* Votes for the size for which a slab of the class is made. A size with more than half of the votes wins (Boyer and Moore). Its count is at most the
- * number of its votes, and at least its lead over all other sizes together. Two votes at once may count as one. */
+/* Votes for `size`, because a slab of the class is made for a request of this size. A size with more than half of the votes wins (Boyer and Moore).
+ * Its count is at most the number of its votes, and at least its lead over all other sizes together. Two votes at once may count as one. */
 void hk_learned_vote(unsigned class, size_t size);
 /* Adds the lines `classes` and `bins` of a profile. */
 void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CLASSES]);

@@ -52,7 +52,7 @@ HK_INLINE void hk_mode_clear(enum hk_mode bit)
     (void)__atomic_fetch_and(&hk_gate.mode, ~(size_t)bit, __ATOMIC_RELEASE);
 }
 
-/* The functions that allocated a block: malloc and its family, operator new, or operator new[]. */
+/* Says which functions have allocated a block: malloc and its family, operator new, or operator new[]. */
 enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
 
 /* Describes one call of malloc, of its family or of operator new that was no hit. The caller has the struct on its stack. */

@@ -20,7 +20,7 @@ static struct sealing {
     char *start; /* HK_POLICY_PAGES pages of the system */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
-    bool stays_open; /* true if the system refused to unseal earlier pages; these pages are then never sealed */
+    bool stays_open; /* true if the system refused to unseal earlier pages; then no later page is sealed */
 } sealing;
 
 /* HAKMEM_THP=off and HAKMEM_THP=on replace the two thresholds of huge pages by values that mean never and always. */
@@ -41,7 +41,7 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once, and readers may use old ones. */
+/* Returns the next page to write, or NULL if memory is refused. If a sandbox forbids unsealing, maps new pages once. Readers may use old ones. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();
