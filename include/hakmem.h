@@ -5,8 +5,8 @@
  *   Alignment  Blocks are aligned to at least 16 bytes. A size of 0 gives a unique pointer that must be freed.
  *   Blocks     Each of these functions accepts blocks from any other, and from malloc and related functions if HAKMEM serves them. Any thread may
  *              resize or free a block. An invalid pointer ends the program with one line on stderr (docs/FREE.md).
- *   errno      A call that succeeds keeps errno. Memory is refused by the system, by HAKMEM_LIMIT, or because the size is over PTRDIFF_MAX. The
- *              result is then NULL, errno is ENOMEM, and nothing else has changed.
+ *   errno      A call that succeeds keeps errno. A call fails if the system or HAKMEM_LIMIT refuses memory, or if the size is over PTRDIFF_MAX.
+ *              The result is then NULL, errno is ENOMEM, and nothing else has changed.
  *   Threads    Any thread may call the functions at any time, and the caller needs no lock. No function is a cancellation point, except
  *              hak_dlopen and hak_dlmopen, which run constructors.
  *   Moments    The functions may be called before main (in constructors), after main (in destructors and atexit functions), in thread-specific
@@ -92,8 +92,8 @@ void hak_cfree(void *block);
 void hak_free_sized(void *block, size_t size);
 void hak_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* Return a block of `size` bytes at a multiple of `alignment`, which is a power of two and has no upper limit. `size` need not be a multiple of the
- * alignment. An alignment that is not a power of two is rounded up, as in glibc. If it cannot be rounded up, they return NULL with errno EINVAL. */
+/* Return a block of `size` bytes at a multiple of `alignment`, which has no upper limit. `size` need not be a multiple of the alignment. An alignment
+ * that is not a power of two is rounded up to one, as in glibc. If it cannot be rounded up, they return NULL with errno EINVAL. */
 HAK_FRESH_ HAK_SIZE_(2) HAK_ALIGN_(1) HAK_USED_ void *hak_aligned_alloc(size_t alignment, size_t size);
 HAK_FRESH_ HAK_SIZE_(2) HAK_ALIGN_(1) HAK_USED_ void *hak_memalign(size_t alignment, size_t size);
 /* Allocates as hak_aligned_alloc does, but stores the block in *block and returns 0. Returns EINVAL if the alignment is not a power of two, or not a
@@ -107,11 +107,11 @@ HAK_FRESH_ HAK_USED_ void *hak_pvalloc(size_t size);
  * accesses (_FORTIFY_SOURCE) allows only the requested bytes. Keeps errno. */
 size_t hak_malloc_usable_size(void *block);
 
-/* Returns free memory to the system at once, and returns 1 if it has returned any, or 0. First empties the calling thread's cache, and takes back the
- * blocks of this thread that other threads have freed. Then returns free pages between blocks in use, pages without any block, and cached large
- * blocks. `keep` is the argument `pad` of malloc_trim. At most `keep` bytes of pages without any block and of cached large blocks stay resident for
- * the next allocations. The memory that was freed last is kept. A large block stays only as a whole. The call takes from microseconds to some 100 ms,
- * and the program pays for page faults when it uses the memory again. Keeps errno. */
+/* Gives free memory back to the system at once. Returns 1 if any memory was given back, and otherwise 0. First empties the calling thread's cache,
+ * and takes back the blocks of this thread that other threads have freed. Then gives back free pages between blocks in use, pages without any block,
+ * and cached large blocks. `keep` is the argument `pad` of malloc_trim. At most `keep` bytes of pages without any block and of cached large blocks
+ * stay resident for the next allocations. The memory that was freed last is kept. A large block stays only as a whole. The call takes from
+ * microseconds to some 100 ms, and the program pays for page faults when it uses the memory again. Keeps errno. */
 int hak_malloc_trim(size_t keep);
 
 /* Return statistics in structs of <malloc.h>. The functions are declared only if <malloc.h> was included before this header. If there is no memory to
@@ -139,7 +139,7 @@ struct hak_stats {
     uint64_t mapped;         /* memory that is mapped for writing */
     uint64_t footprint;      /* memory of the heap that may be resident, without HAKMEM's tables */
     uint64_t live;           /* part: requested by the program in blocks of up to 1 MiB (an estimate) */
-    uint64_t rounding;       /* part: added to `live` by rounding up to size classes (an estimate) */
+    uint64_t rounding;       /* part: bytes beyond `live`, from rounding up to size classes (an estimate) */
     uint64_t large_live;     /* part: blocks of more than 1 MiB that the program has, in whole pages */
     uint64_t thread_caches;  /* part: free blocks in the caches of threads */
     uint64_t remote_pending; /* part: blocks that another thread has freed and that have not returned to their owner */
@@ -177,11 +177,11 @@ struct hak_stats {
 /* Is true if the library has filled in this field. Older libraries do not know the newest fields. */
 #define HAK_STATS_HAS(stats, field) ((stats)->size >= offsetof(struct hak_stats, field) + sizeof((stats)->field))
 
-/* Fills in the statistics. `size` is sizeof(struct hak_stats) in the calling program. The library writes exactly `size` bytes, and sets fields that
- * it does not know to 0. Therefore a program also runs with older and newer libraries than the one that it was compiled for. Returns 0 on success.
- * Returns -1 with errno EINVAL if `stats` is NULL or `size` is too small for the first two fields, and -1 with errno ENOMEM if there is no memory to
- * collect the statistics. The call looks at all slabs and all caches, and takes locks for short times. It takes some ms if the heap has gigabytes. It
- * may see or miss a change that another thread makes during the call. */
+/* Fills in the statistics. `size` is sizeof(struct hak_stats) in the calling program. The library writes exactly `size` bytes, and writes 0 into
+ * fields that it does not know. Therefore a program also runs with older and newer libraries than the one that it was compiled for. Returns 0 on
+ * success. Returns -1 with errno EINVAL if `stats` is NULL or `size` is too small for the first two fields, and -1 with errno ENOMEM if there is no
+ * memory to collect the statistics. The call looks at all slabs and all caches, and takes locks for short times. It takes some ms if the heap has
+ * gigabytes. It may see or miss a change that another thread makes during the call. */
 int hak_get_stats(struct hak_stats *stats, size_t size);
 
 /* Writes the report to a file, and replaces the file if it exists. The report is the same as at exit (HAKMEM_REPORT in docs/OPTIONS.md). The format
@@ -230,7 +230,7 @@ int hak_heap_set_limit(hak_heap_t *heap, size_t limit);
 hak_heap_t *hak_heap_of(const void *block);
 
 /* These functions work as hak_malloc, hak_calloc and hak_realloc, but their blocks are in the heap `heap`. They return NULL with errno ENOMEM if the
- * system or the limit refuses memory, and with errno EINVAL if the heap was destroyed. hak_heap_realloc moves any other block to `heap`. */
+ * system or the limit refuses memory, and with errno EINVAL if the heap was destroyed. hak_heap_realloc moves a block from elsewhere to `heap`. */
 HAK_FRESH_ HAK_SIZE_(2) HAK_USED_ void *hak_heap_malloc(hak_heap_t *heap, size_t size);
 HAK_FRESH_ HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size);
 HAK_SIZE_(3) HAK_USED_ void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t size);
@@ -260,16 +260,16 @@ struct hak_heap_stats {
  * ended, or if `size` is too small for one field. */
 int hak_heap_get_stats(hak_heap_t *heap, struct hak_heap_stats *stats, size_t size);
 
-/* The dlopen and dlmopen of libhakmem.so. They open plugins without RTLD_DEEPBIND, because a plugin with this flag would pass HAKMEM's blocks to the
- * C library's free (HAKMEM_DEEPBIND in docs/OPTIONS.md). A program that is linked with libhakmem.a and a shared C library gets them under the usual
- * names with -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen. `space` is an Lmid_t. Results and errno are those of the C library's
- * functions. If the C library does not have the function, the result is NULL. */
+/* These are the dlopen and dlmopen of libhakmem.so. They open plugins without RTLD_DEEPBIND, because a plugin with this flag would pass HAKMEM's
+ * blocks to the C library's free (HAKMEM_DEEPBIND in docs/OPTIONS.md). A program that is linked with libhakmem.a and a shared C library gets them
+ * under the usual names with -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen. `space` is an Lmid_t. Results and errno are those of the C
+ * library's functions. If the C library does not have the function, the result is NULL. */
 void *hak_dlopen(const char *file, int mode);
 void *hak_dlmopen(long space, const char *file, int mode);
 
-/* The pthread_create of libhakmem.so. It counts the threads of the program, so that HAKMEM knows when it may create a background thread of its own
- * (HAKMEM_BACKGROUND in docs/OPTIONS.md). With libhakmem.a and a shared C library, link with -Wl,--defsym=pthread_create=hak_pthread_create. Returns
- * 0 or an error number, as the C library's function does. Returns ENOSYS if the C library does not have this function. */
+/* This is the pthread_create of libhakmem.so. It counts the threads of the program, so that HAKMEM knows when it may create a background thread of
+ * its own (HAKMEM_BACKGROUND in docs/OPTIONS.md). With libhakmem.a and a shared C library, link with -Wl,--defsym=pthread_create=hak_pthread_create.
+ * Returns 0 or an error number, as the C library's function does. Returns ENOSYS if the C library does not have this function. */
 int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
 #ifdef __cplusplus

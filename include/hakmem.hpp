@@ -17,7 +17,7 @@
 //              no handler is set, std::bad_alloc is thrown. If the size of a number of objects overflows, std::bad_array_new_length is thrown, and no
 //              handler is called. In a program without exceptions, std::terminate() is called instead. deallocate() never throws. An invalid pointer
 //              ends the program with one line on stderr.
-//   Threads    Any thread may allocate and free at any time, and the caller needs no lock. Only a hakmem::heap object must not be moved, swapped or
+//   Threads    Any thread may allocate and free at any time, and the caller needs no lock. But a hakmem::heap object must not be moved, swapped or
 //              destroyed while another thread uses it.
 //   Moments    Everything may be used before main and after main, also in constructors and destructors of static objects in any order, and in the
 //              child of a fork.
