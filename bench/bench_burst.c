@@ -1,5 +1,5 @@
-/* B10: allocates N blocks, frees them all in order or in random order, and repeats this. The harness permutes the pointers between the two timed
- * phases, because only the allocator's accesses should be random, and not those of the harness. */
+/* B10: allocates N blocks, frees them all in order or in random order, and repeats this. Between the two timed phases, the harness
+ * copies the pointers into the order of the frees. So the timed loops read the pointers in sequence, and only the allocator's accesses are random. */
 #include "bench_common.h"
 
 typedef struct burst {

@@ -1,5 +1,5 @@
-/* Measures calloc with blocks of 64 B to 1 MiB, which are used in part or in full. Each calloc comes after the free of the block that was
- * allocated sixteen calls before. So the allocator can serve the call with used memory, which it must zero or know to be zero.
+/* Measures calloc with blocks of 64 B to 1 MiB, which are used in part or in full. Before each calloc, the program frees the block of
+ * sixteen callocs before. So the allocator can serve the calloc with used memory. The allocator must zero this memory, or know that it is zero.
  *   sparse_S  only the first byte is written      full_S  each cache line is written
  * One operation is a calloc and a free. calls_malloc counts the callocs. */
 #include "bench_patterns.h"

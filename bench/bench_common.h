@@ -110,7 +110,7 @@ static inline const char *bench_arg_str(const bench_args *args, int i, const cha
     return i < args->count ? args->value[i] : fallback;
 }
 
-/* Returns the row that begins with this name in a table. Ends the program if the table has no such row. */
+/* Searches a table for the row whose first member is this name, and returns the row. Ends the program if there is none. */
 #define bench_find(what, rows, name) (&(rows)[bench_row_of(what, rows, sizeof(rows), sizeof *(rows), name)])
 
 static inline size_t bench_row_of(const char *what, const void *rows, size_t bytes, size_t row_bytes, const char *name)
@@ -168,7 +168,7 @@ typedef struct bench_rng {
 
 static inline bench_rng bench_rng_seed(uint64_t seed)
 {
-    /* splitmix64's finaliser is used because similar seeds must not give similar sequences */
+    /* splitmix64's finalizer is used because similar seeds must not give similar sequences */
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -186,7 +186,7 @@ static inline uint64_t bench_rng_next(bench_rng *rng)
     return x * 0x2545F4914F6CDD1Du;
 }
 
-/* These two functions make independent random choices from one number. They do not divide, because they are on the measured path. */
+/* Return a number below n. The functions use different halves of `r`, so one `r` gives two independent choices. They avoid slow divisions. */
 static inline uint64_t bench_pick_high(uint64_t r, uint64_t n) { return ((r >> 32) * n) >> 32; }
 static inline uint64_t bench_pick_low(uint64_t r, uint64_t n) { return ((r & 0xFFFFFFFFu) * n) >> 32; }
 
@@ -233,7 +233,7 @@ static inline void bench_touch_pages(void *block, size_t size)
         p[i] = (char)i;
 }
 
-/* Reads a file of /proc whose text the kernel provides at once. If there is no file, the text is empty. */
+/* Reads a file of /proc whose text the kernel returns in one read(). If the file cannot be opened, the text is empty. */
 static inline void bench_read_file(const char *path, char *text, size_t capacity)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -242,25 +242,25 @@ static inline void bench_read_file(const char *path, char *text, size_t capacity
     close(fd);
 }
 
-/* Returns the number, in KiB, on the line "FIELD: number" of a /proc file, or 0 if there is none. */
+/* Returns the number on the line "FIELD: number kB" of a file of /proc, or 0 if the file has no such line. */
 static inline uint64_t bench_proc_kib(const char *path, const char *field)
 {
     char text[8192], begin[64];
     bench_read_file(path, text, sizeof text);
-    snprintf(begin, sizeof begin, "\n%s:", field); /* the first line of these files has no number */
+    snprintf(begin, sizeof begin, "\n%s:", field); /* skips the first line, which has no number in these files */
     const char *line = strstr(text, begin);
     return line != NULL ? strtoull(line + strlen(begin), NULL, 10) : 0;
 }
 
-/* Returns the RSS. smaps_rollup is exact, because it walks the page tables. VmRSS lags by up to 64 pages for each thread, which is too much for
- * a process of 1.5 MiB. */
+/* Returns the RSS from smaps_rollup, which is exact, because the kernel walks the page tables. VmRSS is read only if smaps_rollup is missing.
+ * VmRSS lags by up to 64 pages for each thread. This is too much for a process of 1.5 MiB. */
 static inline uint64_t bench_rss_kib(void)
 {
     uint64_t exact = bench_proc_kib("/proc/self/smaps_rollup", "Rss");
     return exact ? exact : bench_proc_kib("/proc/self/status", "VmRSS");
 }
 
-/* Returns the RSS less exactly, but fast enough to be sampled while other threads run. */
+/* Returns the RSS less exactly than bench_rss_kib(), but fast enough for samples while other threads run. */
 static inline uint64_t bench_rss_now_kib(void)
 {
     char text[128];
@@ -278,7 +278,7 @@ static inline uint64_t bench_faults(void)
 
 /* ---- the measured interval ------------------------------------------- */
 
-/* Wall time is the main figure. The processor time of all threads is also reported, because only that is repeatable on a busy machine. */
+/* Wall time is the main figure. The processor time of all threads is also reported, because wall time is not repeatable on a busy machine. */
 typedef struct bench_span {
     double seconds, cpu_seconds;
     uint64_t faults;
@@ -294,7 +294,7 @@ static inline bench_span bench_read_clocks(void)
 
 static inline bench_span bench_start(void)
 {
-    bench_read_clocks(); /* this first call takes the page faults of its own code and stack */
+    bench_read_clocks(); /* the first call takes the page faults of its code and stack, so that the second call takes none */
     return bench_read_clocks();
 }
 
@@ -354,7 +354,7 @@ static inline void bench_put_f64(bench_report *r, const char *key, double value)
     bench_say(r, r->json ? "%.6g" : "%.6g\n", value);
 }
 
-/* Writes the figure of one part of the benchmark, which is a phase or a pattern. */
+/* Writes a figure of one part of the benchmark. A part is a phase or a pattern. */
 static inline void bench_put_part(bench_report *r, const char *figure, const char *part, double value)
 {
     char key[64];
@@ -386,7 +386,7 @@ static inline bench_report *bench_report_begin(const bench_args *args)
     return &report;
 }
 
-/* Completes and prints the report. It names the library that malloc comes from, so that a preload that failed without a message is noticed.
+/* Completes and prints the report. The report names the library that malloc comes from, because a preload may fail without a message.
  * Returns the program's exit status. */
 static inline int bench_report_end(bench_report *r, bench_span span, uint64_t ops, bench_calls calls)
 {

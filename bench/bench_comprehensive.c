@@ -1,8 +1,8 @@
 /* B8: runs 24 short patterns on small blocks.
  *   lifo_S fifo_S random_S  allocates a batch of 100 blocks of S bytes, and frees them in that order; S is 16, 32, 64, 128, 256, 512 or 1024
- *   interleaved             allocates blocks of 32, 128 and 512 B in turns, and frees the block of eight calls before at each call
- *   lived                   of each 16 blocks, frees 15 at once, and replaces the oldest of 4096 blocks with the other one
- *   mixed                   allocates a batch of 100 blocks, each of a random one of the seven sizes, and frees them in random order
+ *   interleaved             allocates blocks of 32, 128 and 512 B in turns; before each allocation, frees the block of eight allocations before
+ *   lived                   allocates 16 blocks, replaces the oldest of 4096 blocks with one of them, and frees the other 15 at once
+ *   mixed                   does the same as random_S, but each block has a random one of the seven sizes
  * One operation is a malloc and a free. */
 #include "bench_patterns.h"
 
@@ -12,7 +12,7 @@
 #define FLOCK 16u
 #define OLD 4096u
 
-/* The orders in which batches are freed. Each batch uses the next one. */
+/* The orders in which batches are freed. Batch i is freed in order i modulo `count`. */
 typedef struct orders {
     uint64_t count; /* a power of two */
     uint8_t turn[ORDERS][BATCH];

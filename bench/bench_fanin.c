@@ -1,5 +1,5 @@
 /* B15: PRODUCERS threads allocate blocks and then sleep. One collector frees all blocks. It frees one block of each producer, then the next block of
- * each producer, and so on. The SIZEs are distributed over the producers. The cost of a free must not depend on the number of
+ * each producer, and so on. Each producer uses one of the SIZEs. The cost of a free must not depend on the number of
  * producers or on the order of blocks, and frees must not make the process larger. */
 #include "bench_common.h"
 
@@ -10,7 +10,7 @@ static struct {
     uint64_t each; /* blocks of each producer */
     size_t size[MAX_SIZES];
     void **block;              /* [producer][each] */
-    pthread_barrier_t meeting; /* of the producers and the collector: after the allocations, and after the frees */
+    pthread_barrier_t meeting; /* producers and collector meet after the allocations and after the frees */
 } plan;
 
 static void *produce(void *number)

@@ -1,9 +1,9 @@
 /* Measures a heap that grows once: allocates COUNT objects of SIZE bytes, and then frees all of them, the oldest first. The objects are a linked
  * list, so the harness needs no memory of its own, and RSS and faults are those of the allocator. Growth and freeing are timed separately.
  *
- * faults_per_page has the faults that getrusage counts, and traps_per_page those that interrupt the program (all, if these cannot be counted).
- * rss_per_asked is the memory that growth took, divided by the requested bytes. Each request is rounded up to a multiple of 16, because malloc
- * returns multiples of 16. */
+ * faults_per_page counts the faults that getrusage reports. traps_per_page counts only those that interrupt the program, or all faults
+ * if traps() cannot count. rss_per_asked is the memory that growth took, divided by the requested bytes. Each request is rounded up to a multiple
+ * of 16, because malloc returns multiples of 16. */
 #include "bench_common.h"
 
 #include <linux/perf_event.h>
@@ -11,8 +11,8 @@
 
 #define ALIGNMENT 16u
 
-/* Returns the exceptions that the processor has raised for pages, or UINT64_MAX if the system does not let the program count them. getrusage also
- * counts pages that the allocator populates by a system call. */
+/* Returns the number of page faults that the processor has raised, or UINT64_MAX if the system does not let the program count them. getrusage also
+ * counts the faults on pages that the allocator populates by a system call. */
 static uint64_t traps(void)
 {
     static int counter;

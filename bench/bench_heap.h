@@ -1,7 +1,7 @@
 /* Watched heap: counts the live bytes of a benchmark exactly, and compares them with resident memory.
  *
- * Counted  Live bytes were requested and not freed yet. They include the trace's own tables of pointers. The RSS is that of the whole process. It
- *          includes code and stacks.
+ * Counted  Live bytes are those that were requested and not freed yet. They include the trace's own tables of pointers. The RSS is that of the
+ *          whole process. It includes code and stacks.
  * Rule     Each block begins with its size (heap_block), as in many programs. Each page of a block is written, because RSS could otherwise be
  *          less than the live bytes.
  * Rule     Only one of the two threads works at a time, and the other thread waits. */
@@ -40,7 +40,7 @@ heap_table *heap_new_table(uint32_t slots);
 heap_link *heap_chain(heap_link *next, size_t size);
 void heap_free_chain(heap_link *first);
 void heap_append(heap_ring *ring, size_t size);
-void heap_trim(heap_ring *ring, uint64_t bytes); /* frees old blocks until at most `bytes` are live; keeps one */
+void heap_trim(heap_ring *ring, uint64_t bytes); /* frees the oldest until at most `bytes` are live; keeps one block */
 uint64_t heap_live(void);                        /* bytes */
 bench_calls heap_calls(void);
 

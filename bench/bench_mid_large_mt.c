@@ -12,7 +12,7 @@ typedef struct worker {
 static struct {
     uint64_t threads, steps, warmup, slots, min, range;
     pthread_barrier_t
-        step; /* of main and the workers: before, at the start and at the end of the measurement, and when its figures are read */
+        step; /* main and the workers meet after the warm-up, at the start and the end of the measurement, and when main has read the figures */
 } plan;
 
 static void *work(void *arg)
@@ -25,7 +25,7 @@ static void *work(void *arg)
     run_steps(&set, plan.steps);
     w->end = bench_now();
     pthread_barrier_wait(&plan.step);
-    pthread_barrier_wait(&plan.step); /* main reads the figures between these two barriers */
+    pthread_barrier_wait(&plan.step); /* main reads the figures between these two calls */
     w->live = free_rest(&set);
     return NULL;
 }

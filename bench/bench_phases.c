@@ -1,13 +1,13 @@
 /* B7: changes its kind of work every few seconds, so that settings for the last phase are wrong for the next phase.
  *   tiny     allocates 100 blocks of 16 to 128 B, and frees them last in, first out; this is repeated
  *   remote   allocates blocks of 16 to 512 B, which a second thread frees
- *   large    uses buffers of 64 KiB to 4 MiB, writes each page of them, and keeps 32
+ *   large    replaces a random one of 32 buffers with a new buffer of 64 KiB to 4 MiB, and writes each page of the new one; this is repeated
  *   idle     makes no calls
- *   spike    allocates MIB of blocks of 16 to 1024 B, frees all of them, and pauses for as long as this took; this is repeated
+ *   spike    allocates blocks of 16 to 1024 B until MIB MiB are live, frees all, and pauses for as long as these calls took; this is repeated
  * All five phases run ROUNDS times, for SECONDS each. With SECONDS of 0.1, the work changes too fast for a learner.
- * One operation is one block that is allocated and freed. cpu_mops is the number of operations by processor time, which is useful on a busy
- * machine. The places of the series are milliseconds. A phase has settled when its rate in a window of 150 ms first reaches 95 % of the
- * rate in its last third. For phases of a second or more, the report shows the longest time to settle of all rounds. */
+ * One operation is one block that is allocated and freed. cpu_mops has the operations for each second of processor time, in millions. This
+ * is useful on a busy machine. The places of the series are milliseconds. A phase has settled when the rate in a window of 150 ms first reaches
+ * 95 % of the rate in the last third of the phase. For phases of a second or more, the report shows the longest time to settle of all rounds. */
 #include "bench_heap.h"
 
 #define BATCH 256u
@@ -269,7 +269,7 @@ static void put_phase(bench_report *r, const char *name, const figures *f)
     bench_put_part(r, "mops", name, (double)f->ops / f->seconds * 1e-6);
     snprintf(key, sizeof key, "faults_%s", name);
     bench_put_u64(r, key, f->faults);
-    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at the end of the phase, in the largest round */
+    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at the phase's end; the largest of all rounds */
     if (f->ops == 0)
         return;
     bench_put_part(r, "settled_ms", name, f->settled_ms);

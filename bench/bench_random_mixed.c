@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     span = bench_stop(span);
 
     bench_report *report = bench_report_begin(&args);
-    /* Each step is a malloc or a free, and the live blocks are freed after the last step, so both counts are half of the sum. */
+    /* Each step is a malloc or a free, and free_rest() frees all live blocks. So there are as many mallocs as frees. */
     uint64_t live = free_rest(&w);
     uint64_t all = steps + WARMUP_STEPS + live;
     bench_put_u64(report, "workset", count);

@@ -1,9 +1,9 @@
 /* M5, M6: measures how much memory the allocator returns after blocks were freed long ago, or by another thread.
- *   spike   allocates MIB of small blocks, and frees 19 of 20 at random. The process then sleeps, and makes OPS more calls.
+ *   spike   allocates MIB MiB of small blocks, and frees 19 of 20 at random. The process then sleeps, and makes OPS more calls.
  *   remote  a second thread frees the blocks of the first one, the oldest first, and allocates nothing. The first thread waits for it, and then
  *           allocates again. The size of the blocks changes every eight bursts.
- * A live block keeps its pages resident. pinned_per_live is the ratio of the pages that the survivors of a spike keep to the survivors' bytes. An
- * allocator could only free these pages by moving blocks. The places of the series are milliseconds. */
+ * A live block keeps its pages resident. pinned_per_live is the size of the pages that the survivors of a spike keep, divided by the bytes of the
+ * survivors. An allocator could return these pages only by moving blocks. The places of the series are milliseconds. */
 #include "bench_heap.h"
 
 #define CHAINS 4096u
@@ -58,7 +58,7 @@ static void go_on(uint64_t ops)
     heap_free(window);
 }
 
-/* Returns the number of pages that contain a part of a survivor. It collects them in a hash set with at least four times as many slots. */
+/* Returns the number of pages that contain a part of a survivor. Collects the pages in a hash set with at least four slots for each survivor. */
 static uint64_t count_pages(void)
 {
     size_t slots = 1024;

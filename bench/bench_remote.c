@@ -149,7 +149,7 @@ static void sample(peak *p)
 {
     uint64_t in = 0, out = 0;
     for (unsigned i = 0; i < plan.queues; i++) {
-        /* out is read before in, so that the difference cannot become negative */
+        /* reads `out` before `in`, so that the difference cannot become negative */
         out += atomic_load(&plan.queue[i].xbytes_out);
         in += atomic_load(&plan.queue[i].xbytes_in);
     }

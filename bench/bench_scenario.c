@@ -1,5 +1,5 @@
 /* B5: does what parts of real programs do: it allocates memory, writes to it, and frees it.
- *   string-builder  grows a string from 8 to 64 bytes by realloc, which doubles it
+ *   string-builder  grows a string from 8 to 64 bytes by three reallocs, each of which doubles the size
  *   json            uses a buffer of 64 KiB
  *   mir             uses a buffer of 256 KiB
  *   vm              uses a buffer of 2 MiB

@@ -1,7 +1,7 @@
 /* B9: measures the memory that threads hold, and the memory that stays resident after their end.
  *   churn N   starts N threads one after the other. Each one allocates and frees blocks of many sizes. The RSS must be the same before and after.
- *   idle N    starts N threads, which use the allocator and then wait. It reports the RSS of each thread, including touched pages of its stack.
- * With BLOCKS 0, it reports the cost of a thread that does not use the allocator, which can be subtracted. */
+ *   idle N    starts N threads, which use the allocator and then wait. The report has the RSS of each thread, with the touched pages of its stack.
+ * With BLOCKS 0, the threads do not use the allocator. So a run with BLOCKS 0 gives the RSS of bare threads, which can be subtracted. */
 #include "bench_common.h"
 
 #define STACK_BYTES (128u << 10)
@@ -13,7 +13,7 @@ static struct {
     sem_t ready, leave;
 } plan;
 
-/* Uses sizes from 16 bytes to 8 KiB, so that the thread uses many size classes. If `stays` is not NULL, the thread then waits. */
+/* Allocates and frees blocks of 16 bytes to 8 KiB, so that the thread uses many size classes. If `stays` is not NULL, the thread then waits. */
 static void *live(void *stays)
 {
     void *block[MAX_BLOCKS];

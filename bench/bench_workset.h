@@ -28,7 +28,7 @@ static inline void run_steps(workset *w, uint64_t steps)
     w->rng = rng;
 }
 
-/* Frees the blocks that are live after the last step, and returns how many they are. */
+/* Frees the blocks that are live after the last step, and returns their number. */
 static inline uint64_t free_rest(const workset *w)
 {
     uint64_t live = 0;

@@ -14,8 +14,8 @@
 
 typedef struct use {
     bool mapped;
-    unsigned part;     /* the block's size divided by this number of parts is written; 0 means 16 KiB */
-    unsigned again_in; /* if not 0, `part` holds for one block in this number, and 16 KiB of the others are written */
+    unsigned part;     /* the first 1/part of the block is written, or 16 KiB if `part` is 0 */
+    unsigned again_in; /* if not 0, `part` holds for one block in so many; 16 KiB of the others are written */
 } use;
 
 static uint64_t run(const bench_pattern *p, uint64_t n, bench_calls *calls)

@@ -1,5 +1,5 @@
-/* Counts the calls of an allocator, and passes them to the C library. The test of the benchmarks compares these counts with the counts that a program
- * prints. The report has the format of HAKMEM's report, because the test reads both.
+/* Counts the calls of the malloc family, and passes them to the C library. The test of the benchmarks compares these counts with those that a
+ * benchmark prints. The report has the format of HAKMEM's report, because the test reads both.
  *   HAKMEM_REPORT=FILE.json  is the file of the report
  *   COUNTING_LOSE=N          leaves every N-th call out of the counts, which the test must notice */
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* B3: models a server whose threads end and leave their blocks to another thread.
  *
  * A lane has an array of CHUNKS blocks, and one thread at a time. The thread replaces a random block of its lane ROUNDS x CHUNKS times. Then it
- * starts the next thread of the lane, which joins it, and ends. So another thread than the owner frees most blocks, and the owner may have ended.
+ * starts the lane's next thread, and ends. The next thread joins the old one. Most blocks are not freed by their owner, and the owner may have ended.
  *   ROUNDS 1    measures mainly the start and the end of threads
  *   ROUNDS 100  measures mainly malloc and free
- * One operation is one block that is freed and replaced. The README says what the usual version of this benchmark does wrong (Traps). */
+ * One operation is one block that is freed and replaced. bench/README.md (Traps) says what the usual version of this benchmark does wrong. */
 #include "bench_common.h"
 
 #define MAX_LANES 1024u
@@ -56,7 +56,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Starts the next thread of the lane. The caller no longer uses the lane. No other synchronization is needed: pthread_create orders the
+/* Starts the next thread of the lane. The caller must not use the lane any more. No other synchronization is needed: pthread_create orders the
  * caller's writes before the reads of the new thread, and the semaphore orders the last thread's writes before the reads of main. */
 static void start_thread(lane *l)
 {

@@ -1,15 +1,15 @@
 /* Starts one program from a small parent, and prints its resource usage as JSON on the last line of standard output.
  *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
- * The program exists because the peak RSS of a child begins with the size of the parent that forked it, and a Python interpreter is large.
+ * launch exists because the peak RSS of a child begins with the size of the parent that forked it, and a Python interpreter is large.
  *   --env       sets a variable for the program only, because launch itself must not be preloaded
  *   --warm      starts a child that touches MIB of huge pages and ends before the program starts. In a virtual machine, the first touch of
- *               memory that was free for a long time is slow, and the first program would bear this cost for all.
- *   --fixed     disables address randomization, so that its effects are the same in each run
+ *               memory that was free for a long time is slow, and the first program would bear this cost for all programs.
+ *   --fixed     disables address randomization, so that the addresses are the same in each run
  *   --syscalls  counts the system calls of all threads with ptrace, which is slow
- *   --trace     samples the resident memory every MS milliseconds, and prints [ms, KiB] pairs, and the part on huge pages at the peak
- *   --own-time  counts these milliseconds by the program's processor time, so that a sample shows the same point of its work even if the
- *               machine is busy */
+ *   --trace     samples the resident memory every MS milliseconds, and prints pairs [ms, KiB], and how much is on huge pages at the peak
+ *   --own-time  prints the program's processor time in the pairs, and not the elapsed time. So the same time stands for the same point of
+ *               the program's work, even if the machine is busy. */
 #include "bench_common.h"
 
 #include <signal.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 
 #define MAX_MOMENTS 512
-#define NEW_PEAK 1.02 /* growth of the peak after which huge pages are counted again, because counting takes time */
+#define NEW_PEAK 1.02 /* huge pages are counted again after the peak has grown by this factor; counting takes time */
 
 typedef struct request {
     size_t warm_mib;

@@ -1,4 +1,4 @@
-/* The smallest possible allocator, which shows how fast the benchmarks themselves are. It has one static stack of blocks that fit any small size.
+/* Defines the smallest possible allocator, which shows how fast the benchmarks themselves are. It has one static stack of blocks of SMALL bytes.
  * malloc pops a block, and free pushes it. It checks nothing, returns no memory to the system, and serves one thread with at most BLOCKS live
  * small blocks. It has only the four functions that these benchmarks call, and cannot run real programs.
  *
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #define SMALL 2048u
-/* One cache line more than the size, so that neighbours fall into different cache sets. */
+/* A block has one cache line more than SMALL bytes, so that neighbors begin in different cache sets. */
 #define STRIDE (SMALL + 64u)
 #define BLOCKS 8192u
 #define PUSHED 65536u /* number of blocks of more than SMALL bytes for which the stack has room */
@@ -22,7 +22,7 @@ static _Alignas(64) unsigned char arena[BLOCKS][STRIDE];
 static void *stack[EMPTY + BLOCKS + PUSHED];
 static void **top;
 static unsigned char *bump, *bump_end;
-/* The stack serves sizes below this. It is 0 before the first call, so that the first call takes the slow path. */
+/* The stack serves sizes below this value. The value is 0 at first, so that the first call takes the slow path. */
 static size_t served;
 
 static void start(void)

@@ -2,24 +2,24 @@
  * miss for a small page.
  *
  * Faults  mapped memory is touched page by page. The time includes the zeroing.
- * TLB     a chain of cache lines is followed, on small pages and on huge pages. It has one line in each of LINES pages, in random order. The
+ * TLB     a chain of cache lines is followed, on small pages and on huge pages. The chain has one line in each of LINES pages, in random order. The
  *         caches hold the same lines in both cases, but only the translations of huge pages fit into the TLB. So the difference is the time of a
  *         page walk.
- * Each figure is the smallest of several tries, because disturbances can only increase it. It is -1 if the kernel does not provide the page size. */
+ * Each figure is the smallest of TRIES tries, because disturbances only increase it. A figure is -1 if the kernel does not provide the page size. */
 #include "bench_common.h"
 
 #define SMALL ((size_t)4096)
 #define HUGE ((size_t)2 << 20)
-#define ROOM ((size_t)128 << 20) /* the size of a program's heap; its page tables fit into the L2 cache */
+#define ROOM ((size_t)128 << 20) /* the size of a program's heap; the heap's page tables fit into the L2 cache */
 #define LINE ((size_t)64)
 #define LINES (ROOM / SMALL) /* 2 MiB of lines, in ten times as many pages as a TLB has entries */
 #define TRIES 7
 #define LAPS 10
 
-/* Excludes the time of other processes. */
+/* Returns the processor time of this thread, which excludes the time of other processes. */
 static double now_ns(void) { return bench_read_clock(CLOCK_THREAD_CPUTIME_ID) * 1e9; }
 
-/* Returns whether the ROOM bytes from `place` on are on huge pages, or, if `huge` is false, on small ones. */
+/* Returns true if all ROOM bytes from `place` on are on huge pages. If `huge` is false, returns true if all are on small pages. */
 static bool is_on(const char *place, bool huge)
 {
     FILE *maps = fopen("/proc/self/smaps", "r");
@@ -58,7 +58,7 @@ static double touch(char *place, size_t step)
     return (now_ns() - begin) / (double)(ROOM / step);
 }
 
-/* Returns the time of a fault. The first round does not count, because the host may have to provide the memory in it. */
+/* Returns the time of a fault. The first round does not count, because the host may have to provide the memory then. */
 static double fault_ns(bool huge)
 {
     double least = -1;

@@ -1,5 +1,5 @@
-/* A preload for runs under a tool that counts instructions: each call of a clock returns a microsecond more than the last call. Work that depends
- * on time (purges, learning, a hash seeded by time()) then comes after the same call in each run, however slow the tool is. The clock must
+/* This preload is for runs under a tool that counts instructions. Each call of a clock returns a microsecond more than the last call. So work that
+ * depends on time (purges, learning, a hash seeded by time()) is done at the same call in each run, however slow the tool is. The clock must
  * advance, because programs could otherwise wait forever or divide by an elapsed time of 0. */
 #include <stdatomic.h>
 #include <stddef.h>

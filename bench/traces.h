@@ -13,7 +13,7 @@
 TRACES(DECLARE)
 /* clang-format on */
 
-/* Return the bytes and the count of a full run, scaled by the percentage on the command line. They are never 0. */
+/* Scale `mib` and `n`, the amounts of a full run, by the percentage on the command line. trace_bytes() returns bytes. The results are never 0. */
 uint64_t trace_bytes(uint64_t mib);
 uint64_t trace_count(uint64_t n);
 

@@ -54,8 +54,8 @@ static void look_up(lru *c, uint64_t budget, size_t value)
         evict_oldest(c);
 }
 
-/* Models a cache with a limit in bytes, which removes the least recently used entry first. Its values grow from 150 to 1500 B, as after a new
- * release of the program that stores more. */
+/* Models a cache with a limit in bytes, which removes the least recently used entry first. Its values grow from 150 to 1500 B, as if
+ * new releases of a program stored more in each value. */
 void trace_lru(void)
 {
     static const char *const ends[] = {"150", "600", "1050", "1500"};
@@ -107,8 +107,8 @@ static void add_pair(heap_table *t, size_t size)
     t->at[t->count++] = p;
 }
 
-/* Models a key-value store. In several rounds it updates as many values as there are keys. Each round increases the mean size by a third. If the
- * limit is exceeded, random keys are removed. Then four of five keys are deleted, and keys with small values are added. */
+/* Models a key-value store. Each round updates as many values as there are keys. From round to round, the mean size grows by a third. If the
+ * limit is exceeded, random keys are removed. After all rounds, four of five keys are deleted, and keys with small values are added. */
 void trace_redis(void)
 {
     uint64_t limit = trace_bytes(160);
@@ -162,12 +162,12 @@ static void query(heap_table *cache, uint64_t budget, size_t page, uint64_t coun
     for (; count > 0; count--) {
         run_statement();
         for (unsigned n = 0; n < 8; n++)
-            trace_add_within(cache, budget + PAGE_HEADER, page + PAGE_HEADER); /* headers do not count */
+            trace_add_within(cache, budget + PAGE_HEADER, page + PAGE_HEADER); /* the new header does not count */
     }
 }
 
-/* Models a database with a page cache and statements. It changes three times. First the pages become larger, then the cache gets less memory, and at
- * last the pages become small. */
+/* Models a database with a page cache and statements. The database changes three times. First the pages become larger, then the cache gets less
+ * memory. Finally the pages become small, and the cache gets its memory back. */
 void trace_sqlite(void)
 {
     uint64_t budget = trace_bytes(160), queries = trace_count(18000);
@@ -194,7 +194,7 @@ static heap_link *new_session(size_t attribute)
     return s;
 }
 
-/* Models a request, which has buffers that live as long as the request, and adds an attribute to a session. */
+/* Models a request. Its buffers live as long as the request. The request adds an attribute to a session, and the attribute lives longer. */
 static void serve_request(heap_table *open, size_t attribute)
 {
     heap_link *buffers = heap_chain(NULL, trace_between(200, 4000));

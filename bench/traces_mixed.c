@@ -13,8 +13,8 @@ static void replace_until(heap_table *t, uint64_t budget, uint64_t turnover, siz
     }
 }
 
-/* Models a heap that is always full. Its blocks grow from 64 B to 4 KiB, and then shrink again. So freed blocks rarely have the size that is
- * requested next. */
+/* Models a heap that is always full. The mean size of new blocks grows from 64 B to 4 KiB, and then shrinks again. So freed blocks rarely
+ * have the size that is requested next. */
 void trace_drift(void)
 {
     uint64_t budget = trace_bytes(80);

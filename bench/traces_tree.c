@@ -201,8 +201,8 @@ static heap_table *add_string(heap_table *t, size_t size)
     return t;
 }
 
-/* Models the interned strings of an interpreter. Its collector frees two of three strings, which are scattered. Each time, the program then adds
- * longer strings. */
+/* Models the interned strings of an interpreter. Its collector frees two of three strings at random. After the first and the second collection,
+ * the program adds longer strings. */
 void trace_strings(void)
 {
     static const char *const ends[] = {"first", "swept_1", "second", "swept_2", "third", "swept_3"};

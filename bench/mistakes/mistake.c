@@ -1,12 +1,12 @@
 /* Makes one mistake of the list in mistakes.def, and is correct otherwise.
  *   mistake [--sound] KIND SIZE once|later|thread
  *
- * The program prints "mistake: made" after the wrong step. It prints "mistake: effect" or "mistake: no effect" if the kind can tell, and then
- * "mistake: ended". An allocator that finds the mistake ends the program earlier, or prints a message. So the output tells if and when it was found.
+ * The program prints "mistake: made" after the wrong step, then "mistake: effect" or "mistake: no effect" if an effect can be seen, and finally
+ * "mistake: ended". An allocator that finds the mistake ends the program earlier or prints a message. So the output shows when the mistake was found.
  *   once    makes the wrong step at once
  *   later   makes the wrong step after 1000 calls with other sizes
  *   thread  makes the wrong step in another thread, which then ends
- *   --sound leaves the wrong step out, or makes a right one, so that no allocator may print a message */
+ *   --sound leaves the wrong step out, or makes a right one. No allocator may print a message then. */
 #include "mistake.h"
 
 static const struct {

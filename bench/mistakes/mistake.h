@@ -22,7 +22,7 @@ void _ZdlPvm(void *p, size_t size);
 void _ZdlPvSt11align_val_t(void *p, size_t alignment);
 void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t alignment);
 
-/* The block with which a step is made, the step's numbers, and its result. */
+/* A deed has the block that a step uses, the numbers of the step, and the result of the step. */
 typedef struct deed {
     unsigned char *p;
     size_t size, distance, seen;
@@ -44,11 +44,11 @@ __attribute__((noreturn)) void not_offered(void);
 /* Returns true if the command line asks for a program without the mistake. */
 bool sound(void);
 
-/* Passes the block, or the address at the step's distance from it, to the allocator. */
+/* free_it() passes the address at d->distance from the block to free. delete_it() passes the block itself to delete. */
 void free_it(deed *d);
 void delete_it(deed *d);
 
-/* Returns the pointer unchanged, but the compiler no longer knows its origin, so it cannot remove the mistake or warn. */
+/* Returns the pointer unchanged. The compiler no longer knows where the pointer comes from, so it cannot remove the mistake or warn about it. */
 static inline void *hidden(void *p)
 {
     __asm__ volatile("" : "+r"(p) : : "memory");
@@ -67,11 +67,11 @@ void other_calls(size_t size, int count);
 /* Adds a block to the list of held blocks. If `of_heap` is false, the program never frees the block. */
 void hold(void *p, size_t size, bool of_heap);
 void forget(void *p);
-void hold_many(size_t size);                   /* allocates as many blocks as a program may need next */
+void hold_many(size_t size);                   /* allocates and holds as many blocks as a program may need */
 unsigned char *hold_among_others(size_t size); /* returns a filled block among filled neighbors */
 void *move_held(void *p, size_t size);         /* enlarges a held block with realloc, and returns its old address */
 bool overlapping(void);
-size_t held_bytes(int byte); /* number of filled bytes of held blocks with this value */
+size_t held_bytes(int byte); /* counts the filled bytes of held blocks that have this value */
 bool held_changed(int byte); /* true if a filled byte of a held block has another value */
 void fill_held(int byte);
 bool held_pointers(void);       /* true if a held block contains an address near held blocks */

@@ -89,7 +89,7 @@ unsigned char *hold_among_others(size_t size)
     return middle;
 }
 
-/* A shell sort by address works in place, because qsort could take memory from the allocator. */
+/* Sorts the list by address. Uses a shell sort in place, because qsort could take memory from the allocator. */
 static void sort(void)
 {
     for (size_t gap = count / 2; gap > 0; gap /= 2) {

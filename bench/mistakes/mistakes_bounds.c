@@ -1,7 +1,7 @@
-/* Mistakes that write or read outside a block. */
+/* Defines the mistakes that write or read outside a block. */
 #include "mistake.h"
 
-enum { FLIP = 0x5a }; /* a byte is flipped and not set, because it may have the value already */
+enum { FLIP = 0x5a }; /* a byte is flipped and not set, because it may already have the value to be set */
 
 static unsigned char source[4 * MIB]; /* source of copies; only its last byte is zero */
 

@@ -1,4 +1,4 @@
-/* Mistakes that free a block with another size, another alignment, or another kind of call than it was allocated with. */
+/* Defines the mistakes that free a block with a size, an alignment or a kind of call that does not match its allocation. */
 #include "mistake.h"
 
 enum { ALIGNMENT = 64, LARGE_ALIGNMENT = 8192 };
@@ -14,7 +14,7 @@ static void delete_aligned_larger(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->siz
 static void delete_aligned_smaller(deed *d) { _ZdlPvmSt11align_val_t(d->p, d->size / 4, d->distance); }
 static void delete_aligned_otherwise(deed *d) { _ZdlPvSt11align_val_t(d->p, ALIGNMENT); }
 
-/* Returns the allocator's free_sized, or NULL, because many allocators do not have it. */
+/* Returns the function free_sized, or NULL if there is none. Uses dlsym(), because many allocators do not have this function. */
 static sized_free *find_free_sized(void)
 {
     void *found = dlsym(RTLD_DEFAULT, "free_sized");

@@ -1,4 +1,4 @@
-/* Mistakes that pass a freed block, or an address without a block, to free, realloc, delete or malloc_usable_size. */
+/* Defines the mistakes that pass a freed block, or an address without a block, to free, realloc, delete or malloc_usable_size. */
 #include "mistake.h"
 
 enum { FAR = 1024 * MIB, BESIDE = 16 * KIB, TRIES = 64 };
@@ -45,7 +45,7 @@ void mistake_double_free_interleaved(size_t size)
     make_and_look(free_it, d);
 }
 
-/* Allocates until the freed block's memory is reused, but no more often than a real program would. */
+/* Allocates until a new block has the address of the freed block, but at most TRIES times, because a real program would not allocate more. */
 void mistake_double_free_reused(size_t size)
 {
     deed d = freed(size);
@@ -73,7 +73,7 @@ void mistake_double_delete(size_t size)
     make_and_look(delete_it, d);
 }
 
-/* The block is at the old address of a block that realloc has moved. */
+/* The deed's block is the old address of a block that realloc has moved. */
 static deed moved(size_t size) { return (deed){.p = move_held(hold_among_others(size), size), .size = size}; }
 
 void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, moved(size)); }
@@ -94,7 +94,7 @@ INSIDE(free_inside_16, 16, free_it)
 INSIDE(free_inside_4096, PAGE, free_it)
 INSIDE(realloc_inside, 16, realloc_it)
 
-/* Frees an address after the end of a block. It is free memory of the allocator, which may allocate it later, but not twice. */
+/* Frees an address behind a block, in free memory of the allocator. The allocator may allocate this memory later, but only to one block. */
 static deed with_beside(size_t size) { return kept(size, (size + 15) / 16 * 16 + BESIDE); }
 void mistake_free_beside(size_t size) { make_and_look(free_it, with_beside(size)); }
 
@@ -150,7 +150,7 @@ void mistake_free_protected(size_t size) { free_mapping(PROT_NONE); }
 static deed wild(void) { return (deed){.p = hidden((void *)1), .size = 24}; }
 void mistake_free_wild(size_t size) { make_and_look(free_it, wild()); }
 
-/* NULL would be as well. */
+/* The mistake has no effect if realloc returns NULL. */
 void mistake_realloc_wild(size_t size)
 {
     deed d = wild();

@@ -1,4 +1,4 @@
-/* Mistakes that use a block after it was freed, or read it before it was written. */
+/* Defines the mistakes that use a block after it was freed, or read it before it was written. */
 #include "mistake.h"
 
 enum { READ_MOST = 64 * KIB };
@@ -13,7 +13,7 @@ static void count_secrets(deed *d)
         d->seen += ((volatile unsigned char *)d->p)[i] == SECRET;
 }
 
-/* Returns true if the program has seen more than a quarter of the old bytes, because the allocator may use a few words of a free block. */
+/* Returns true if more than a quarter of the old bytes were seen. The others may be lost, because an allocator may use words of a free block. */
 static bool is_readable(const deed *d) { return d->seen > read_bytes(d) / 4; }
 
 void mistake_write_after_free(size_t size)
