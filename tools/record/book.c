@@ -3,7 +3,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-enum { LENDS_FROM = 64 }; /* a shorter list of free slots lends none to another thread */
+enum { LENDS_FROM = 64 }; /* a list with fewer free slots lends none of them to another thread */
 
 /* The state of a slot, live or free. */
 struct slot {
@@ -95,8 +95,8 @@ static bool take_live(struct rec_book *book, uint64_t address, struct rec_live *
 
 /* ---- slots ------------------------------------------------------------- */
 
-/* Moves the older half of the longest list of free slots to a thread. If one thread only allocates and another one only frees, the first reuses the
- * slots of the second in this way. */
+/* Moves the older half of the longest list of free slots to a thread. Thus a thread that only allocates can reuse the slots of a thread that
+ * only frees. */
 static void lend(struct rec_book *book, struct thread *to)
 {
     struct thread *from = book->threads;
@@ -113,7 +113,7 @@ static void lend(struct rec_book *book, struct thread *to)
     from->free_count = kept;
 }
 
-/* Returns a free slot for an allocation of the thread, or REC_NO_SLOT if memory is out. */
+/* Returns a free slot for an allocation of the thread, or REC_NO_SLOT if memory is refused. */
 static uint32_t take_slot(struct rec_book *book, uint32_t thread)
 {
     struct thread *of = &book->threads[thread];
@@ -161,7 +161,7 @@ static void count_live(struct rec_book *book, const struct rec_live *block, uint
 
 /* ---- operations -------------------------------------------------------- */
 
-/* Completes the operation by the version and the thread of its slot, updates both in the slot, and hands the operation to the sink. */
+/* Sets `version` and `foreign` of the operation from its slot, updates the slot, and passes the operation to the sink. */
 static bool pass(struct rec_book *book, struct rec_op *op)
 {
     struct slot *slot = &book->slots[op->block.slot];

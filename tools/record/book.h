@@ -33,7 +33,7 @@ struct rec_totals {
     uint64_t bytes; /* requested by allocations; a realloc counts only the bytes that it adds */
     uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
     uint64_t unknown; /* frees and reallocs of blocks that are older than the recording, or were inherited by fork */
-    uint64_t implied; /* allocations at an address that was still live, because its free was not recorded */
+    uint64_t implied; /* allocations at the address of a live block whose free was not recorded */
     uint64_t refused; /* reallocs that failed */
     uint32_t threads, slots;
 };
@@ -44,11 +44,11 @@ typedef bool (*rec_op_sink)(void *context, const struct rec_op *op);
 /* Makes an empty book, which passes operations to the sink. `sample` is that of the recording's head. Returns NULL if memory is refused. */
 struct rec_book *rec_book_open(size_t threads, uint32_t sample, rec_op_sink sink, void *context);
 void rec_book_close(struct rec_book *book);
-/* Turns an event into up to two operations, and passes them to the sink. Returns false if the sink did, or if memory is refused. */
+/* Turns an event into up to two operations, and passes them to the sink. Returns false if the sink returned false, or if memory is refused. */
 bool rec_book_enter(struct rec_book *book, const struct rec_event *event);
 const struct rec_totals *rec_book_totals(const struct rec_book *book);
-/* Passes the operations of the whole recording to the sink, and stores the sums unless `totals` is NULL. Returns false if the sink did, if memory is
- * refused, or if the recording is damaged. */
+/* Passes the operations of the whole recording to the sink, and stores the sums unless `totals` is NULL. Returns false if the sink returned false,
+ * if memory is refused, or if the recording is damaged. */
 bool rec_book_read(struct rec_reader *reader, rec_op_sink sink, void *context, struct rec_totals *totals);
 
 #endif

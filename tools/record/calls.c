@@ -1,5 +1,5 @@
-/* Calls: defines malloc, free, the C++ operators and related functions. Each one notes the program's call in the recording, and passes it on to the
- * allocator below. The file is compiled with -fexceptions, so that bad_alloc passes through the operators. */
+/* Calls: defines malloc, free, the C++ operators and related functions. Each one notes the program's call in the recording, and passes the call on to
+ * the allocator below. The file is compiled with -fexceptions, so that bad_alloc passes through the operators. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -15,8 +15,8 @@ static inline bool ready(void) { return REC_LIKELY(rec_ready) || rec_find_next()
 
 static inline void leave(const bool *was_inside) { rec_self.inside = *was_inside; }
 
-/* Sets rec_self.inside until the end of the scope, even if an exception leaves the scope. `was_inside` is the value before. It is true for a call
- * that the allocator below makes itself, which is not noted. */
+/* Sets rec_self.inside, and restores it at the end of the scope, even if an exception leaves the scope. `was_inside` is the value before. If it is
+ * true, the allocator below makes the call itself, and the call is not noted. */
 #define ENTER()                                                                                                        \
     __attribute__((cleanup(leave))) bool was_inside = rec_self.inside;                                                 \
     rec_self.inside = true
@@ -37,7 +37,7 @@ static inline void *noted(enum rec_kind kind, void *block, size_t size, size_t a
 
 /* ---- allocations ------------------------------------------------------- */
 
-/* Defines a function that allocates a block of `bytes` bytes. The last arguments are those of the function. */
+/* Defines a function that allocates a block of `bytes` bytes. The last arguments are passed to the allocator below. */
 #define ALLOCATION(name, kind, parameters, bytes, align, ...)                                                          \
     REC_EXPORT void *name parameters                                                                                   \
     {                                                                                                                  \
@@ -48,7 +48,7 @@ static inline void *noted(enum rec_kind kind, void *block, size_t size, size_t a
         return was_inside ? block : noted(kind, block, bytes, align);                                                  \
     }
 
-/* Returns SIZE_MAX if the product is larger, which no allocator serves. */
+/* Returns the product, or SIZE_MAX if the product is larger. No allocator serves SIZE_MAX bytes. */
 static inline size_t product(size_t count, size_t size)
 {
     size_t bytes;
@@ -215,7 +215,7 @@ static void *look_up(struct below *below)
     return function;
 }
 
-/* Defines an operator new, which is passed on to the operator of the same name. If that operator calls malloc, this call is not noted. */
+/* Defines an operator new, which passes the call on to the next operator of the same name. If that operator calls malloc, its call is not noted. */
 #define NEW_OPERATOR(symbol, kind, parameters, align, ...)                                                             \
     REC_EXPORT void *symbol parameters                                                                                 \
     {                                                                                                                  \
@@ -236,8 +236,8 @@ static void *look_up(struct below *below)
 NEW_OPERATORS(w)
 NEW_OPERATORS(a)
 
-/* Notes a delete and passes it on. The sized and the nothrow forms are passed on to the operator without a size and a tag. A sized form differs only
- * in the kind and the size that are noted. `align` is 0 for an operator without an alignment. */
+/* Notes a delete and passes it on. The sized and the nothrow forms are passed on to the operator that takes neither a size nor a tag. A sized form
+ * differs only in the kind and the size that are noted. `align` is 0 for an operator without an alignment. */
 static void pass_delete(struct below *below, enum rec_kind kind, void *block, size_t size, size_t align)
 {
     if (block == NULL || rec_is_early(block))

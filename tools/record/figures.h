@@ -17,7 +17,7 @@ void rec_usage(uint64_t *faults, uint64_t *cpu_us);
 uint64_t rec_clock_ns(clockid_t clock);
 uint64_t rec_now_us(void); /* by the monotonic clock */
 
-/* Writes those figures to the head that must be read when the recording begins. */
+/* Writes to the head the figures that must be read when the recording begins. */
 void rec_figures_first(struct rec_head *head);
 /* Writes all other figures to the head, with their present values. */
 void rec_figures_look(struct rec_head *head);

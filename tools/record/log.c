@@ -1,4 +1,4 @@
-/* Log: creates the file of a process's recording, and gives the threads of the process chunks of this file. */
+/* Log: creates the file of a process's recording, and gives chunks of this file to the threads of the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,8 +28,8 @@ static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
 static pthread_key_t key;
 
-/* Returns a text for errno. Does not use strerror(), because it may allocate. glibc has a function that does not allocate since version 2.32. With
- * other C libraries, the text is the number of the error. */
+/* Returns a text for errno. Does not use strerror(), because strerror() may allocate. Since version 2.32, glibc has a function that never allocates.
+ * With other C libraries, the text is the number of the error. */
 static const char *name_of_error(void)
 {
 #ifdef HAKRECORD_NAMES_ERRORS
@@ -41,8 +41,8 @@ static const char *name_of_error(void)
 #endif
 }
 
-/* The file that was open as descriptor 2 when the program began, or zeros if there was none. If the program has closed descriptor 2, the number may now
- * belong to another file, such as a database, to which the recorder must not write. */
+/* The file that was open as descriptor 2 when the program began, or zeros if there was none. If the program has closed descriptor 2, the number may
+ * now belong to another file, such as a database. The recorder must not write to that file. */
 static struct stat stderr_at_start;
 
 static bool stderr_is_there(void)
@@ -65,8 +65,8 @@ size_t rec_page_size(void) { return getauxval(AT_PAGESZ); }
 
 static int64_t process(void) { return syscall(SYS_getpid); }
 
-/* Lengthens the file, maps the beginning of the new part, and closes the file. Calls fallocate(), because it fails if the disk is full. Otherwise a
- * later write would raise SIGBUS. Returns NULL if the file is not open or cannot grow. */
+/* Lengthens the file, maps the beginning of the new part, and closes the file. Calls fallocate(), because it fails if the disk is full. Without
+ * fallocate(), a later write to the mapping would raise SIGBUS. Returns NULL if the file is not open or cannot grow. */
 static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
 {
     void *part = MAP_FAILED;
@@ -78,8 +78,8 @@ static void *grow_file(int file, size_t offset, size_t size, size_t mapped)
     return part == MAP_FAILED ? NULL : part;
 }
 
-/* Creates the file of the process, whose name is the process id. If the file exists, adds a second number, because after exec the process has a new
- * recording but the same process id. */
+/* Creates the file of the process. The name of the file is the process id. If this file exists, adds a second number, because after exec the
+ * process has a new recording but the same process id. */
 static int create_file(int64_t pid)
 {
     for (unsigned i = 1; i <= NAMES_TRIED; i++) {
@@ -200,7 +200,7 @@ REC_COLD void rec_release(struct rec_self *self)
     close_chunk(self);
 }
 
-/* Writes an event to the chunk which says that the next events are those of this thread. */
+/* Writes an event to the chunk. The event says that the next events are those of this thread. */
 static void name_thread(struct rec_self *self)
 {
     uint64_t from = __atomic_load_n(&rec_shared->order, __ATOMIC_SEQ_CST);

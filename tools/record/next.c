@@ -12,7 +12,7 @@ static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 static bool finding;
 
-/* Has its own address as value once the dynamic loader has relocated this library. Before, it has the value that is in the file. */
+/* Contains its own address once the dynamic loader has relocated this library. Before that, it contains the value from the file. */
 static void *volatile own_address = (void *)&own_address;
 
 /* Stores the size of a block in the word before the block. Takes no lock, because the process has one thread until `rec_next` is complete. */
@@ -40,7 +40,7 @@ bool rec_find_next(void)
     finding = true;
 #define FIND(name) rec_next.name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);
     REC_FUNCTIONS(FIND)
-    /* The C library may lack the others, as musl lacks pvalloc. */
+    /* The other functions may be missing, because the C library may lack them. For example, musl lacks pvalloc. */
     rec_ready = rec_next.malloc != NULL && rec_next.free != NULL && rec_next.calloc != NULL && rec_next.realloc != NULL;
     finding = false;
     return rec_ready;

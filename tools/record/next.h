@@ -1,5 +1,5 @@
-/* Next: finds the functions of the allocator below, which is the allocator to which the recorder passes calls on. Until then, calls are served from a
- * small static arena, the early arena. */
+/* Next: finds the functions of the allocator below, which is the allocator to which the recorder passes calls on. Until the functions are found,
+ * calls are served from a small static arena, the early arena. */
 #ifndef REC_NEXT_H
 #define REC_NEXT_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The functions to which calls are passed on. The C library has all of them, so one that the allocator below lacks is that of the C library. */
+/* The functions to which calls are passed on. If the allocator below lacks one, the function of the C library is used, if there is one. */
 #define REC_FUNCTIONS(F)                                                                                               \
     F(malloc)                                                                                                          \
     F(free)                                                                                                            \
@@ -23,7 +23,7 @@ struct rec_next {
 extern struct rec_next rec_next;
 extern bool rec_ready; /* true once rec_next is complete, and thread-local storage can be used */
 
-/* Fills in rec_next. Returns false if there is no allocator below, if the loader has not relocated this library yet, or if a call is under way. */
+/* Fills in rec_next. Returns false if there is no allocator below, if the loader has not relocated this library, or if rec_find_next() is running. */
 bool rec_find_next(void);
 /* Returns the C++ operator with this mangled name from the allocator below or from the C++ library. Returns NULL if there is none. */
 void *rec_find_operator(const char *name);

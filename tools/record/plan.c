@@ -97,7 +97,7 @@ struct plan {
     struct stream *streams;
     struct overview *overview;
     struct plan_head head;
-    uint32_t last_thread; /* thread of the previous operation, which starts a new thread */
+    uint32_t last_thread; /* thread of the previous operation; if a new thread begins, this thread starts it */
     bool failed;
 };
 
@@ -142,7 +142,7 @@ static bool put(struct plan *plan, struct stream *stream, const struct rec_event
 
 /* ---- threads ----------------------------------------------------------- */
 
-/* Begins the stream of a thread. In the plan, the thread of the previous operation starts it, because the recording does not name its creator. */
+/* Begins the stream of a thread. In the plan, the thread of the previous operation starts the new thread, because the recording names no creator. */
 static bool begin_thread(struct plan *plan, struct stream *stream, const struct rec_op *op)
 {
     stream->spawned = true;

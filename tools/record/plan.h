@@ -1,10 +1,10 @@
-/* Plan: a file that is made from a recording and tells the player what to do. It has a stream of operations on slots for each thread. The player
- * reads the plan in small pieces, so that the player's own memory hardly changes the figures. The player does not check every field of a plan,
- * because a plan is a temporary file that this program has written.
+/* Plan: makes a plan from a recording. A plan is a file that tells the player what to do. For each thread, it has a stream of operations on slots.
+ * The player reads the plan in small pieces, so that the player's own memory hardly changes the figures. The player does not check every field of
+ * a plan, because a plan is a temporary file that this program has written.
  *
  *   file       struct plan_head, chunks, then a struct plan_thread for each thread at `threads_at`
  *   chunk      struct plan_chunk, then `bytes` bytes of operations of one thread; `next` is the offset of the thread's next chunk
- *   operation  an event as in a recording, whose address is the slot, and whose order has flags and a version (enum plan_flags) */
+ *   operation  an event as in a recording, but its address is the slot, and its order has flags and a version (enum plan_flags) */
 #ifndef REC_PLAN_H
 #define REC_PLAN_H
 
@@ -13,7 +13,7 @@
 #define PLAN_MAGIC 0x0331204e414c5048ull /* "HPLAN 1", 3 */
 #define PLAN_CHUNK_BYTES ((size_t)16384)
 #define PLAN_STEP 64u  /* a thread has a PLAN_SYNC at least once in so many operations and places in the order */
-#define PLAN_PAUSE 32u /* a thread that made no call during more events than this waits for all earlier events */
+#define PLAN_PAUSE 32u /* if a thread made no call during more events than this, it waits for all earlier events */
 
 /* The kinds of operations that a recording does not have. */
 enum plan_kind {
@@ -23,14 +23,14 @@ enum plan_kind {
     PLAN_KINDS
 };
 
-/* What the order of an operation has. If weight_one of the event is set, the operation is played for one block, and not for `copies` blocks. */
+/* The order of an operation has these flags and a version. With weight_one, the operation is played for one block, otherwise for `copies` blocks. */
 enum plan_flags {
-    PLAN_UNSTAMPED = 1, /* the block does not begin with its stamp, which the player checks otherwise */
+    PLAN_UNSTAMPED = 1, /* the block has no stamp; without this flag, the player checks the stamp */
     PLAN_LATER = 2,     /* the pages of the block are touched by a PLAN_TOUCH that follows */
-    PLAN_FOREIGN = 4,   /* the player waits until the slot has the version, which begins at the bit PLAN_VERSION_AT */
+    PLAN_FOREIGN = 4,   /* the player waits until the slot has the version that begins at bit PLAN_VERSION_AT */
     PLAN_VERSION_AT = 3
 };
-#define PLAN_NO_ORDER UINT64_MAX /* the order of the base of each operation, with which the order is stored as it is */
+#define PLAN_NO_ORDER UINT64_MAX /* order of each operation's base, so that the operation's order is stored unchanged */
 
 struct plan_head {
     uint64_t magic;
@@ -50,8 +50,8 @@ struct plan_chunk {
     uint32_t bytes, unused;
 };
 
-/* An overview of the whole recording, which is read once before the plan is written. The plan says at an allocation how many pages of a large block
- * will be touched, and which threads do not run at the same time. These facts follow only from later events. */
+/* The plan says at the allocation of a large block how many of its pages will be touched. It also says which threads do not run at the same time.
+ * These facts follow only from later events. Therefore an overview collects the facts in a pass over the recording before the plan is written. */
 struct overview {
     struct touch *touches; /* sorted by `born` */
     size_t touch_count, next_touch;
@@ -66,7 +66,7 @@ struct overview {
 bool overview_open(struct overview *overview, struct rec_reader *reader);
 void overview_close(struct overview *overview);
 
-/* Stores how many pages are touched of the block that was allocated or resized at this place in the order. Returns false if this is unknown. The
+/* Stores the number of touched pages of the block that was allocated or resized at this place in the order. Returns false if this is unknown. The
  * caller must ask for the places in ascending order. */
 bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages);
 /* Returns the number of a lane for a thread that begins at this place in the order. It is a new lane, or that of an ended thread. */

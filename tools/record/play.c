@@ -95,7 +95,7 @@ struct row {
     uint64_t value;
 };
 
-/* The row of a member of a structure. */
+/* Makes a row from the name and the value of a member of a structure. */
 #define ROW(of, member)                                                                                                \
     (struct row) { #member, (of)->member }
 

@@ -319,7 +319,7 @@ static void *play_thread(void *number)
 
 /* ---- playing the plan -------------------------------------------------- */
 
-/* Replaces the operator delete with a size or an alignment if the allocator does not define it. */
+/* Stands in for a sized or an aligned operator delete that the allocator does not define. */
 static void delete_plainly(void *block, __attribute__((unused)) size_t ignored) { below.delete_block(block); }
 
 #define FIND(member, symbol, otherwise)                                                                                \

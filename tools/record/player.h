@@ -13,12 +13,12 @@ struct player_result {
     uint64_t wrong;  /* blocks that overlap, are not aligned or lost their bytes, and operations without a block */
     uint64_t left;   /* live blocks at the end */
     uint64_t faults, cpu_us, wall_us;
-    uint64_t peak_rss_kib, heap_kib; /* heap_kib is without files and without memory resident before the first call */
+    uint64_t peak_rss_kib, heap_kib; /* heap_kib leaves out file pages and what was resident before the first call */
 };
 
 struct player_options {
     uint64_t window;
-    bool dry; /* no allocator is called and no block written, so that the figures are those of the player itself */
+    bool dry; /* no allocator is called and no block is written, so that the figures are those of the player itself */
 };
 
 /* Plays the plan. If the plan cannot be played, returns false and stores the reason in *why. */

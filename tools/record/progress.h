@@ -22,7 +22,7 @@ bool progress_begin(uint32_t lanes, uint64_t window);
 struct progress_lane *progress_lane(uint32_t lane);
 /* Publishes the place, and wakes all threads that wait. */
 void progress_publish(struct progress_lane *lane, uint64_t place);
-/* Publishes the place that the thread has reached. Waits until no other thread is behind by more than the window, or by anything if `strictly`. */
+/* Publishes the place that the thread has reached. Waits until no other thread is behind by more than the window. If `strictly`, the window is 0. */
 void progress_reach(struct progress_lane *lane, uint64_t place, bool strictly);
 /* Waits until another thread has made the condition true. */
 void progress_wait(bool (*holds)(const void *context), const void *context);

@@ -23,7 +23,7 @@ struct rec_reader {
 
 /* Stores the reason why the recording cannot be used, and returns false. */
 __attribute__((format(printf, 2, 3))) bool rec_refuse(struct rec_reader *reader, const char *format, ...);
-/* Returns an array of `count` elements with room for one more, or NULL if memory is refused. Each array is full if its count is a power of two. */
+/* Returns the array with room for one more element, or NULL if memory is refused. An array is full if its count is 0 or a power of two. */
 void *rec_with_room(void *array, size_t count, size_t size);
 
 /* Opens a recording. The caller keeps `bytes` until the reader is closed. If the file is refused, returns false and stores the reason in `why`. The

@@ -39,7 +39,7 @@ struct rec_self {
     struct rec_chunk *chunk;
     int64_t pid;     /* the process to whose file the chunk belongs; in a forked child, this is first the parent */
     uint32_t number; /* number of the thread in this process */
-    bool inside;     /* the thread is in the allocator below or in the recorder, whose calls are not recorded */
+    bool inside;     /* the thread is in the allocator below or in the recorder; calls from there are not recorded */
     bool ended;      /* the destructor of the thread's key has run */
 };
 
@@ -50,11 +50,11 @@ extern uint64_t rec_large_seen[1024];
 
 /* Makes sure that the thread has a chunk of this process's file with room for an event. Returns false if nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
-/* Gives the chunk of an ended thread to other threads. A thread may still make calls after its end, so this is called after each of these events. */
+/* Gives the chunk of an ended thread to other threads. The thread may still make calls, so this function is also called after each later event. */
 void rec_release(struct rec_self *self);
 /* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);
-/* Returns the bytes of a page of the system. */
+/* Returns the size of a page of the system, in bytes. */
 size_t rec_page_size(void);
 /* Returns the number of resident units (REC_PAGE) of a large block, plus 1. Returns 0 if the block is not large or the number is unknown. */
 uint32_t rec_touched(const void *block);

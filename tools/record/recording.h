@@ -1,12 +1,12 @@
 /* Recording: defines the format of a recording, which is the file of one recorded process, and encodes events.
  * docs/RECORDING.md describes the format.
  *
- *   file    a head of 64 KiB, then chunks of 64 KiB, which are multiples of the page size of every system, so that each can be mapped by itself
+ *   file    a head of 64 KiB, then chunks of 64 KiB; 64 KiB is a multiple of every system's page size, so that each part can be mapped by itself
  *   chunk   struct rec_chunk, then events, which end at an event head of zero
  *   event   a head of 2 bytes, then the fields order, address, size and extra, whose lengths the head gives
  *
- * Integers are little-endian. The head of an event is stored after its fields, because the process may be killed at any instruction.
- * So a chunk always ends with a complete event. */
+ * Integers are little-endian. The recorder writes the fields of an event before the head, because the process may be killed at any
+ * instruction. So a chunk always ends with a complete event. */
 #ifndef REC_RECORDING_H
 #define REC_RECORDING_H
 
@@ -79,8 +79,8 @@ struct rec_event {
 /* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4,   /* 2 bits; 0, 1, 4 or 8 bytes have the distance to the order of the last event, minus 1 */
-    REC_ADDRESS_AT = 6, /* 3 bits; number of bytes of the address, which is the zigzag difference to the last address */
+    REC_ORDER_AT = 4,   /* 2 bits; the distance to the order of the last event, minus 1, has 0, 1, 4 or 8 bytes */
+    REC_ADDRESS_AT = 6, /* 3 bits; number of bytes of the address, a zigzag difference to the last address */
     REC_SIZE_AT = 9,    /* 3 bits; the number of bytes of the size */
     REC_EXTRA_AT = 12,  /* 2 bits; extra has 0, 1, 2 or 4 bytes */
     REC_UNIT_AT = 14,   /* the unit of the difference of addresses is one byte (1) or 16 bytes (0) */
@@ -89,7 +89,7 @@ enum {
 #define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
 #define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* fields are written as whole words, and zeros must follow the event */
 
-/* The order and the address to which those of the next event are relative. A REC_THREAD event sets them. */
+/* The order and the address of the next event are stored relative to this base. A REC_THREAD event sets the base. */
 struct rec_base {
     uint64_t order, address;
 };
@@ -137,7 +137,7 @@ static inline uint8_t *rec_encode(uint8_t *at, struct rec_base *base, const stru
     return to;
 }
 
-/* Reads a field that ends before `limit`, and moves *at to its end. Reads a whole word if it can, because a copy of `bytes` bytes is slow. */
+/* Reads a field, and moves *at to the end of the field. Reads a whole word if `limit` allows it, because a copy of `bytes` bytes is slow. */
 static inline uint64_t rec_take_word(const uint8_t **at, const uint8_t *limit, unsigned bytes)
 {
     uint64_t value = 0;
@@ -149,7 +149,7 @@ static inline uint64_t rec_take_word(const uint8_t **at, const uint8_t *limit, u
     return bytes == 0 ? 0 : value & UINT64_MAX >> (64 - 8 * bytes);
 }
 
-/* Reads the event at `at`, and returns its end. Returns NULL if it does not end before `limit`, or if its order is not after that of the base. */
+/* Reads the event at `at`, and returns its end. Returns NULL if the event goes beyond `limit`, or if its order is not after that of the base. */
 static inline const uint8_t *rec_decode(const uint8_t *at, const uint8_t *limit, struct rec_base *base,
                                         struct rec_event *event)
 {
@@ -187,7 +187,7 @@ static inline uint64_t rec_sum(const void *chunk)
     return sum;
 }
 
-/* Returns true if the block at this address is in the sample. One block in `sample` is. */
+/* Returns true if the block at this address is in the sample. The sample has one of `sample` blocks. */
 static inline bool rec_sampled(uint64_t address, uint32_t sample)
 {
     return sample <= 1 || (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ull >> 32) < UINT32_MAX / sample;
