@@ -71,8 +71,8 @@ static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
         hk_link_remove_under(&slab->link, &of_class->sweep);
 }
 
-/* Puts a slab that has free blocks on its list, and unlocks the class. If all blocks are free, releases the slab instead, and returns false. Slabs of
- * a group are never released. */
+/* If the slab has free blocks, puts the slab on its list. If all blocks are free, releases the slab instead, and returns false. Slabs of a group are
+ * never released. Unlocks the class. */
 HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab *slab)
 {
     bool kept = !hk_slab_all_free(slab) || hk_load(slab->xlist) >= HK_FIRST_GROUP;
@@ -86,7 +86,7 @@ HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab 
     return kept;
 }
 
-/* Abandons a slab, and writes slab->mixed into its page map entries. Returns false if all blocks were free, so that the slab was released. */
+/* Abandons a slab, and writes slab->mixed into its page map entries. Returns false if the slab was released, because all its blocks were free. */
 HK_INLINE bool give_up(struct hk_slab *slab)
 {
     struct class_abandoned *of_class = abandoned_of(slab->d.class);

@@ -51,13 +51,13 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
 
 /* Returns true if the class has slabs with free blocks that a thread may adopt. Takes no lock, so the result may be outdated. */
 bool hk_abandoned_has(unsigned class);
-/* Purges pages of abandoned slabs that have been free for the purge delay. If the work budget ends, returns false, and the next call continues. */
+/* Purges free pages of abandoned slabs after the purge delay. If the work budget ends, returns false, and the next call continues. */
 bool hk_abandoned_sweep(struct hk_sweep *sweep);
 /* Purges all free pages of abandoned slabs. Returns the purged bytes. */
 size_t hk_abandoned_purge(void);
 /* Initializes the locks of the classes. Called before a fork, which takes these locks. */
 void hk_abandoned_fork_prepare(void);
-/* In a fork child, abandons and drains all slabs that `survivor` (or NULL) does not own. Queues slabs of `survivor` that hold remote frees. */
+/* In a fork child, abandons and drains all slabs that `survivor` (may be NULL) does not own. Queues slabs of `survivor` if they hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
 
 #endif

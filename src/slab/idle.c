@@ -1,4 +1,4 @@
-/* Purges pages without live blocks in an owner's slabs. Also purges pages of remote frees in slabs that have waited in an inbox for a while. */
+/* Purges pages without live blocks in an owner's slabs. Also purges pages of remote frees if their slab has waited in an inbox for a while. */
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/slab_heap.h"
@@ -144,7 +144,7 @@ static bool worth_its_split(const struct hk_slab *slab)
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Visits each slab in the inbox of a class once, and purges its remote blocks if they lie idle. */
+/* Visits each slab in the inbox of a class once, and purges the slab's remote blocks if they lie idle. */
 static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep *sweep)
 {
     bool last = false;
@@ -158,8 +158,8 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
     }
 }
 
-/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. This is the owner of the last visited inbox if
- * the budget ends there, because the slabs that were not visited are in the backlog of this owner. */
+/* Visits the inboxes of the owners from `id` on. Returns the owner at which the next call continues. If the budget ends during the visit to an owner,
+ * the next call continues at this owner, because the slabs that were not visited are in the owner's backlog. */
 static uint32_t visit_owners(uint32_t id, struct hk_sweep *sweep)
 {
     while ((id = hk_owner_next(id)) < hk_owner_end() && sweep->work-- > 0) {

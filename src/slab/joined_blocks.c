@@ -3,7 +3,7 @@
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
-/* Marks a slab as mixed or not. A slab is mixed from before its first joined block is allocated until after its last one was freed. */
+/* Marks a slab as mixed or not. A slab becomes mixed before its first joined block is allocated, and stays mixed until the last one is freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     slab->mixed = mixed;

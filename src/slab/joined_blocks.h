@@ -1,5 +1,5 @@
-/* A joined block serves a request of a larger class. It consists of 2 to 16 adjacent free blocks of a slab, which are called its cells. Blocks are
- * joined only if the program requests the slab's class less than before, because free blocks between live ones then stay unused, but resident.
+/* A joined block serves a request of a larger class. It consists of 2 to 16 adjacent blocks of a slab. They are called its cells. Blocks are joined
+ * only if the program requests the slab's class less than before, because free blocks between live ones then stay unused, but resident.
  *
  *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
@@ -33,7 +33,7 @@ unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells
 void hk_joined_end(struct hk_slab *slab);
 /* Counts the slab's joined bits again. Called by hk_slab_recount(). The caller of that function then writes the page map entries. */
 void hk_joined_recount(struct hk_slab *slab);
-/* Splits the joined blocks whose first cells are in `bits`, a set of blocks of a bitmap word. Frees all other cells. The caller frees the blocks in
+/* Splits the joined blocks whose first cells are in `bits`, a set of blocks of a bitmap word. Frees their other cells. The caller frees the blocks in
  * `bits`. Returns the number of freed cells. Ends the program if a block in `bits` is a cell of a joined block, but not its first cell. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Allocates up to n joined blocks of `cells` cells, the lowest first, and stores their addresses in front of `end`. Returns the number of joined

@@ -63,7 +63,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Lets the fast path use the table. If every free is traced or tracked, shuts the fast path, because that path does neither. */
+/* Lets the fast path use the table. If every free is traced or tracked, shuts the fast path, because the fast path neither traces nor tracks. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
@@ -159,7 +159,7 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* Begins a bitmap word in an entry with one block. `bytes` is 0 for medium blocks, because only the slow path checks their marks (slab.h). */
+/* Makes the entry hold another word, in which one block waits. `bytes` is 0 for medium blocks, because only the slow path checks their marks. */
 HK_INLINE void open_word(struct hk_outbox_entry *entry, const struct hk_slab *slab, size_t index)
 {
     size_t size = slab->d.block_size, first = index & ~(size_t)63;

@@ -6,7 +6,7 @@
  * Owns       An outbox owns a table of entries, which is made at the thread's first remote free. A hash of a block's address selects the entry.
  *            The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
  * Invariant  At most `allowed` bytes or one larger block wait in an outbox. All outboxes hold at most about 512 KiB + 1/32 of the footprint.
- * Threads    Only its thread uses an outbox. Any thread may call hk_remote_free() and hk_send(). */
+ * Threads    Only the thread of an outbox uses the outbox. Any thread may call hk_remote_free() and hk_send(). */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
 
@@ -23,7 +23,7 @@ struct hk_outbox_entry {
     size_t bytes; /* total size of the word's blocks; if 0, the fast path refuses all blocks */
     int64_t block_size;
     uint32_t word;   /* index of the word in the slab's bitmap */
-    uint32_t marked; /* number of blocks whose remote bits are set, and which the slab does not count yet (remote.h) */
+    uint32_t marked; /* number of blocks whose remote bits are set, but which the slab does not count yet (remote.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
 /* 2^32 divided by the square of the golden ratio. This factor spreads the hashes of successive ranges of 64 KiB evenly. */
 #define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647)
@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "th
 
 struct hk_outbox {
     /* The fast path uses these fields. It is shut if there is no table, or if every free is traced or tracked. */
-    char *entries; /* the table; an entry that accepts no block if the fast path is shut */
+    char *entries; /* the table; if the fast path is shut, one entry that accepts no block */
     size_t mask;   /* makes the offset of an entry from a hash; 0 if the fast path is shut */
     int64_t room;  /* bytes of blocks that may still be put before all are sent */
     /* Only the slow path uses these fields. */
@@ -63,7 +63,7 @@ HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *out
     return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
 }
 
-/* Puts a block of the word of `entry` into the outbox. Returns false if no block begins at `block`, or if the outbox has the block or is full. */
+/* Puts a block of the entry's word into the outbox. Returns false if no block begins at `block`, or if the outbox already has it, or has no room. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
 {
     size_t index;
@@ -76,7 +76,7 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
     return true;
 }
 
-/* Puts a block that the thread does not own into the outbox. Returns true if blocks were sent, because there was no room or no table. */
+/* Puts a block into the outbox. The thread must not own the block's slab. Returns true if blocks were sent, because there was no room or no table. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
 /* Sends all waiting blocks to their slabs. Sets and counts the remote bits of these blocks. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
@@ -92,7 +92,7 @@ size_t hk_outbox_forget(struct hk_outbox *outbox);
 void hk_outboxes_recount(struct hk_outbox *survivor);
 /* In a fork child, enters the waiting blocks of the outbox into the remote track (remote_track.h). Called after the slabs are recounted. */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-/* Adds the bytes of the blocks that are waiting, or marked but not counted, to bytes[] by class. */
+/* Adds to bytes[class] the bytes of the class's blocks that are waiting, or that are marked but not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 /* Frees a block of a slab that the calling thread does not hold. `entry` is the block's page map entry. */
 void hk_remote_free(void *block, uint32_t entry);

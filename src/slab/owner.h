@@ -1,5 +1,5 @@
-/* An owner is a thread in its role as the holder of slabs. It has a number, lists of its slabs, and an inbox for each class. A thread that frees
- * blocks of another owner's slab queues the slab in that owner's inbox.
+/* An owner is a thread in its role as the holder of slabs. It has a number, lists of its slabs, and an inbox for each class. If a thread frees a
+ * block of another owner's slab, the thread queues the slab in that owner's inbox.
  *
  *   thread B frees p   -> sets the remote bit of p; if the slab is not queued, pushes it to xinbox[class] of its owner A (compare-and-swap)
  *   thread A drains    -> takes all slabs out of its inbox at once (exchange), keeps them as backlog, and frees their remote blocks
@@ -118,7 +118,7 @@ HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_
 void hk_inboxes_close(struct hk_owner *owner);
 /* Registers the lock of the owners' table and hk_sweep_lock, because fork must take these locks. */
 void hk_owners_init(void);
-/* In a fork child, resets the locks, empties all inboxes, and closes all owners except that of the forking thread (`self`, or NULL). */
+/* In a fork child, resets the locks, empties all inboxes, and closes all owners except `self`, which is the forking thread's owner, or NULL. */
 void hk_owners_fork_child(const struct hk_owner *self);
 
 #endif

@@ -35,7 +35,7 @@ HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-/* Returns the number of remote blocks that xstate counts. It is negative while blocks are claimed that their freeing thread has not counted yet. */
+/* Returns the number of remote blocks that xstate counts. It may be negative, because a block may be claimed before its freeing thread counts it. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {
     return ((int32_t)hk_load(slab->xstate) & ~HK_REMOTE_QUEUED) / HK_REMOTE_BLOCK;

@@ -138,7 +138,7 @@ void hk_track_give_back(struct hk_slab *slab, size_t index)
         hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_already_free, block_at(slab, index), word);
 }
 
-/* Marks blocks as home that another thread had claimed or had in its outbox. The fork child has lost these blocks. */
+/* Marks each block as remote or home. The fork child has lost the blocks that other threads had claimed or had in outboxes, so they are home. */
 void hk_track_restart(struct hk_slab *slab)
 {
     for (size_t index = 0; slab->track != NULL && index < slab->d.blocks; index++) {

@@ -18,7 +18,7 @@
 enum hk_stage { HK_STAGE_HOME, HK_STAGE_OUTBOX, HK_STAGE_REMOTE, HK_STAGE_CLAIMED, HK_STAGES };
 enum { HK_STAGE_BITS = 3, HK_STAGE_MASK = (1 << HK_STAGE_BITS) - 1 };
 
-/* Functions of the track that need call stacks and threads. guard/track_report.c sets these pointers when HAKMEM starts. */
+/* Some functions of the track need call stacks and threads. guard/track_report.c sets the pointers to these functions when HAKMEM starts. */
 struct hk_remote_track {
     bool on;
     /* Returns the upper bits of a word, which tell this thread and the call stack of a free. If `whole` is false, the stack consists only of
@@ -41,10 +41,10 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
 void hk_track_expect_home(enum hk_call call, const void *block);
 /* Does the step HK_TRACK_PUT of a block that enters an outbox. First notes this thread in the block's word if the word is empty. */
 void hk_track_put(struct hk_slab *slab, size_t index);
-/* The steps of a remote free. hk_track_step() applies a step to the blocks of a bitmap word whose bits are set in `bits`. */
+/* The steps of a remote free. `bits` is a set of blocks of a bitmap word. hk_track_step() applies a step to these blocks. */
 enum hk_track_step { HK_TRACK_PUT, HK_TRACK_SEND, HK_TRACK_COLLECT, HK_TRACK_CLAIM, HK_TRACK_RECEIVE };
 void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits);
-/* Checks that the n blocks that the slab gives out are home. Each block consists of `cells` cells (see joined_blocks.h). */
+/* Ends the program if one of the n blocks that the slab gives out is not home. Each block consists of `cells` cells (see joined_blocks.h). */
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells);
 /* Checks that a block is home and not free yet. Called when the slab's holder frees the block. */
 void hk_track_give_back(struct hk_slab *slab, size_t index);

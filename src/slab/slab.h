@@ -22,7 +22,7 @@ enum hk_pages_state {
 };
 
 struct hk_slab {
-    /* While the slab exists, only xowner and xlist change, but hk_slab_heap_resize() also changes the class and sizes of a slab of one block. */
+    /* These fields do not change, except xowner and xlist. In a slab of one block, hk_slab_heap_resize() also changes the class and the sizes. */
     struct hk_descriptor d;
     uint64_t *freebits;
     uint64_t reciprocal;       /* 2^64 / block size, rounded up (see hk_which()) */
@@ -50,7 +50,7 @@ struct hk_slab {
     _Atomic uint32_t xstate;             /* 2 * number of counted remote blocks, + HK_REMOTE_QUEUED (see remote.h) */
     uint32_t seen_remote;                /* number of remote blocks when a sweep of inboxes last visited the slab */
     uint32_t purged_remote;              /* purged bytes of the seen_remote blocks */
-    uint16_t seen_at;                    /* age stamp from which on seen_remote counts as unchanged */
+    uint16_t seen_at;                    /* age stamp; seen_remote counts as unchanged since then */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* joined bits; NULL before the first joined block (see joined_blocks.h) */
     _Atomic uint64_t *track;             /* a word for each block; NULL if the slab has no track (see remote_track.h) */
@@ -112,8 +112,8 @@ HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
 /* Ends the program. The message says either that the block is already free, or that `block` is not the start of a block. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if plain_extent is 0. Ends the program if
- * *at is not the start of a block, or is already free. Reads the fields for each block, because two blocks in a row seldom lie in one slab. */
+/* Sets the free bit of the block *at. Returns false if the block does not lie in the slab, or if plain_extent is 0. Ends the program if *at is not
+ * the start of a block, or is already free. Reads the slab's fields again for each block, because two blocks in a row seldom lie in one slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->d.start, index;
@@ -149,12 +149,12 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
  *
  *   malloc: sets the mark of the block's first KiB to HK_MARK_LIVE     free, in any thread: ends the program if the mark is not live, else clears it
  *
- * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. A slice that slabs of a user heap share has no
- * medium blocks. The marks of such a slice tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h) are
- * mapped before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or hooks
- * are on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread that
- * has the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin
- * then detects the second free. */
+ * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, the slice
+ * has no medium blocks. The marks of this slice tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h)
+ * are mapped before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or
+ * hooks are on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread
+ * that has the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of
+ * a bin then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
 /* Returns the mark of a page in a shared slice. It tells the class of the slab to which the page belongs. */

@@ -58,7 +58,7 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
 }
 
 /* Returns how the program will probably use the pages of a new slab. A class of small blocks that has filled one slab will fill the next slab too. If
- * it has filled SLABS_OF_A_HEAP slabs, a new slab may be made resident at once, because it adds at most a sixteenth to the class's memory. */
+ * the class has SLABS_OF_A_HEAP slabs, one more may be made resident at once, because it adds at most a sixteenth to the class's memory. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -77,7 +77,7 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
 }
 
 /* Returns true if the slab may have room for joined blocks. Returns false if a search for so many cells failed and few blocks were freed since, or if
- * half of the slab is purged. Also returns false if blocks of its own class were allocated since the last sweep, unless it has joined blocks. */
+ * half of the slab is purged. Also returns false if blocks were allocated in the slab since the last sweep, unless the slab has joined blocks. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -169,7 +169,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Moves a slab with free blocks from owner `from` to `to`. Returns NULL if there is none, or if `from` has ended, or is awake and uses the class. */
+/* Moves a slab with free blocks from owner `from` to `to`. Returns NULL if `from` has no such slab, has ended, or is awake and uses the class. */
 static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t asleep_since,
                                  const struct hk_owner *to)
 {
@@ -186,7 +186,7 @@ static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t
 }
 
 /* Takes over a slab with free blocks from an owner that does not use the class, or has not read the clock for HK_TICK_MS. The caller does not hold
- * the lock of its own lists, because two owners could otherwise wait for each other. The next call begins with the same other owner. */
+ * the lock of its own lists, because two owners could otherwise wait for each other. The next call begins with the owner that gave the slab. */
 static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 {
     uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
@@ -234,7 +234,7 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if a slab of free blocks is kept for the next miss, because no other slab of its class has any. Medium slabs are too large to keep. */
+/* Returns true if a slab of free blocks is kept for the next miss, because the class has no other free blocks. Medium slabs are too large to keep. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
@@ -249,7 +249,7 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
 }
 
 /* Frees blocks up to the first one of another owner. Called if blocks[0] needs more checks than hk_slab_mark_free() makes, as in a slab with joined
- * blocks. Keeps the slab while the next block lies in it: if all blocks are free by then, the next free is wrong, and only the slab shows this. */
+ * blocks. Keeps a slab if the next block lies in it. If all its blocks are free already, the next free is wrong, and only the slab shows this. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;

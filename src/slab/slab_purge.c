@@ -28,8 +28,8 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Returns the sixteenths of the slab that lie wholly in a range. The range counts as purged if all of these are clean. A freed block that extends the
- * range adds at least one, because a sixteenth is at most the larger of a block and a page. The added one is not clean, so the range is purged. */
+/* Returns the slab's sixteenths that lie wholly in a range. The range counts as purged if they are all clean. If a freed block extends the range, one
+ * more sixteenth lies in it, because no sixteenth is larger than both a block and a page. That one is not clean, so the range is purged again. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
     size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
@@ -180,7 +180,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     return true;
 }
 
-/* Does not change the fields of the slab that only its holder uses, because the caller does not hold the slab. */
+/* Does not change the fields that only the slab's holder uses, because the caller does not hold the slab. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
 {
     size_t bytes = 0;

@@ -21,7 +21,7 @@ struct hk_sweep {
     bool waits;            /* set to true if a visited slab has free pages that are not due yet */
 };
 
-/* The work that a sweep does while it holds a lock is at most one system call, or a look at HK_LOOKS_OF_HOLD slabs without a system call. */
+/* While a sweep holds a lock, it makes at most one system call, or looks at HK_LOOKS_OF_HOLD slabs without a system call. */
 enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
 /* Limits the work budget to HK_WORK_OF_HOLD, before a lock is taken. Returns the rest, which the caller adds again after the unlock. */
@@ -58,7 +58,7 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges whole pages of blocks in `bits`. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
+/* Purges whole pages that blocks in `bits` cover. The caller has claimed these blocks, but does not hold the slab. Returns the purged bytes. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 /* Purges the whole pages of a medium block that the caller is about to free, unless this would split a huge page for a small part of it. */
