@@ -35,9 +35,9 @@ static bool from_commons(const struct hk_tcache *cache, unsigned class)
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* Returns the next capacity of a bin whose capacity is `now`. A bin begins with a few blocks, or with the capacity of the option `bins`, and then
- * grows fourfold. If the budget is used up, a bin does not grow, but a new bin gets one block. Tiny classes may exceed the budget by half, because
- * larger blocks may have used it up. */
+/* Returns the next capacity of a bin whose capacity is `now`. A new bin has room for a few blocks, or gets its capacity from the option `bins`. It
+ * then grows fourfold. If the budget is used up, a bin does not grow, but a new bin has room for one block. Tiny classes may exceed the budget by
+ * half, because larger blocks may have used it up. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -106,8 +106,8 @@ static void drop_bin_array(struct hk_tcache *cache, unsigned class)
     note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
-/* Returns true if the next fill needs a new slab, too few slices are dirty for the slab, and the depot has many blocks. Flushing blocks of another
- * class may release their slabs. The new slab then reuses the memory of these slabs, which is still resident. */
+/* Returns true if the next fill needs a new slab, the dirty slices are too few for this slab, and the depot has many blocks. Flushing blocks of
+ * another class may release their slabs. The new slab then reuses the memory of these slabs, which is still resident. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     return cache->depot.bytes >= RECLAIM_FROM && !hk_slab_heap_has_partial(&cache->owner, class) &&

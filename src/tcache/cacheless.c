@@ -20,7 +20,7 @@ static void set_gate(unsigned shut_by)
     __atomic_store_n(&hk_gate.sizes_below, fine ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0, __ATOMIC_RELEASE);
 }
 
-/* Sets the gate from xshut_by. Repeats this if xshut_by changed during the stores, because the other thread may have stored its words first. */
+/* Sets the gate from xshut_by. Repeats this if another thread has changed xshut_by, because this thread's stores may have replaced a newer gate. */
 static void set_gate_until_settled(void)
 {
     unsigned shut_by;

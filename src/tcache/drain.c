@@ -38,7 +38,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains slabs of a class, until *wanted bytes were freed or *slabs_left slabs were drained. Subtracts the freed bytes and the drained slabs. */
+/* Drains slabs of a class, until *wanted bytes are freed or *slabs_left slabs are drained. Reduces *wanted and *slabs_left accordingly. */
 static void drain_class(struct hk_tcache *cache, unsigned class, size_t *wanted, unsigned *slabs_left)
 {
     for (; *wanted > 0 && *slabs_left > 0; --*slabs_left) {
@@ -66,7 +66,7 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Moves remote frees of another owner's slab, which the caller took from an inbox, into this thread's bin. Returns the number of moved blocks. */
+/* Moves remote frees of a slab into this thread's bin. The caller took the slab from another owner's inbox. Returns the number of moved blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS] = {0};

@@ -34,10 +34,10 @@ struct hk_thread_state {
 #define HK_ALL_HIT SIZE_MAX
 /* Opens the gate of malloc for sizes up to `sizes_to`. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* hk_gate_shut() shuts the gate for a reason of enum hk_shut_by, until hk_gate_release() ends it. Otherwise the gate is as hk_gate_open() set it. */
+/* hk_gate_shut() adds a reason to shut the gate (enum hk_shut_by). hk_gate_release() removes it. With none, the gate is as hk_gate_open() set it. */
 void hk_gate_shut(unsigned by);
 void hk_gate_release(unsigned by);
-/* Leaves a bin without blocks and without an array. The caller frees the old array. */
+/* Resets a bin, so that it has neither blocks nor an array. The caller frees the old array. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }

@@ -14,9 +14,9 @@
 #include "slab/outbox.h"
 #include "tcache/hit.h"
 
-/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self of such a thread points to
- * hk_thread_unborn or hk_thread_ended, so that the hit path needs no test for a missing cache. The bins and the shelf of these two records are empty,
- * their key matches no entry, and their outbox refuses every block. The records do not change after hk_cacheless_shut().
+/* This record takes the place of a cache for a thread that has none. Its parts have the same order as in struct hk_tcache. hk_self of such a thread
+ * points to hk_thread_unborn or hk_thread_ended, so that the hit path needs no test for a missing cache. The bins and the shelf of these two records
+ * are empty, their key matches no entry, and their outbox refuses every block. The records do not change after hk_cacheless_shut().
  *
  *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */
 struct hk_cacheless {
@@ -59,19 +59,19 @@ struct hk_depot {
 };
 
 /* The quarantine (quarantine.c) holds freed blocks back, so that an address is not reused soon. The slots are random, so that an attacker cannot tell
- * how many frees will pass before an address is reused. Its blocks are neither live nor in a bin.
+ * how many frees will pass before an address is reused. Blocks in the quarantine are neither live nor in a bin.
  *
  *   A freed block takes a random one of 16 slots. The block that was there joins a queue of 16 blocks. Blocks that leave the queue are freed. */
 enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16, HK_QUARANTINE_HELD = 32 };
 
 struct hk_quarantine {
     uint64_t random;
-    unsigned at; /* index in the queue of the block that has waited longest */
+    unsigned at; /* the block at this index of the queue has waited longest */
     /* The first HK_QUARANTINE_MIXED elements are the random slots. The elements after them are the queue, which is a ring. */
     void *blocks[HK_QUARANTINE_HELD];
 };
 
-/* Says when the thread's allocations are sampled by guard/sampled_due.h. */
+/* Says when guard/sampled_due.h samples an allocation of the thread. */
 struct hk_due {
     struct hk_countdown countdown; /* bytes until the next sample becomes due */
     struct hk_countdown spacing;   /* while samples are owed: bytes until the next allocation that is sampled */
@@ -128,8 +128,8 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Called when a bin becomes empty or full. Enlarges the bin if it has served at most hot_turnover times its capacity since the last call for it,
- * because the bin then becomes empty or full too often. */
+/* Called when a bin becomes empty or full. Enlarges the bin if this happens too often: the bin has served at most hot_turnover times its capacity
+ * since the last call for this bin. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
  * number of blocks, or 0 if memory is refused. */
@@ -144,7 +144,7 @@ size_t hk_bins_budget(void);
 void hk_bins_empty(struct hk_tcache *cache);
 /* Empties the depot, and all bins except held bins (held_until). Called if the thread was idle for a long time, or if there is much idle memory. */
 void hk_bins_empty_after_rest(struct hk_tcache *cache);
-/* Called at each epoch. Empties each bin that has served no block since the last epoch and is not held, or frees its array if the bin is empty. */
+/* Called at each epoch. If a bin is not held and has served no block since the last epoch, empties the bin, or frees its array if it is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and
@@ -153,27 +153,27 @@ void hk_bins_flush_idle(struct hk_tcache *cache);
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
 /* Moves the blocks of the newest magazine to `blocks`. Returns their number, or 0 if no magazine exists or the newest has more than `room` blocks. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
-/* Runs once per epoch. Flushes magazines of the classes from which no bin was filled since the last epoch, and frees one spare magazine. */
+/* Runs once per epoch. If magazines of a class have filled no bin since the last epoch, flushes magazines of this class. Frees one spare magazine. */
 void hk_depot_age(struct hk_tcache *cache);
 /* Flushes about `bytes` bytes of blocks of the fullest class except `class`. If slabs become free, a new slab of `class` can reuse their memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
 void hk_depot_empty(struct hk_tcache *cache);
-/* Forgets the magazines of a thread that a fork child does not have. Returns the number of their blocks. */
+/* Forgets the magazines of a thread that does not exist in the fork child. Returns the number of blocks in these magazines. */
 size_t hk_depot_forget(struct hk_depot *depot);
 /* Moves free blocks to their slabs. Blocks of other owners go through the outbox. */
 void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
 
 extern uint64_t hk_quarantine_seed; /* part of the seed of each thread's random numbers; set at the start */
 
-/* Puts a block into the quarantine. Returns the block that leaves the quarantine, which the caller must free, or NULL if no block leaves. */
+/* Puts a block into the quarantine. Returns the block that leaves the quarantine, or NULL if none leaves. The caller must free this block. */
 void *hk_quarantine_swap(struct hk_tcache *cache, void *block);
 /* Moves all blocks of the quarantine to their slabs, and frees its memory. */
 void hk_quarantine_empty(struct hk_tcache *cache);
 /* Leaks the quarantine of a thread that does not exist in the fork child. Returns the number of leaked blocks. */
 size_t hk_quarantine_forget(struct hk_tcache *cache);
 
-/* These functions (drain.c) collect remote frees from the thread's inboxes. On a miss, they also collect from the inboxes of sleeping owners. An
- * owner is asleep if it has had no tick, which reads the clock, for 10 ms. The work of each call is limited, so that no call takes long. */
+/* These functions (drain.c) collect remote frees from the thread's inboxes. On a miss, they also collect from the inboxes of sleeping owners. A tick
+ * reads the clock. An owner is asleep if it has had no tick for 10 ms. The work of each call is limited, so that no call takes long. */
 /* Drains a few slabs of each class from the thread's inboxes. */
 void hk_drain_some(struct hk_tcache *cache);
 void hk_drain_all(struct hk_tcache *cache);
@@ -188,7 +188,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache);
 void hk_tcache_end(void);
 /* Checks up to `most` caches. Ends each cache whose thread is gone without having ended the cache. Returns true if a cache was ended. */
 bool hk_tcaches_reap(unsigned most);
-/* Moves to the pool the caches of threads that do not exist in the fork child. The caller must then abandon their slabs. */
+/* If a thread does not exist in the fork child, moves its cache to the pool. The caller must then abandon the slabs of such threads. */
 void hk_tcaches_fork_child(void);
 /* Clears the marks of the medium blocks in the cache of a fork child's only thread. hk_marks_assume() has marked them as live, but they are free. */
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache);

@@ -84,8 +84,8 @@ static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
-/* Takes a block of a larger class from its bin, so that no slab of `class` is made. The block is aligned as those of `class` are. Returns NULL if
- * the thread has blocks of `class` after all, or if no bin has such a block. In the latter case, counts `size` for the saved profile. */
+/* Takes a block of a larger class from its bin, so that no slab of `class` is made. The block is aligned like blocks of `class`. Returns NULL if the
+ * thread has blocks of `class` after all, or if no bin has such a block. In the latter case, counts `size` for the saved profile. */
 static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class, size_t size)
 {
     size_t own = hk_classes[class].size, align = hk_min(own & -own, HK_SLICE);
@@ -170,8 +170,8 @@ static void send_home(struct hk_tcache *cache, void *block)
     hk_tick(cache, HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)) ? HK_TICK_NOW : HK_TICK_REMOTE_FREE);
 }
 
-/* Frees a block of an abandoned slab. If the outbox has a table already, the block goes there, because an outbox takes the class's lock once for a
- * batch. Otherwise the block is freed directly, which takes the lock for each block. */
+/* Frees a block of an abandoned slab. If the outbox has a table, puts the block into the outbox, because sending a batch of blocks locks the class
+ * only once. Otherwise frees the block directly, and locks the class for this block. */
 static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)

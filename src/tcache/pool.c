@@ -10,7 +10,7 @@ enum {
     MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
 };
 
-/* The sums of the counts that purged caches had, because a purge sets the counts in a cache to zero. */
+/* Keeps the sums of the counts that purged caches had, because a purge sets the counts in a cache to zero. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -176,8 +176,8 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* Returns the bits of the caches of a word that are to be purged. If `all` is true, these are all waiting caches. Otherwise they are the caches that
- * already waited at the last epoch. Caches with a ring of traced events are not purged, so that a report can still show the events. */
+/* Returns which caches of a word are to be purged, as a set of bits. If `all` is true, these are all waiting caches. Otherwise they are the caches
+ * that already waited at the last epoch. Caches with a ring of traced events are not purged, so that a report can still show the events. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;

@@ -1,7 +1,7 @@
 /* The pool keeps the tcaches of threads that have ended, and gives them to new threads. It also adds up the counts of all caches.
  *
  *   hk_pool_put() --> waits for a new thread --> has waited from one epoch to the next: purged --> hk_pool_take(): belongs to a new thread
- *   A purge first adds the counts of the cache to the pool's sums. A new thread can take a purged cache, too. The cache keeps its number.
+ *   A purge first adds the counts of the cache to the pool's sums. A new thread can also take a purged cache, which keeps its number.
  *
  * Owns       The pool owns the caches without a thread, and the sums of the counts that purged caches had.
  * Invariant  The memory of a cache is never used for anything else, so a stale number leads to readable memory. A purged cache reads as zeros.
@@ -29,7 +29,7 @@ bool hk_pool_crowded(void);
 void hk_pool_epoch(uint64_t epoch);
 /* Purges all caches of ended threads that wait for a new thread. Returns the number of purged bytes. */
 size_t hk_pool_purge(void);
-/* Purges the memory that ended threads have left if there is much. Called when one thread remains, because this thread may run no more epochs. */
+/* If ended threads have left much memory, purges this memory. Called when one thread remains, because this thread may run no more epochs. */
 void hk_tcaches_all_ended(void);
 /* Registers the lock of the pool at the start, because fork must take this lock. */
 void hk_pool_init(void);
@@ -42,8 +42,8 @@ struct hk_tcache *hk_tcache_by_id(uint32_t id);
 /* Allocates the events of a trace ring. The ring stays shut if the option trace_ring is 0 or memory is refused. */
 void hk_tcache_open_ring(struct hk_ring *ring);
 
-/* Each of these functions returns a sum over all threads, including ended threads. The first one counts the misses of a class whose blocks came from
- * one source. The others add up the bytes that the misses of a class requested, the blocks that the bins of a class served, and one statistic. */
+/* Each of these functions returns a sum over all threads, including ended threads. The first one counts the misses of a class that one source served.
+ * The others add up the bytes that the misses of a class requested, the blocks that the bins of a class served, and one statistic. */
 uint64_t hk_tcaches_refilled(unsigned class, enum hk_source source);
 uint64_t hk_tcaches_requested(unsigned class);
 uint64_t hk_tcaches_served(unsigned class);

@@ -4,7 +4,7 @@
 
 enum {
     NEW_THREAD_BLOCKS = 160, /* blocks that a new thread takes from the commons */
-    REAP_PER_BEGIN = 8,      /* most caches that a new thread checks for a thread that was killed */
+    REAP_PER_BEGIN = 8,      /* a new thread checks up to so many caches, to find threads that were killed */
 };
 
 bool hk_tcache_begin(void)
