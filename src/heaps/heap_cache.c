@@ -154,7 +154,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
 }
 
-/* Returns a bin that was empty or full. Enlarges a bin that is often empty or full. Returns NULL if memory for its first array is refused. */
+/* Returns the class's bin, which was empty or full. Enlarges the bin if this happens often. Returns NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
@@ -283,7 +283,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
         heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
         return block;
     }
-    /* The bin may have blocks, because a shut cache has no hits, and not every caller tries to hit. */
+    /* The bin may have blocks, because a shut cache has no hits, and not every caller has tried a hit. */
     if (items_of(bin) == 0) {
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);

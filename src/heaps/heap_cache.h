@@ -8,7 +8,7 @@
  * Owns       This file owns the caches, their bins, and the arrays of the shelves. A bin has room for at most 7 blocks at first.
  * Invariant  Blocks in a cache are free. If the heap has another generation than the cache, the blocks no longer exist. A NULL lies below
  *            the lowest item of every bin. A cache is on its heap's list exactly while both have the same generation. Only listed caches are open.
- * Threads    A shelf belongs to one thread. If that thread was killed, the thread that ends its tcache uses the shelf. While a cache is open, the
+ * Threads    A shelf belongs to one thread. If this thread was killed, another thread ends its tcache, and uses the shelf. While a cache is open, the
  *            shelf's thread uses the bins in hits. While the cache is shut and no hit is under way, the holder of the heap's lock uses the bins.
  * Never      No function writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
@@ -72,7 +72,7 @@ HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t
     return (struct hk_heap_bin *)(void *)((char *)cache->bins + offset);
 }
 
-/* Returns a block, or NULL on a miss. HK_FORGET keeps compilers from first computing the bin's address, because each access can add the offset. */
+/* Returns a block, or NULL on a miss. HK_FORGET keeps compilers from computing the bin's address, because each access can add the offset itself. */
 HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
 {
     void **top = hk_heap_bin_at(cache, offset)->top;
@@ -109,8 +109,8 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* Pushes a block. `offset` is the offset of the bin in the block's page map entry. If several slabs share the slice, the mark of the block's page
- * tells the class instead. A page without a slab has the mark HK_MARK_NONE, whose bin is always full. Returns false if no bin took the block. */
+/* Pushes a block. `offset` is the bin's offset, which the block's page map entry holds. If several slabs share the slice, the mark of the block's
+ * page tells the class instead. A page without a slab has the mark HK_MARK_NONE, whose bin is always full. Returns false if no bin took the block. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -122,9 +122,9 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* Returns a block after a miss or of a class without bins, or NULL. In the latter case, *by_limit says if the limit refused. `shelf` may be NULL. */
+/* Returns a block after a miss, or if the class has no bins. If it returns NULL, *by_limit says whether the limit refused. `shelf` may be NULL. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
-/* Frees a block that the hit path could not push. Puts it into its bin, after half of a full bin was moved to the slabs, or else into its slab. */
+/* Frees a block after a miss. If its bin is full, first moves half of the bin to the slabs. If there is no bin, puts the block into its slab. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
 /* Moves the blocks in all threads' caches of a heap to their slabs, and releases slabs without live blocks. `own` is the caller's shelf, or NULL.

@@ -80,7 +80,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     drop_slice(slice);
 }
 
-/* Returns how many pages of a shared slice a slab of the class takes, which hold at least 4 blocks. Returns 0 if slabs of the class never share. */
+/* Returns how many pages a slab of the class has in a shared slice. They hold at least 4 blocks. Returns 0 if slabs of the class never share. */
 static unsigned shared_pages(unsigned class)
 {
     size_t size = hk_classes[class].size;
@@ -229,7 +229,7 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
     if (free < slab->d.blocks)
         return;
     HK_HEAP_LIST_REMOVE(&heap->partial[class], &slab->link);
-    /* Keeps the slab for the next miss if its class is a fine one without other free blocks, taken_blocks is not 0, and the limit is not near. */
+    /* Keeps the slab for the next miss if its class is fine and has no other free blocks, taken_blocks is not 0, and the limit is not near. */
     size_t limit = hk_load(heap->xlimit);
     bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;

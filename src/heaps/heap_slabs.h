@@ -1,13 +1,13 @@
 /* These functions keep the slabs of a user heap. All threads use the same slabs under the heap's lock.
  *
- *   The first slabs of a class of up to 4 KiB take 1 to 4 pages each of a shared slice. Up to 16 slabs of any class share a slice.
- *   All further slabs have spans of their own, like the slabs of threads.
+ *   Each of the first slabs of a class of up to 4 KiB takes 1 to 4 pages of a shared slice. Up to 16 slabs share a slice. All further slabs have
+ *   spans of their own, like the slabs of threads.
  *
  *   A page map entry has the heap's number and the class. In a shared slice, struct hk_heap_slice has the slab and the class of each page.
  *
  * Owns       This file owns each heap's lists of slabs and shared slices, and the form of their descriptors.
- * Invariant  A slab with free blocks is on `partial` or is `empty` of its class. A slab without free blocks is on `full`. The class in a descriptor
- *            has the bit HK_OF_HEAP, so that walks over threads' slabs skip the slab. No block of a user heap is freed remotely, joined or purged.
+ * Invariant  A slab with free blocks is on `partial` or `empty` of its class. A slab without free blocks is on `full`. The class in a descriptor has
+ *            the bit HK_OF_HEAP, so that walks over threads' slabs skip the slab. No block of a user heap is freed remotely, joined or purged.
  * Threads    The holder of the heap's lock calls these functions. The thread that has a block may call hk_heap_class_at().
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_HEAP_SLABS_H

@@ -1,6 +1,6 @@
 /* A user heap is a heap that the program creates. Its state is its name, its limit, and the lists of its memory.
  *
- *   hak_heap_create() opens a heap, hak_heap_reset() frees its blocks, and hak_heap_destroy() closes it. Each begins a new generation of the heap.
+ *   hak_heap_create() opens a heap, hak_heap_reset() frees its blocks, and hak_heap_destroy() closes it. Each of these calls begins a new generation.
  *
  * Owns       This file owns the table of heaps by number, the locks of heaps, and the records of closed heaps, which are reused.
  * Invariant  The generation is odd exactly while the heap is open. Blocks in caches of earlier generations no longer exist.
@@ -39,7 +39,7 @@ struct hak_heap {
     struct hk_heap_cache *caches; /* list of the caches of this generation */
     uint64_t served, large_calls; /* slab blocks handed out, except by the listed caches; large blocks handed out */
     uint64_t resets;
-    size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of blocks out of slabs */
+    size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of taken slab blocks */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
     struct hk_link *partial[HK_CLASSES];    /* slabs with both free and allocated blocks */
@@ -78,7 +78,7 @@ HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xg
 HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
 HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
-/* Adds the bytes to xcharged, the memory of the heap that its limit counts. Returns false if the limit would be exceeded. */
+/* Adds the bytes to xcharged. If xcharged would exceed the heap's limit, adds nothing and returns false. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
 HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
 

@@ -1,12 +1,12 @@
 /* This header is for files outside the folder heaps. The program creates, resets and destroys user heaps (hakmem.h). Any thread may use any heap.
  *
- *   hak_heap_malloc() pops a block from a bin of the thread's cache of the heap. If the bin is empty, it is filled from the heap's slabs, under the
- *   heap's lock. If no slab has free blocks, a slab is made, if the limit allows. free() misses the tcache, and pushes the block into this cache.
+ *   hak_heap_malloc() pops a block from a bin of the thread's heap cache. If the bin is empty, it is filled from the heap's slabs, under the heap's
+ *   lock. If no slab has free blocks, and the limit allows, a slab is made. free() misses the tcache, and pushes the block into the heap cache.
  *
  * Owns       This file owns the beginning and the end of heaps, the lists of their large blocks, and the page map entries of these large blocks.
- * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a user heap that is open or has ended. A free with such an entry misses the tcache.
- *            A large block has such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address is used
- *            again. A heap is charged for the bytes of a large block that the program has, but not for slack or freed blocks.
+ * Invariant  A page map entry from HK_ENTRY_HEAPS on belongs to a user heap that is open or has ended. A free with such an entry misses the tcache. A
+ *            large block has such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address is used again. A
+ *            heap is charged for the usable bytes of its large blocks, but not for their slack or for freed blocks.
  * Threads    Any thread may call these functions. During hk_heaps_reset() and hk_heaps_destroy(), no other thread may use the heap or its blocks. */
 #ifndef HK_HEAPS_H
 #define HK_HEAPS_H
@@ -53,7 +53,7 @@ HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap
 /* Returns a block of any size after a miss, or NULL. `shelf` may be NULL. Sets *by_limit to true if the heap's limit refused the memory. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* Frees a heap's block. After a reset or end of the heap, only reports the first such free. Returns false if the address is no longer HAKMEM's. */
+/* Frees a heap's block. After a reset or end of the heap, reports just the first such free. Returns false if the address is no longer HAKMEM's. */
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
 /* Returns the message for a wrong free of this address. Returns NULL if the free is right, or if hk_heaps_free() reports it. Precondition: heaps have
  * no caches, because a block in a cache would count as allocated. */
