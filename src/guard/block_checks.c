@@ -6,15 +6,15 @@
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 
-/* A block's canary is a secret value after the requested bytes, which shows if the program wrote there. It fills the bytes that rounding adds, at
- * least 8. Only the thread that has the block writes the canary. Any thread may read the canary.
+/* A block's canary is a secret value behind the requested bytes. If the value has changed, the program wrote behind these bytes. The canary fills the
+ * bytes that rounding adds, at least 8. Only the thread that has the block writes the canary. Any thread may read it.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
  * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
  * byte. Therefore a read of a string without a final 0 ends at the canary, and a final 0 written one byte too far does not change the canary. */
 #define CANARY_BYTES sizeof(uint64_t)
-enum { CANARY_CHECKED = 64 }; /* the number of bytes from the mark on that are checked */
+enum { CANARY_CHECKED = 64 }; /* a check reads at most this number of bytes, from the mark on */
 #define CANARY_BROKEN SIZE_MAX
 
 HK_INLINE uint64_t canary_key(const char *end)
@@ -63,7 +63,7 @@ HK_INLINE size_t canary_size(const char *block, const char *end)
     return differs == 0 ? (size_t)(end - block) - slack : CANARY_BROKEN;
 }
 
-/* A block as the guard sees it. The program can access the bytes in [start, end). The canary lies at the end of these bytes. */
+/* An area is a block as the guard sees it. The program can access the bytes in [start, end). The canary lies at the end of these bytes. */
 struct area {
     char *start, *end;
     size_t bytes;
@@ -251,7 +251,7 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
     return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
 }
 
-/* Checks a neighbor of a block. Reports a fault only if several readings find one, because another thread may be changing the neighbor. */
+/* Checks a neighbor of a block. Reports a fault only if each reading finds one, because another thread may be changing the neighbor. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
                               hk_state_byte *state, bool before)
 {
@@ -261,7 +261,7 @@ HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *
     hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
 }
 
-/* Checks the neighbors of a live block within 32 bytes (two of 16 bytes on each side). Reads the slab only if the block is near an end of a slice. */
+/* Checks one neighbor on each side of a live block, or two if blocks have 16 bytes. Reads the slab only if the block is near an end of a slice. */
 static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
@@ -395,8 +395,8 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-/* Returns true if a request of `size` bytes with this alignment could have got the block. The block has the request's class, or a class that may
- * serve this class. Accepts blocks for a larger alignment too, because C++14 code may free aligned C++17 blocks. */
+/* Returns true if a request of `size` bytes with this alignment could have got the block. For this, the block must have the request's class, or a
+ * class that may serve this class. Also accepts blocks for a larger alignment, because C++14 code may free aligned C++17 blocks. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);

@@ -13,9 +13,9 @@
 #include "policy/gate.h"
 
 /* If the protection `pages` is in force, the pages of a freed block of at least this size are returned to the system, and fault until the block is
- * given out again. The pages are zero then. The block's pages after the requested bytes and the canary always fault. */
+ * given out again. At that moment, the pages are zero. The block's pages after the requested bytes and the canary always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
-/* A free checks this many bytes on each side of its block. A free neighbor must be zero there. A live neighbor before it must have a whole canary. */
+/* Frees check this many bytes on each side of a block: a free neighbor must be zero there, a live neighbor before the block needs a whole canary. */
 enum { HK_NEIGHBORHOOD = 32 };
 /* Returns the size to allocate for a request, including the canary and the page that faults behind a block of 128 KiB or more. */
 HK_INLINE size_t hk_guard_size(size_t size)
@@ -32,7 +32,7 @@ size_t hk_guard_bytes(const void *block);
 /* Gives the program a block of `bytes` for a request of `size`. Returns NULL if the system refuses memory. */
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind);
 
-/* Takes a block back from the program. Returns `block` or a block from the quarantine, which the caller must free now, or NULL if there is none. */
+/* Takes a block back from the program. Returns the block that the caller must free now, `block` or one from the quarantine, or NULL. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
 /* These functions give out a block from a bin, and take the block back. Precondition: `state` is the block's state byte, and the block is smaller
@@ -42,8 +42,8 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
 
 /* Returns a block's requested size or, if canaries are off, its accessible bytes. Returns HK_SIZE_UNKNOWN after a fault or for a foreign block. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
-/* The state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the old
- * address to another thread. After the move, the block is marked as live at its new address. */
+/* Holds the state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the
+ * old address to another thread. After the move, the block is marked as live at its new address. */
 struct hk_guard_passage {
     hk_state_byte *spare;
     uint8_t live;
@@ -60,9 +60,9 @@ enum hk_kind hk_guard_kind(const void *block);
 
 /* These functions check the size with which the program frees a block. A correct program passes every check. The size and alignment of a sized delete
  * must give the block's class, because memory of operator new is never resized. The block's alignment may be larger, because a delete without
- * alignment may free it. The class of a joined block is not known exactly, so that any size passes. If the block has its own mapping, the size in
- * whole pages must be that of the mapping. The caller must check that operator new is not replaced, because a replacement may return any block.
- * free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
+ * alignment may free the block. The class of a joined block is not known exactly. Therefore any size passes. If the block has its own mapping, the
+ * size in whole pages must be that of the mapping. The caller must check that operator new is not replaced, because a replacement may return any
+ * block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
 
 /* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);

@@ -1,9 +1,9 @@
-/* Finds the block that contains an address through the page map. Remembers the bounds of large blocks in a table of memos. */
+/* Uses the page map to find the block that contains an address. Remembers the bounds of large blocks in a table of memos. */
 #include "guard/bounds.h"
 #include "large/large.h"
 #include "slab/joined_blocks.h"
 
-/* The extent of a large block or gap. An address's chunk selects the memo. Readers take no lock, and ignore memos with an odd xturn (a seqlock). */
+/* Holds the extent of a large block or gap. An address's chunk selects the memo. Readers take no lock: xturn is odd during a write (a seqlock). */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */

@@ -15,8 +15,8 @@
 #include "guard/block_checks.h"
 #include "slab/slab.h"
 
-/* UNKNOWN says that the memory is not HAKMEM's or lies in a user heap's slab, or that the lock of the large blocks is taken. If it has a size, this
- * is the size of a gap between large blocks. FREE says that the address lies in a free block or, if the size is 0, in free memory without a block. */
+/* UNKNOWN says that the memory is not HAKMEM's or lies in a user heap's slab, or that the lock of the large blocks is taken. If UNKNOWN has a size,
+ * the address lies in a gap between large blocks. FREE says that the address lies in a free block or, if the size is 0, outside all blocks. */
 enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
@@ -31,8 +31,8 @@ size_t hk_bounds_remembered(uintptr_t address);
 
 /* Returns true if the program does not have the block. Precondition: the guard is on. */
 bool hk_bounds_is_withheld(uintptr_t block);
-/* Returns how many bytes of the block the program may use. `size` is that of the class, the joined cells, or the large block. The program may
- * use a block with a broken canary wholly, because the block's free will report the damage. */
+/* Returns how many bytes of the block the program may use. `size` is that of the class, the joined cells, or the large block. If the canary is
+ * broken, all these bytes count as usable, because the block's free will report the damage. */
 HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
 {
     return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_guard_requested_quietly((const void *)block, size) : size;

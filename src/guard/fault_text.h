@@ -5,15 +5,15 @@
  * Owns       This file owns static memory for the report, so that a small stack is enough.
  * Invariant  A process writes one report. Another thread that finds a fault waits up to a second for the report, because ending the process earlier
  *            would cut the report off.
- * Threads    Any thread or signal handler may begin a report. Only this thread then adds to it. No function takes a lock or calls malloc. */
+ * Threads    Any thread or signal handler may begin a report. Only its thread may add to the report. No function takes a lock or calls malloc. */
 #ifndef HK_FAULT_TEXT_H
 #define HK_FAULT_TEXT_H
 
 #include "base/message.h"
 #include "prof/stack.h"
 
-/* The file, the address in the file, and the function of a code address. System calls read these facts from /proc/self/maps and the ELF file. Neither
- * malloc nor the C library's list of loaded objects is used, because a crashed thread may hold their locks. */
+/* struct hk_module_place says in which file, at which address in the file, and in which function a code address lies. System calls read this from
+ * /proc/self/maps and the ELF file. Neither malloc nor the C library's list of modules is used, because a crashed thread may hold their locks. */
 enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 
 struct hk_module_place {
@@ -30,7 +30,7 @@ bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 struct hk_text *hk_fault_text_begin(void);
 void hk_fault_text_end(void);
 
-/* Adds the stack of this thread, whose access failed. Callers add it last, because the unwinder crashes if another thread unmaps what it reads. */
+/* Adds the stack of this thread, whose access failed. Callers add it last, because unwinding may crash while another thread unmaps memory. */
 void hk_fault_text_access(const struct hk_fault *fault);
 /* Adds a stack under the title `what`. Adds no line if the stack is empty. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);

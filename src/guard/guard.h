@@ -36,10 +36,10 @@ HK_INLINE bool hk_guard_is_small(size_t size)
 /* Puts the protections of the options in force. Runs at the start, after the options are read and before the first mapping. */
 void hk_guard_begin(void);
 
-/* Turns on the remote track (slab/remote_track.h) after the options are read, before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the track
- * notes the stack of each remote free, and the guard checks each free before it has an effect. By default, only debug builds note the caller. */
+/* Turns on the remote track (slab/remote_track.h) if the options ask for it. Runs before the first slab is made. With HAKMEM_TRACE_REMOTE=1, the
+ * track notes the stack of each remote free, and the guard checks each free first. By default, only debug builds track, and note only the caller. */
 void hk_track_report_begin(void);
-/* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if it is known. `text` holds the result. */
+/* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if known. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

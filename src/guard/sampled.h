@@ -1,4 +1,4 @@
-/* Some blocks are sampled (HAKMEM_GUARD_SAMPLE). A sampled block lies against a guard page, so that an access beside it or after its free faults.
+/* Sampled blocks (HAKMEM_GUARD_SAMPLE) lie against guard pages. An access beside such a block faults. So does each access after the block's free.
  *
  *   an allocation for which a sample is due (sampled_due.h) --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_slots_hold: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
@@ -7,7 +7,7 @@
  *                       | no --> the earlier handler is called, or the default action is taken
  *
  * Owns       This file owns the handler of SIGSEGV. If the program installs a handler later, that handler gets the faults in the slots.
- * Invariant  Sampling that is off costs only one bit of the mode, HK_MODE_SAMPLING. The first sample maps the slots and installs the handler.
+ * Invariant  If sampling is off, it costs only one bit of the mode: HK_MODE_SAMPLING. The first sample maps the slots and installs the handler.
  * Threads    Any thread and the handler may call these functions, but must not hold a lock of HAKMEM. A process writes one report. */
 #ifndef HK_SAMPLED_H
 #define HK_SAMPLED_H

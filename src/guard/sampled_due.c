@@ -6,7 +6,7 @@
 enum {
     LARGEST = 8192,   /* bytes; a larger block does not fit a slot of sampled_slots.h */
     MOST_OWED = 1024, /* the most samples that a thread owes */
-    SPACING = 512,    /* mean bytes between owed samples, so that they do not all come from one call site */
+    SPACING = 512,    /* mean bytes between owed samples, so that the samples come from several call sites */
     FIRST_CALLS = 4096,
     CALLS = 2048,
     CALLS_PER_COUNT = 64,
@@ -18,7 +18,7 @@ enum {
 
 static struct {
     _Atomic unsigned xnumber;
-    _Atomic int xcalls, xends_at; /* calls left in the round; calls left from which on the round may end early */
+    _Atomic int xcalls, xends_at; /* calls left in the round; the round may end early when at most this many are left */
     _Atomic int xowed;            /* samples that the counted threads owe */
     unsigned first;               /* the number of the first round */
     uint64_t next_ms, pause_ms;

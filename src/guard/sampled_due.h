@@ -1,11 +1,11 @@
-/* Says which allocations get a guard page, so that on average one sample is taken in HAKMEM_GUARD_SAMPLE bytes of small blocks.
+/* Says which allocations get a guard page, so that on average each HAKMEM_GUARD_SAMPLE bytes of small blocks have one sample.
  *
  *   served bytes of all bins --at a tick, or once in a round--> countdown ran out: samples are owed --> the next allocations that are picked
  *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 2048 calls
  *
  * A hit counts nothing, but each bin knows how many blocks it has served. So a tick, which only misses make, counts the bytes of all hits since the
- * last tick. A thread whose calls are all hits makes no tick. Its bytes are counted in a round, because no call is a hit then. While the process
- * does not allocate, a round stays open, and the background thread looks at the round less and less often.
+ * last tick. A thread whose calls are all hits makes no tick. Its bytes are counted in a round, because no call is a hit in a round. While the
+ * process does not allocate, a round stays open, and the background thread looks at the round less and less often.
  *
  * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
  * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */
@@ -18,7 +18,7 @@
 void hk_sample_rounds_begin(void);
 /* Returns true if rounds need a background thread, because the first round has ended. */
 bool hk_sample_rounds_wait(void);
-/* Begins a round if one is due. Returns the time until the next one in ms, or UINT64_MAX if nothing is sampled. */
+/* Begins a round if one is due. Returns the time until the next round in ms, or UINT64_MAX if nothing is sampled. */
 uint64_t hk_sample_round_if_due(uint64_t now_ms);
 /* Returns true if an allocation must be sampled. `cache` may be NULL. Precondition: the allocation is made in a round, or its bin is empty. */
 bool hk_sample_is_due(struct hk_tcache *cache, const struct hk_request *request);

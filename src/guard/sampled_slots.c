@@ -8,14 +8,14 @@ enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
 
 struct hk_slot_range hk_slot_range;
 
-/* The records of the slots. They lie in .bss.cold, so that none of their pages is touched before the first sample. */
+/* The records of the slots lie in .bss.cold, so that none of their pages is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
 static uint8_t queue[HK_SLOTS] HK_COLD_DATA; /* a ring of the numbers of the slots that are not live */
 
 static struct {
     struct hk_lock lock;
     size_t page, slot_bytes, stride;
-    unsigned most_live, first; /* the place in the queue of the slot that the next block gets */
+    unsigned most_live, first; /* the next block gets the slot at queue[first] */
     _Atomic unsigned xlive;
     uint64_t random;
 } guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};

@@ -25,11 +25,11 @@ struct hk_slot {
     _Atomic uintptr_t xblock;
     _Atomic size_t xsize; /* bytes that the program requested */
     _Atomic uint8_t xstate;
-    bool dirty; /* the system refused to bar the block's pages, so they keep their contents */
+    bool dirty; /* the system refused to bar the block's pages, so the pages keep their contents */
     struct hk_packed_stack allocated, freed;
 };
 
-/* The addresses of all slots. Both fields are 0 until the slots are mapped. */
+/* Holds the range of the addresses of all slots. Both fields are 0 until the slots are mapped. */
 struct hk_slot_range {
     _Atomic uintptr_t xstart;
     _Atomic size_t xbytes;

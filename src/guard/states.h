@@ -6,7 +6,7 @@
  *            for 65536 blocks of 0 bytes, which fault when they are touched. A bit for each of these blocks is set while the program has the block.
  * Invariant  A state byte is live only while the program has the block. While a block is busy, only one thread reads and changes the block and its
  *            state.
- * Threads    Any thread may read states. The thread that allocates or frees a block writes its state. */
+ * Threads    Any thread may read states. The thread that allocates or frees a block writes the block's state. */
 #ifndef HK_STATES_H
 #define HK_STATES_H
 
@@ -55,7 +55,7 @@ HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
     return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
 }
 
-/* Returns state bytes for one chunk, or NULL if the system refuses. A resize takes them before the move, because it cannot fail after the move. */
+/* Returns state bytes for one chunk, or NULL if the system refuses. A resize calls this first, because a resize cannot fail after the move. */
 hk_state_byte *hk_states_take_spare(void);
 /* Returns the state at an address. If the address's chunk has no state bytes, gives `spare` to the chunk. The caller may no longer use `spare`. */
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
