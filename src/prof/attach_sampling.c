@@ -7,7 +7,7 @@ enum {
     ROUND_PICKS = 64,
     ROUND_CALLS = 32768,
     CALLS_PER_LOOK = 32,
-    FINE_PART = 32, /* fine blocks are picked in rounds only, where the mean bytes between picks are `mean` / 32 */
+    FINE_PART = 32, /* fine blocks are picked in rounds only; the mean bytes between picks are then `mean` / 32 */
     CLASSES_PER_TICK = 2048, /* counts (one for each class and thread) that a tick reads in some 50 microseconds */
 };
 

@@ -7,7 +7,7 @@
  *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
  * Owns       This file owns the round, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve, in a
- *            round or not. If a class served 1,000 blocks since the last tick, and a round took 10 samples of it, each sample stands for 100 blocks.
+ *            round or not. If a round took 10 samples of a class that served 1,000 blocks since the last tick, each sample stands for 100 blocks.
  * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open. Frees of blocks that were not picked
  *            remain hits.
  * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */

@@ -21,7 +21,7 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* Writes two lines for a site. The second line, with the lifetimes, is a comment in this format, because other readers do not know lifetimes. */
+/* Writes two lines for a site. The second line, with the lifetimes, is a comment in this format, because only `hakmem` knows lifetimes. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct sums sums = {0, 0, 0, 0};
@@ -41,7 +41,7 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
     hk_text_add(context, "# live %u %zu %u\n", sample->number, sample->size, sample->born);
 }
 
-/* Scales the samples up, because large blocks are sampled more often than small ones. */
+/* Adds the estimated live bytes of a site. Scales its samples up by size, because large blocks are sampled more often than small ones. */
 static void add_estimate(void *context, const struct hk_site *site, unsigned number)
 {
     struct sums sums = {0, 0, 0, 0};

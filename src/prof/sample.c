@@ -4,7 +4,7 @@
 #include "span/meta.h"
 
 enum {
-    PLACES = 8,     /* number of places per bucket, whose addresses then fill one cache line */
+    PLACES = 8,     /* places per bucket; the addresses of 8 blocks fill one cache line */
     BUCKETS = 8192, /* room for 64 Ki live samples, which is 32 GiB of heap at the default mean */
     RULE_BUCKETS = 512,
     NEIGHBORS = 64,
@@ -52,7 +52,7 @@ static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash
     return &samples->xfilter[hash % HK_SAMPLE_FILTER];
 }
 
-/* Returns place number n of the places that may hold a block. They form two buckets, because a second bucket makes a free place more likely. */
+/* Returns place number n of the places that may hold a block. The places form two buckets, because a second one makes a free place more likely. */
 static size_t place_at(const struct hk_samples *samples, uint64_t hash, unsigned n)
 {
     size_t bucket = hash % (samples->place_count / PLACES);

@@ -2,12 +2,12 @@
  * and the site rules (sites.h) have another set.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
- *   freed:   filter[address] is 0 --> not a sample (usual case); otherwise look up its place; the site's live counts go down; count its lifetime
+ *   freed:   filter[address] is 0 --> not a sample (usual); otherwise look up the place; the site's live counts go down; count the block's lifetime
  *
  * Owns       This file owns the tables of sites, places and filters. The tables have a fixed size, and are mapped once. A site is never removed.
  * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
  *            resizes or frees the block enters, looks up or removes it.
- * Threads    Any thread may call the functions, which take no lock and read no block. Places reserved at a fork stay reserved in the child. */
+ * Threads    Any thread may call the functions, which take no lock and read no block. A place that is reserved at a fork stays so in the child. */
 #ifndef HK_SAMPLE_H
 #define HK_SAMPLE_H
 

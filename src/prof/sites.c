@@ -28,8 +28,8 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* Returns the gain of a rule. HK_SITE_KEEP_WARM saves the page faults of late blocks, but holds late and gone blocks longer, up to worth_ms.
- * HK_SITE_PURGE_AT_ONCE saves the delay for which late and gone blocks were held, but soon blocks then need page faults. */
+/* Returns the gain of a rule. HK_SITE_KEEP_WARM saves the page faults of `late` blocks, but holds `late` and `gone` blocks longer, up to worth_ms.
+ * HK_SITE_PURGE_AT_ONCE saves the delay for which `late` and `gone` blocks were held, but causes page faults on `soon` blocks. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -73,7 +73,7 @@ struct site_ghost {
 
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct site_state *site_states HK_COLD_DATA;
-/* The ghosts are sorted from newest to oldest. If all are used, a new ghost replaces the oldest of its site, or of all sites if its site has none. */
+/* Newer ghosts come first. If all are used, a new ghost replaces the oldest of its site or, if its site has no ghost, the oldest of all sites. */
 static struct site_ghost site_ghosts[SITE_GHOSTS] HK_COLD_DATA;
 
 bool hk_sites_open(void)

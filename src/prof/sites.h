@@ -1,7 +1,7 @@
 /* Sites: observes the call sites that allocate blocks of more than 1 KiB, and how soon the memory of their blocks of 64 KiB and more is reused.
  *
  *   alloc: picked, or more than 32 KiB -> a sample (sample.h), whose site is a call stack and the size rounded up to a power of two
- *   free:  the site's lifetimes   from 64 KiB: a ghost of the block waits for a request that fits
+ *   free:  counts in the site's lifetimes; from 64 KiB on, a ghost of the block waits for a request that fits
  *   alloc: from 64 KiB -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
  * Owns       This file owns the table hk_site_samples, the rules and the ghosts. The tables are mapped once. This file never reads a block.

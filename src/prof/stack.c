@@ -7,7 +7,7 @@ enum { OWN_FRAMES = 16, WORD = sizeof(uintptr_t), FRAMES_BELOW = 1 << 20, MOST_O
 enum { KEPT_ROWS = 1024, SLOTS_IN_WORD = 8, MOST_WORDS = 255 };
 #define SPREAD 0x9e3779b97f4a7c15u
 
-/* The operations of DWARF expressions that compilers and the C library write. */
+/* Compilers and the C library write these operations in DWARF expressions. */
 enum { DEREF = 0x06, AND = 0x1a, MULTIPLY = 0x1e, PLUS = 0x22, PLUS_CONST, SHIFT_LEFT, NOT_LESS = 0x2a };
 enum { LITERAL = 0x30, BASE_REGISTER = 0x70, OPERATIONS = 32 };
 
@@ -191,7 +191,7 @@ static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64
     return enter_caller_at(walk, cfa, code);
 }
 
-/* Moves from a signal handler to the code that it interrupted. Returns false if the registers cannot be read. */
+/* Moves from a signal handler to the code that the signal interrupted. Returns false if the registers cannot be read. */
 static bool step_over_signal(struct stack_walk *walk)
 {
     static const uint8_t order[HK_REGS] = {HK_SIGNAL_ORDER};
@@ -289,7 +289,7 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
     packed->thread = thread;
 }
 
-/* Limits each loop, because a reader in a signal handler may see a stack that is only partly written. */
+/* Unpacks a stack. Limits each loop, because a reader in a signal handler may see a stack that is only partly written. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
     size_t bytes = hk_min(__atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE), HK_PACKED_BYTES);

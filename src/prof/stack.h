@@ -1,5 +1,5 @@
-/* Stack: captures call stacks by the unwind tables of the modules, and by frame pointers through code without an unwind table. The stacks are packed.
- * A table keeps each packed stack once, and gives the stack a number.
+/* Stack: captures call stacks with the unwind tables of modules, and with frame pointers in code that has no unwind table. Packs the stacks. A table
+ * keeps each packed stack once, and gives the stack a number.
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
@@ -32,7 +32,7 @@ void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 /* Returns a hash of the frames. Its low bits differ between stacks as much as its high bits. */
 uint64_t hk_stack_hash(const struct hk_stack *stack, uint64_t seed);
 
-/* Holds a thread and its call stack in few bytes, as the differences of successive frames. At least 17 frames fit, of most stacks 40 or more. */
+/* Holds a thread and its call stack in few bytes, as the differences of successive frames. At least 17 frames fit, but usually 40 or more. */
 enum { HK_PACKED_BYTES = 176 };
 
 struct hk_packed_stack {

@@ -120,7 +120,7 @@ static const unsigned char *search_table(const struct hk_code *code, uintptr_t a
         return NULL;
     const unsigned char *pairs = code->table + TABLE_HEAD;
     int64_t wanted = (int64_t)(address - (uintptr_t)code->table);
-    while (low < high) { /* functions before `low` begin at or below the address, functions from `high` on above it */
+    while (low < high) { /* functions before `low` begin at or below the address, those from `high` on begin above it */
         size_t middle = low + (high - low) / 2;
         if (number_at(pairs + middle * TABLE_PAIR) <= wanted)
             low = middle + 1;
@@ -276,7 +276,7 @@ static void run_instruction(struct run *run, struct hk_unwind_reader *reader, un
     }
 }
 
-/* Executes call frame instructions until the program ends, or until they apply only to places above the wanted place. Returns false on an error. */
+/* Executes all call frame instructions, except those at the end that apply only to places above the wanted place. Returns false on an error. */
 static bool run_program(struct run *run, struct hk_unwind_reader reader)
 {
     while (reader.at < reader.end && !reader.failed && run->at <= run->wanted) {
