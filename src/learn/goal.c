@@ -17,7 +17,7 @@ static struct {
     uint64_t affinity; /* number of CPUs of the first thread; other threads may be bound to fewer CPUs */
     uint64_t cpus;
     uint64_t groups_read_ms;
-    uint64_t stalled_us; /* time for which tasks of the system have waited for memory in total; 0: unknown */
+    uint64_t stalled_us; /* total time for which tasks of the system have waited for memory; 0: unknown */
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
 
 static const char *word_after(const char *text, const char *key)
@@ -52,8 +52,8 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
     return quota == UINT64_MAX || period == 0 ? UINT64_MAX : hk_max(1, (quota + period - 1) / period);
 }
 
-/* Reads the limits of a control group. If `all` is true, also reads the limits of its ancestors, which apply too. Without HAKMEM_GOAL, `all` is false
- * at the start, because a limit is usually set in the process's own group. */
+/* Reads the limits of a control group. If `all` is true, also reads the limits of the group's ancestors, because they apply too. Without HAKMEM_GOAL,
+ * `all` is false at the start, because usually only the process's own group has a limit. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (;; bytes--) {
@@ -86,7 +86,7 @@ static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *
         *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", "", 0, "cpu.cfs_period_us")));
 }
 
-/* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted too, but without the memory controller.
+/* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted beside it without the memory controller.
  * The buffer is static, because malloc may call this function on a small stack. The learner's lock protects the buffer, except at the start. */
 static void read_groups(bool all)
 {

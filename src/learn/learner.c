@@ -68,7 +68,7 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
 
 enum {
     SPARED = 12,       /* divisor of the goal; this part stays unused, because the process grows between two ticks */
-    UNKNOWN_PART = 24, /* divisor of the goal; the upper limit of UNKNOWN_BESIDE */
+    UNKNOWN_PART = 24, /* divisor of the goal; UNKNOWN_BESIDE counts as at most this part */
     LEAST_CHANGE = 32  /* divisor of the goal; smaller changes of the ceiling are not published */
 };
 
@@ -160,9 +160,9 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* This rule sets purge_delay to the delay that would have cost least in the recent past. It assumes that to hold a byte for reuse_worth ms costs as
- * much as a page fault on the byte. The signals count reused memory by the time for which it was idle, in time spans (count/stats.h). Those
- * before FIRST_SPAN are ignored, because every delay holds their memory, and the large amount of this memory would hide the differences. */
+/* This rule sets purge_delay to the delay that would have cost least in the recent past. It assumes that holding a page for reuse_worth ms costs as
+ * much as a page fault on the page. The signals sort reused memory by its idle time into time spans (count/stats.h). Spans before FIRST_SPAN are
+ * ignored, because every delay holds their memory, and the large amount of this memory would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
@@ -270,8 +270,8 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* This rule puts large blocks on huge pages while the program maps many of them, because one page fault then replaces 512. It stops LAST_TICKS after
- * the last tick with many new blocks, because a huge page wastes memory if the program touches only a part of it. */
+/* While the program maps many large blocks, this rule puts them on huge pages, because one page fault then replaces 512. The rule stops LAST_TICKS
+ * after the last tick with many new blocks, because a huge page wastes memory if the program touches only a part of it. */
 enum { LAST_TICKS = 400 }; /* one minute */
 #define BLOCKS_FROM (1 * HK_MIB)
 #define MUCH_FRESH (16 * HK_MIB) /* 4096 page faults in a tick, which take a few percent of its time */
@@ -287,7 +287,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
 }
 
 /* With learn=canary, new values of knobs are on trial for TRIAL_TICKS. If they cost more than the old values, the learner restores the old values.
- * With learn=settle, it also freezes the knobs after SETTLED_TICKS without a trial, but not while huge_step() has lowered a knob for a time. */
+ * With learn=settle, it also freezes the knobs after SETTLED_TICKS without a trial, but not while huge_step() keeps its knob lowered. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* ticks after a failed trial in which no trial may begin */
@@ -299,7 +299,7 @@ enum {
     NS_PER_PAGE = 700, /* the cost of a page fault */
 };
 
-/* Returns the cost of a tick in ns per second: misses, new mappings, held memory, and page faults on memory that was purged and reused. */
+/* Returns a tick's cost in ns per second: that of misses, new mappings, held memory, and page faults on memory that was purged and reused. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -321,8 +321,8 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may change knobs at this tick. They may not during a trial, and for REST_TICKS after a failed trial. If this is the last
- * tick of a trial, decides whether the new values stay. */
+/* Returns true if the rules may change knobs at this tick. They may not change knobs during a trial, or for REST_TICKS after a failed one. If this is
+ * the last tick of a trial, decides whether the new values stay. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;

@@ -27,7 +27,7 @@ struct hk_signals {
 
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
-/* The rules that change knobs while memory is not short. A rule's option begins with learn_. A rule without a measured gain is off by default. */
+/* These rules change knobs while memory is not short. A rule's option begins with learn_. A rule without a measured gain is off by default. */
 enum hk_rule {
     HK_RULE_DELAY = 1,
     HK_RULE_LARGE_CACHE = 2,
@@ -87,7 +87,7 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 /* Sets learner->now to the new knobs, and step->decisions to the decisions that changed them. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* These functions write a decision as a line of JSON, a remark about the log itself, the first line of a trace, and the line of a tick. */
+/* Each function writes one line: a decision or a remark about the log itself as JSON, or the first line or a tick's line of a trace. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
 void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
