@@ -75,7 +75,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
         row->in_bins += in_bin + in_depot;
         row->in_depots += in_depot;
-        row->remote += (uint64_t)unsent[class]; /* not yet counted by slabs, whose counts may be below 0 until then */
+        row->remote += (uint64_t)unsent[class]; /* no slab counts these blocks yet; a slab's count may be below 0 */
         line.served += bin->served;
         line.in_bins += in_bin;
         line.in_depots += in_depot;

@@ -14,7 +14,7 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* A row of hk_class_stat_rows or hk_heap_figure_rows. In each process the loader writes addresses into the rows, which makes their page private. */
+/* Holds a row of hk_class_stat_rows or hk_heap_figure_rows. The loader writes addresses into the rows, so each process has a copy of their page. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
     uint16_t width, offset; /* width of the column in the text, and offset of the field; both 0 for classes */
@@ -48,7 +48,7 @@ struct hk_heap_stats {
     struct hk_class_stats tiers[HK_TIERS];
     struct hk_class_stats sum;     /* sums over the classes */
     size_t parts[HK_PARTS];        /* bytes */
-    size_t mapped;                 /* writable bytes that HAKMEM has mapped, which is the sum of the parts */
+    size_t mapped;                 /* writable bytes that HAKMEM has mapped; the sum of the parts */
     size_t idle_dirty, idle_clean; /* bytes of dirty and of other free slices; the sum is the part `idle` */
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */

@@ -75,7 +75,7 @@ void hk_report_add_limit(struct hk_text *text, size_t limit, const char *none)
         hk_text_add(text, "%zu", limit);
 }
 
-/* Leaves out the RSS statistics, because the program waits, and reading all mappings takes long. */
+/* Prints no RSS statistics, because the program waits, and reading all mappings takes long. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);

@@ -9,7 +9,7 @@
 #include "prof/sites.h"
 #include "report/rss_stats.h"
 
-/* The kernel's figures for this process. A figure is 0 if it cannot be read. A limit is SIZE_MAX if there is none. */
+/* Holds the kernel's figures for this process. A figure is 0 if it cannot be read. A limit is SIZE_MAX if there is none. */
 struct hk_process {
     int id, parent;
     char command[24]; /* the kernel's name of the process; empty if it cannot be read */
@@ -31,7 +31,7 @@ struct hk_report {
     struct hk_live_samples live_samples; /* empty without sampling */
 };
 
-/* Returns memory for a report. If another thread uses the static memory, this is a new mapping. Returns NULL if the system refuses the mapping. */
+/* Returns memory for a report: the static memory or, if another thread uses it, a new mapping. Returns NULL if the system refuses the mapping. */
 struct hk_report *hk_report_open(void);
 void hk_report_close(struct hk_report *report);
 /* Releases the static memory in a fork child, because the thread that was using it may not exist in the child. */

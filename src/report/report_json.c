@@ -41,7 +41,7 @@ static void json_row(struct json *json)
     json->separator = ",\n  ";
 }
 
-/* Writes an array of objects. `write` writes the members of object i. If `shows` is not NULL, leaves out the objects for which it returns false. */
+/* Writes an array of objects. `write` writes the members of object i. If `shows` is not NULL, leaves out objects for which `shows` returns false. */
 static void json_array(struct json *json, const char *name, unsigned count,
                        bool (*shows)(const struct hk_heap_stats *heap_stats, unsigned i),
                        void (*write)(struct json *json, unsigned i))

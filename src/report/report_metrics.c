@@ -23,7 +23,7 @@ static void begin_family(struct sheet *sheet, const char *group, const char *nam
     hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, unit, meaning);
 }
 
-/* Adds the value of a label. Replaces each character that the format or a terminal would interpret by an underscore. */
+/* Adds the value of a label. Writes an underscore instead of each character that the format or a terminal would interpret. */
 static void add_label(struct hk_text *text, const char *label)
 {
     for (const char *at = label; *at != 0; at++)

@@ -76,7 +76,7 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
     }
 }
 
-/* Adds a table with the misses of each class, divided by the source of the blocks that served them. */
+/* Adds a table with the misses of each class, and with how many of these misses each source of blocks served. */
 static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     hk_text_add(text, "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs\n");

@@ -8,7 +8,7 @@
 
 enum { PAGES_AT_ONCE = 512, SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
-/* Remembers whether the last page looked up in the page map is resident. The walk skips absent pages (all 0), because a read makes them resident. */
+/* Says whether the last checked page of the page map is resident. The walk skips absent pages (all 0), because a read would make them resident. */
 struct glance {
     uintptr_t page;
     bool resident;
@@ -22,7 +22,7 @@ struct walk {
     struct glance chunks, entries;
 };
 
-/* A range of memory. Its pages count for `sum`, or for several sums if they belong to a slab. */
+/* A stretch is a range of memory. Its pages count for `sum`, or for several sums if they belong to a slab. */
 struct stretch {
     uintptr_t start, end;
     size_t *sum;
@@ -95,7 +95,7 @@ static bool holds_page(struct glance *glance, const volatile void *word)
     return glance->resident;
 }
 
-/* Finds the stretch at an address in the large block found last. A block has up to two stretches: the program's part, and the slack after it. */
+/* Finds the stretch at an address in walk->large. A block has up to two stretches: the program's part, and the slack after it. */
 static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (at >= walk->large_end || at < walk->large->d.start)
@@ -181,8 +181,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         divide(walk, &(struct stretch){.start = at, .end = mapping->end, .sum = &walk->here->rest});
-    /* The kernel's figure may be less than the sum of the resident pages, because the kernel leaves out pages that were read but never written. Then
-     * the figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
+    /* The kernel's figure may be less than the sum of the resident pages, because the kernel leaves out pages that were read but never written. In
+     * this case, the figure is divided in proportion to the sums. The largest sum also gets the remainder of the divisions. */
     const size_t *here = (const size_t *)walk->here;
     size_t *all = (size_t *)&walk->rss_stats->all, present = 0, divided = 0;
     unsigned largest = 0;

@@ -1,7 +1,7 @@
 /* RSS statistics: finds how much of each part of HAKMEM's memory is resident, and how much of the rest of the process.
  *
- * The walk reads the kernel's figure for each mapping from /proc/self/smaps. If HAKMEM has no page in a mapping, the whole figure counts for
- * rest_of_process. Otherwise HAKMEM's pages count for the parts, and all other pages of the mapping for rest_of_process.
+ * The walk reads the kernel's figure of the resident bytes of each mapping from /proc/self/smaps. If HAKMEM has no page in a mapping, the whole
+ * figure counts for rest_of_process. Otherwise HAKMEM's pages count for the parts, and all other pages of the mapping for rest_of_process.
  *
  * Live samples: estimates the bytes of the live blocks of each stack, and the free bytes that these blocks pin. A page of a slab cannot be purged
  * while it has taken blocks, so each taken block pins a share of the page's free bytes. A sample stands for several blocks, according to its weight.
@@ -15,11 +15,11 @@
 
 #include "report/heap_stats.h"
 
-/* The sums of the walk. All fields have the same type, because the code also treats the struct as an array. */
+/* Holds the sums of the walk. All fields have the same type, because the code also treats the struct as an array. */
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
     size_t taken[HK_CLASSES];  /* bytes of blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES]; /* bytes of free blocks on pages that have taken blocks too, and so cannot be purged */
+    size_t pinned[HK_CLASSES]; /* bytes of free blocks on pages that cannot be purged because of taken blocks */
     size_t loose[HK_CLASSES];  /* bytes of free blocks on pages that can be purged */
     size_t tails[HK_CLASSES];
     size_t areas;            /* bytes of metadata */
