@@ -4,7 +4,7 @@
  * served the program before HAKMEM was loaded. free() ignores such a block (docs/FREE.md).
  * Owns       This file owns the arenas.
  * Invariant  The code of the arenas needs no relocation, no thread-local storage and no C library.
- * Threads    Only the loader's thread allocates, because it is the only thread then. Any thread may call the other functions. */
+ * Threads    Only the loader's thread allocates, because no other thread exists yet. Any thread may call the other functions. */
 #ifndef HK_BOOTSTRAP_H
 #define HK_BOOTSTRAP_H
 

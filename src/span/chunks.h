@@ -1,4 +1,4 @@
-/* Chunks: holds the state of the page heap, and moves slices of a chunk between these states. A slice is dirty if its pages may be resident.
+/* Chunks: holds the state of the page heap, and moves slices of a chunk between the states below. A slice is dirty if its pages may be resident.
  *
  *   mapped -> free, clean --use--> in use, dirty --release--> free, dirty --purge--> free, purged --use--> in use, dirty
  *
@@ -20,7 +20,7 @@ struct hk_arena {
 
 extern struct hk_page_heap {
     struct hk_lock lock;
-    struct hk_lock purge_lock; /* a thread takes it before it purges, prefaults or unmaps slices; fork takes it too */
+    struct hk_lock purge_lock; /* held while slices are withdrawn to purge, unmap or prefault them; fork takes it too */
     struct hk_arena arenas[HK_USES];
     struct hk_list by_age; /* chunks with free dirty slices; the first is the one that has been dirty longest */
     struct hk_list holes;  /* chunks with unmapped slices, which growth maps again before it uses new addresses */
@@ -65,7 +65,7 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores how many pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
-/* Notes that the chunk is not on a huge page, and asks the kernel not to use one for it. */
+/* Notes that the chunk is not on a huge page, and asks the kernel to use no huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
 /* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
@@ -77,11 +77,11 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
 /* Makes a new span of a growing class resident by one system call, to save a fault for each page. Does so only if the footprint is at least 4 MiB,
- * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, which the heap takes next.
- * The field `ahead` doubles with each call, up to 8. It becomes 0 if the system refuses, or if a purge finds such slices that no span has taken. */
+ * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, because the heap takes them
+ * next. The field `ahead` doubles with each call, up to 8. It becomes 0 if the system refuses, or if a purge finds that no span took such slices. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
-/* Reads the settings of transparent huge pages (THP). Called at their first use, and before the program restricts its system calls. Needs no lock. */
+/* Reads the settings of transparent huge pages (THP). Called when first needed, and before the program restricts its system calls. Needs no lock. */
 void hk_thp_look(void);
 /* Returns true if the settings permit huge pages of a chunk's size. An unknown size counts as that of a chunk only if a system page has 4 KiB. */
 bool hk_thp_serves(void);

@@ -96,7 +96,7 @@ static const char *const call_names[] = {
     "free()",    "free_sized()",         "operator delete()", "sized operator delete()", "operator delete[]()",
     "realloc()", "malloc_usable_size()", "malloc()",          "free(), found at a flush"};
 
-/* Returns a hint at an option with which HAKMEM would find out more about the fault, or an empty text if there is none. */
+/* Returns a hint at an option with which HAKMEM would find out more about the fault, or an empty text if there is no such option. */
 static const char *advice(enum hk_call call, uint32_t entry)
 {
     bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;

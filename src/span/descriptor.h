@@ -3,8 +3,8 @@
  *
  *   address -> page map -> chunk: pointer for the slice -> descriptor: head (struct hk_descriptor), then fields of a slab or large block
  *
- * Owns       This file owns all descriptors. Their memory is never returned to the system. It also defines page map entries and age stamps.
- * Invariant  A stale pointer to a descriptor stays readable. By then, the descriptor may be unused, or describe another slab or large block.
+ * Owns       This file owns all descriptors, whose memory is never returned to the system. This file also defines page map entries and age stamps.
+ * Invariant  A stale pointer to a descriptor stays readable, but the descriptor may be unused by then, or describe another slab or large block.
  * Threads    Any thread may call these functions. hk_descriptor_new() and hk_descriptor_drop() take a lock.
  * Never      No function of this file reads a field beyond the head. slab/slab.h and large/large_state.h say who may use those fields. */
 #ifndef HK_DESCRIPTOR_H
@@ -68,7 +68,7 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* The page map entries of heaps that the program creates are at least HK_ENTRY_HEAPS, also those of destroyed heaps. These entries have the flag
+/* The page map entries of heaps that the program creates, even of destroyed heaps, are at least HK_ENTRY_HEAPS. These entries have the flag
  * HK_ENTRY_MIXED, so that the hit path never frees a block of such a heap. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)

@@ -123,7 +123,7 @@ enum {
     AHEAD_PART = 32, /* the slices behind the span add up to at most 1/32 of the footprint */
 };
 
-/* Returns the unused slices from `first` on that a prefault adds to its span, but none if they would exceed the knob ceiling or the option limit. */
+/* Returns the unused slices, from `first` on, that a prefault also makes resident. Returns 0 if they would exceed the knob ceiling or the limit. */
 static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
 {
     uint64_t never_used = chunk->free & ~chunk->dirty & ~chunk->purged;
@@ -133,7 +133,7 @@ static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
     return allowed ? (uint32_t)((uint64_t)hk_low_bits32((unsigned)count) << first) : 0;
 }
 
-/* Holds purge_lock while the slices in `ahead` are withdrawn, because a fork child would lose them. Adds no slices if another thread has the lock. */
+/* Holds purge_lock while slices are withdrawn, so that a fork waits, because its child would lose them. Adds no slices if the lock is held. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 {
     size_t footprint = hk_footprint_bytes();

@@ -1,4 +1,4 @@
-/* Allocates metadata in lines of 64 bytes, or in whole pages. Purges pages of areas (64 KiB each) in which no line is in use. */
+/* Allocates metadata in lines of 64 bytes, or in whole pages. Purges those pages of areas (64 KiB each) that have no line in use. */
 #include "span/meta.h"
 #include <string.h>
 #include "base/message.h"
@@ -31,7 +31,7 @@ static void *from_fresh(size_t size)
     return p;
 }
 
-/* Allocates lines that were used before if enough of them are free, otherwise lines that were never used. */
+/* Prefers lines that were used before. If too few of these are free, allocates lines that were never used. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
     unsigned lines = hk_meta_lines(size);
@@ -106,7 +106,7 @@ bool hk_meta_rest(void *p, size_t size)
 void hk_meta_wake(size_t size)
 {
     hk_lock(&hk_meta.lock);
-    hk_meta.resting -= hk_min(hk_meta.resting, size); /* `resting` lacks a purge if a fork came before its count */
+    hk_meta.resting -= hk_min(hk_meta.resting, size); /* `resting` is too low if a fork prevented the count */
     hk_unlock(&hk_meta.lock);
 }
 
@@ -220,8 +220,8 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
     return gone ? hk_popcount64(pages) * HK_PAGE : 0;
 }
 
-/* Purges the idle pages (dirty, without blocks) of area `i` that were also idle at the last purge, or all idle pages if `all`. If the area has no
- * block, purges either the whole area or nothing. Without `all`, such an area waits until all its idle pages were idle at the last purge. */
+/* Purges the idle pages (dirty, without blocks) of area `i` that were also idle at the last purge, or all idle pages if `all`. An area without
+ * blocks, unless it is the region's first, is purged only as a whole, and without `all` only if all its idle pages were idle at the last purge. */
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);

@@ -73,20 +73,20 @@ struct hk_meta_block {
 extern struct hk_meta {
     struct hk_lock lock;
     struct hk_region *newest;
-    /* listed[n] are the free blocks of n lines, which their areas count as used. */
+    /* listed[n] is the list of the free blocks of n lines. An area counts the lines of such a block as used. */
     struct hk_meta_block *listed[HK_META_LISTED_TO / HK_META_LINE];
     size_t listed_bytes;                       /* bytes of the blocks on these lists */
     struct hk_meta_range range;                /* free lines of an area, from which the next small blocks are cut */
     char *fresh, *fresh_end;                   /* the part of the newest area that was never allocated */
-    struct hk_list by_room[HK_META_AREA_FITS]; /* each is initialized when an area first enters it */
+    struct hk_list by_room[HK_META_AREA_FITS]; /* each list is initialized when an area first enters it */
     char *next_page, *pages_end;               /* the part of the newest region of pages that was never allocated */
     /* counts of bytes */
     _Atomic size_t xmapped;
     size_t free;              /* free bytes in areas */
     size_t clean;             /* free bytes in pages that are purged */
     size_t areas;             /* bytes of areas that are not blank */
-    size_t in_pages, resting; /* bytes of all blocks of hk_meta_pages(); how many of them are purged */
-    /* The purge in progress. It releases the lock while it purges pages of the area `purged`, which is NULL at all other times. */
+    size_t in_pages, resting; /* bytes of headers and blocks of hk_meta_pages(); purged bytes of these blocks */
+    /* The state of a purge. The purge releases the lock while it purges pages of the area `purged`. At all other times, `purged` is NULL. */
     bool purging;
     struct hk_meta_area *purged;
     unsigned purged_pages;
@@ -100,7 +100,7 @@ HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end -
 
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
-/* Makes hk_meta.fresh the lines of a blank area. Maps a new region if there is no blank area. Returns false if the system refuses memory. */
+/* Lets hk_meta.fresh point to the lines of a blank area. Maps a new region if there is no blank area. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)
 {

@@ -24,7 +24,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* Returns the fullest huge page with a free run of `dirty` dirty slices, so that the emptiest huge pages become free as a whole. */
+/* Returns the fullest huge page that has a run of `dirty` free slices that are dirty. This lets the emptiest huge pages become free as a whole. */
 static HK_NOINLINE struct hk_chunk *fullest_huge(const struct hk_arena *arena, uint64_t lists, size_t dirty)
 {
     struct hk_chunk *best = NULL;
@@ -37,8 +37,8 @@ static HK_NOINLINE struct hk_chunk *fullest_huge(const struct hk_arena *arena, u
     return best;
 }
 
-/* Returns the tightest fit with a free run of `dirty` dirty slices, or NULL. Looks only at the first chunk of each list, where dirty chunks are. If
- * the tightest fit is on a huge page, returns the fullest huge page instead. */
+/* Returns the tightest fit that has a run of `dirty` free slices that are dirty, or NULL. Looks only at the first chunk of each list, because chunks
+ * with free dirty slices come first. If the tightest fit is on a huge page, returns the fullest huge page instead. */
 HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices, size_t dirty)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
@@ -57,7 +57,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return chunk != NULL || fit == 0 ? chunk : first_of(arena, hk_ctz64(fit));
 }
 
-/* Moves a free chunk from the arena `from` to that of `use`, and returns it. Returns NULL if `from` has none, or if the last is on a huge page. */
+/* Moves the last free chunk of the arena `from` to the arena of `use`. Returns this chunk, or NULL if there is none, or if it is on a huge page. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;

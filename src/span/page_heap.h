@@ -36,7 +36,7 @@ size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices in the chunk of the address. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
-/* The state of a slice that the page map covers. HK_SLICE_FREE_HUGE means free, and on a huge page that has slices in use. */
+/* The state of a slice that the page map covers. HK_SLICE_FREE_HUGE is a free slice on a huge page that also has slices in use. */
 enum hk_slice_use { HK_SLICE_FOREIGN, HK_SLICE_FREE, HK_SLICE_FREE_HUGE, HK_SLICE_USED };
 enum hk_slice_use hk_page_heap_slice(uintptr_t address);
 
@@ -50,15 +50,15 @@ void hk_page_heap_total(struct hk_page_heap_totals *totals);
 /* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
  * release purge_lock after each system call of a purge, or after each unmapped chunk, because fork waits for this lock. */
 /* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
- * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. If another purge is in progress,
- * waits for it if `waits`, and stops otherwise. Returns the purged bytes. If the delay is HK_SPARE_HUGE_PAGES, purges slices of any age, but skips
+ * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. While another purge is running,
+ * waits if `waits` is true, and stops otherwise. Returns the purged bytes. If the delay is HK_SPARE_HUGE_PAGES, purges slices of any age, but skips
  * huge pages of which less than 1/4 can be purged. Such a call stops after it has skipped 32 huge pages. */
 #define HK_SPARE_HUGE_PAGES UINT64_MAX
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
-/* Purges pages of a span in use, or withdrawn slices. First splits a huge page of which they are only a part. Returns false if the system refuses. */
+/* Purges pages of a span in use, or withdrawn slices. First splits their huge page if they do not fill it. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };

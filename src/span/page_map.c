@@ -39,7 +39,7 @@ static struct {
 static struct window {
     uintptr_t first;  /* start of the heap; 0 if the system chooses addresses */
     size_t leaves;    /* number of leaves whose page map entries are mapped */
-    size_t most;      /* upper bound of `leaves`; the next leaf has no room for entries, or has its own tables */
+    size_t most;      /* upper bound of `leaves`; leaf number `most` has no room for entries, or has its own tables */
     size_t chunks_to; /* number of mapped chunk structs, from the first on */
     size_t marks, most_marks; /* bytes of mapped marks, which lie just below the entries; upper bound of these bytes */
 } window;
@@ -191,8 +191,8 @@ static struct hk_leaf *leaf_at(uintptr_t address)
     return hk_page_map_leaf(address);
 }
 
-/* Maps tables for one leaf, to which the root then leads. These are the leaf's chunk structs, and its page map entries unless the window has entries
- * for the leaf. The window never grows to a leaf with its own entries. Returns false if the system refuses memory. */
+/* Maps tables for one leaf, and lets the root lead to them. The tables hold the leaf's chunk structs, and also its page map entries, unless the
+ * window has entries for the leaf. The window never grows to a leaf with its own entries. Returns false if the system refuses memory. */
 static bool cover_apart(uintptr_t address, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(address);
@@ -299,7 +299,7 @@ void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry)
 
 size_t hk_page_map_tables(void) { return hk_load(map.xmapped); }
 
-/* Returns the first leaf from *address on that the root leads to, and sets *address to its start. Returns NULL if there is none. */
+/* Returns the first leaf, from *address on, to which the root leads. Sets *address to the start of this leaf. Returns NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
     for (uintptr_t at = hk_align_down(*address, HK_LEAF); at >> HK_ADDRESS_BITS == 0;) {
