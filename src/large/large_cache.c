@@ -67,7 +67,7 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
     return search.best;
 }
 
-static HK_COLD_DATA struct hk_fit sizes; /* all kept blocks, and hk_large.sorted with all older cached blocks */
+static HK_COLD_DATA struct hk_fit sizes; /* bins of all kept blocks, of hk_large.sorted, and of older cached blocks */
 
 HK_COLD void hk_large_sort_one_locked(void)
 {
@@ -176,8 +176,8 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
 
 /* Why blocks are unmapped: they are old, they are excess, or the cache is over its budget. */
 enum why { OLD, EXCESS, OVER };
-/* Takes the next block to unmap out of its list, or returns NULL. Looks at the oldest cached block and then, but not for EXCESS, at the oldest kept
- * block. Takes one if more bytes are cached than `why` allows and its idle_since is at most `before`. Otherwise takes the oldest of pending_unmap. */
+/* Takes the next block to unmap out of its list, or returns NULL. If more bytes are cached than `why` allows, this is the oldest cached block, or the
+ * oldest kept block (not for EXCESS), but only if its idle_since is at most `before`. Otherwise it is the oldest block of pending_unmap. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
@@ -217,8 +217,8 @@ static size_t unmap_while(uint64_t before, enum why why, size_t enough)
     return bytes;
 }
 
-/* Cuts off the oldest slack if it is old and more than `keep` bytes are cached. Returns the bytes cut off. Holds the lock, because a realloc could
- * grow into the slack. */
+/* Cuts off the oldest slack if idle_since of its block is at most `before`, and more than `keep` bytes are cached. Returns the bytes cut off. Holds
+ * the lock meanwhile, because a realloc could grow into the slack. */
 static size_t cut_oldest_slack(uint64_t before, size_t keep)
 {
     size_t bytes = 0;
@@ -248,7 +248,7 @@ void hk_large_hold_to_budget(void)
         HK_COUNT(purged_excess, unmap_while(HK_LARGE_UNSEEN, EXCESS, SIZE_MAX));
 }
 
-/* Sets idle_since of the blocks of a list for which it is not set yet. These are the newest blocks, so they come first in the list. `place` is the
+/* Sets idle_since of those blocks of a list that no purge has seen yet. These are the newest blocks, so they come first in the list. `place` is the
  * offset in struct hk_large_block of the links that form the list. */
 static void date_unseen_locked(const struct hk_list *list, size_t place, uint64_t now_ms)
 {

@@ -2,7 +2,7 @@
  * unmapped leaves a record, its ghost. If a later request has about the ghost's size, the learner is told that keeping the block was better. If the
  * program changes a block's mapping (mprotect, mlock, madvise, mremap ...), free unmaps the block, because its next user must not see the change.
  *
- *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), in each bin newest first.
+ *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), and each bin has the newest first.
  *   There are eight bins from each power of two to the next one.
  *
  * Owns       This file owns the bins, the lists of struct hk_large, and the fields `requested`, `idle_since`, `by_size` and `modified`.
@@ -29,7 +29,7 @@ struct hk_want { /* a request, and which mappings are accepted for it */
     size_t align;
 };
 
-/* Returns a request for `bytes` that accepts mappings up to `most`. If unaligned, it accepts mappings from bytes / 2 on, which can be lengthened. */
+/* Returns a request that accepts mappings up to `most`. If `align` is at most a page, accepts mappings from bytes / 2 on, which can be lengthened. */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
@@ -73,7 +73,7 @@ void hk_large_note_modified(uintptr_t start, size_t size);
 HK_ROOM void hk_large_mark_all_locked(void);
 /* Takes the block that is nearest in size out of the cache, and makes it a block in use. Returns NULL if no block fits. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
-/* Puts the oldest of the cached blocks that are in no bin into the bin for its size. */
+/* Takes the oldest cached block that is in no bin, and puts it into the bin for its size. */
 HK_ROOM void hk_large_sort_one_locked(void);
 /* Puts a block into the cache. Leaves it to the next purge to set idle_since, because reading the clock would double the cost of a free. */
 HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
@@ -84,7 +84,7 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
     if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
         hk_large_sort_one_locked();
 }
-/* Unmaps a block. If the system refuses, caches the block, or puts a modified block on the list pending_unmap, and returns false. */
+/* Unmaps a block. If the system refuses, returns false, and caches the block, or puts it on the list pending_unmap if it is modified. */
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block for the purge delay from idle_since on. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
@@ -115,7 +115,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 /* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Cached bytes are excess beyond hk_large_allowed plus a quarter of the bytes in use. A tick that looks for excess sets hk_large_allowed. */
+/* Cached bytes beyond hk_large_allowed plus a quarter of the bytes in use are excess. A tick that looks for excess sets hk_large_allowed. */
 extern _Atomic size_t
     hk_large_allowed; /* bytes; before the first tick, 8 MiB and a slice; HK_LARGE_NO_EXCESS if excess may stay */
 #define HK_LARGE_NO_EXCESS (SIZE_MAX / 2)

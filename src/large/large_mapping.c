@@ -73,7 +73,7 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* Maps at an address that is probably free and aligned for huge pages, which takes one system call instead of three. The address is xvacant if the
+/* Maps at an address that is probably free and aligned for huge pages. This takes one system call instead of three. The address is xvacant if the
  * mapping fits there. Otherwise it is just below the block at `below`, which will move into the mapping. Returns NULL if the address is not free. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {

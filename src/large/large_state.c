@@ -36,7 +36,7 @@ bool hk_large_lock_in_some_tries(void)
     return false;
 }
 
-/* Returns a hash of the block's address. Multiplication by the golden ratio spreads addresses with equal distances, as mappings often have them. */
+/* Returns a hash of the block's address. Mappings often lie at equal distances. Multiplication by the golden ratio spreads them. */
 static uint64_t rank_of(const struct hk_large_block *large)
 {
     uint64_t mixed = large->d.start * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,9 +1,9 @@
 /* Declares the descriptors of large blocks, their lists, totals and lock, and the extents.
  *
  *   The extents find the mapping that contains an address. The page map cannot, because it has an entry only for the first slice of a mapping.
- *   The extents form a treap: a search tree by address that is also a heap by a hash of the address, which keeps the tree balanced.
+ *   The extents form a treap: a search tree by address that is also a heap by a hash of the address. The hash keeps the tree balanced.
  *
- * Owns       This file owns struct hk_large, which all files of the folder change, and `child` of large blocks.
+ * Owns       This file owns `child` of large blocks, and struct hk_large, which all files of the folder change.
  * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
  * Threads    Only the holder of the lock uses the fields. Any thread may read the fields that begin with x without the lock. The thread that
  *            has a block may read the block's `d` and `requested`. */
@@ -23,7 +23,7 @@ HK_INLINE size_t hk_large_lead(void) { return hk_max((size_t)4 * HK_PAGE, hk_sys
 struct hk_large_block {
     struct hk_descriptor d;          /* d.bytes is the size of the mapping */
     size_t requested;                /* bytes that the program has; slack follows up to d.bytes */
-    uint64_t idle_since;             /* ms; when a purge first saw the block cached or with slack; or HK_LARGE_UNSEEN */
+    uint64_t idle_since;             /* time (ms) when a purge first saw it cached or with slack, or HK_LARGE_UNSEEN */
     struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of hk_fit */
@@ -80,7 +80,7 @@ extern struct hk_large {
     } ghosts[HK_LARGE_GHOSTS]; /* records of the blocks unmapped last */
     unsigned next_ghost;
     struct hk_list pending_unmap;   /* modified blocks that the system has not unmapped yet */
-    struct hk_link *sorted;         /* the newest block of `cached` that is in a bin by size, as are all older ones */
+    struct hk_link *sorted;         /* newest cached block that is in a bin by size; all older ones are in bins */
     int room_unsorted;              /* number of blocks that may still be cached without a bin */
     struct hk_list with_slack;      /* blocks in use that have slack; newest first */
     struct hk_large_block *extents; /* root of the treap, which has all mappings except those that are being changed */
@@ -116,7 +116,7 @@ HK_ROOM void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_
 /* Guesses whether the program has used a freed block, and counts unused blocks. Reads two words at random places, because a word that was never
  * written is 0. Does not ask the system which pages are resident, because a sandbox may forbid this system call. */
 HK_ROOM void hk_large_note_use_locked(const struct hk_large_block *large);
-/* Returns true if the block lies on huge pages, but the blocks freed last seem to be unused for the most part. */
+/* Returns true if the block lies on huge pages, but the program seems to have written little of the blocks that it freed last. */
 HK_ROOM bool hk_large_wastes_huge_pages(const struct hk_large_block *large);
 /* Lengthens the mapping in place or by moving its pages. If the limit or the system refuses, leaves the mapping unchanged and returns false. */
 HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);

@@ -58,8 +58,8 @@ static void return_gap(const struct gap *gap)
         memset(gap->start, 0, bytes);
 }
 
-/* Overwrites the used pages from the end of the gap to `to`, and adds the other pages to the gap. These pages must lie in one chunk. Judges a run of
- * resident pages, which has at most a slice, by its first and its middle page. */
+/* Overwrites the used pages from the end of the gap to `to`, and adds the other pages to the gap. All these pages must lie in one chunk. Judges
+ * each run of resident pages (at most a slice) by its first and its middle page. */
 static void zero_chunk(char *to, struct gap *gap)
 {
     unsigned char pages[HK_CHUNK / HK_PAGE];
