@@ -166,7 +166,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     return false;
 }
 
-/* Returns true if the program headers in the file are those of the loaded library. Another file may have replaced the loaded one since then. */
+/* Returns true if the program headers in the file are those of the loaded library. In the meantime, another file may have replaced the loaded one. */
 static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
 {
     Elf64_Phdr segment;

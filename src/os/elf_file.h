@@ -1,5 +1,5 @@
-/* ElfFile: reads, from the file of a library or program, facts that the loader does not report. Before the loader maps a library, HAKMEM reads from
- * the file which dynamic symbols it defines and which libraries it needs. After loading, HAKMEM reads hidden symbols, and the function at an address.
+/* ElfFile: reads, from the file of a library or program, facts that the loader does not report. Before the loader maps a library, HAKMEM reads which
+ * dynamic symbols the library defines, and which libraries it needs. After loading, HAKMEM reads hidden symbols, and the function at an address.
  * Threads  Any thread may call these functions. Only one thread at a time may use a struct hk_elf_file.
  * Never    allocates, or trusts a number in the file. A wrong offset does no harm, because a read beyond the end of the file fails. */
 #ifndef HK_ELF_FILE_H

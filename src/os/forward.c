@@ -62,7 +62,7 @@ extern int __sigaction(int number, const struct sigaction *action, struct sigact
 #ifndef __GLIBC__
 /* Holds a signal action as the kernel expects it. A static program with musl contains the library's sigaction only if other code calls it. Otherwise
  * HAKMEM calls the kernel itself. On x86-64, the kernel requires `restorer`, the code that returns from a handler. The kernel of aarch64 does
- * not use the field. A handler with SA_SIGINFO takes three parameters. `handler` can hold it, because sigaction keeps both types in a union. */
+ * not use `restorer`. `handler` also holds handlers with SA_SIGINFO (three parameters), because sigaction keeps both types in a union. */
 struct kernel_action {
     void (*handler)(int number);
     unsigned long flags;

@@ -1,6 +1,6 @@
 /* Forward: passes the program's calls that change mappings, privileges or signal actions on to the system, as the C library would. These functions
  * return the system's result and set errno, because the program called them. The functions of hk_os, which HAKMEM calls for itself, keep errno.
- * Invariant  A change is lasting if it still affects the next block at the same addresses, and not only its speed. Unknown advice counts as lasting.
+ * Invariant  A change is lasting if it affects more than the speed of the next block at the same addresses. Unknown advice counts as lasting.
  * Threads    Any thread may call these functions, also in a signal handler, unless a comment below says otherwise. */
 #ifndef HK_FORWARD_H
 #define HK_FORWARD_H
@@ -14,7 +14,7 @@ int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* If `key` is -1, the program passed no protection key. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
 long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
-/* The next three functions call the definition that follows HAKMEM's. A signal handler must not make the first call, which looks the name up. */
+/* The next three functions call the definition that follows HAKMEM's. A signal handler must not make the first call, because it looks the name up. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);
@@ -27,8 +27,8 @@ _Noreturn void hk_forward_exit(int status);
 int hk_forward_prctl(int option, const unsigned long arguments[4]);
 int hk_forward_unshare(int flags);
 
-/* Returns the first definition of a name in the process, or the one that follows HAKMEM's (hk_forward_next). Returns NULL if there is none, or in a
- * static program. Both functions take the loader's lock. */
+/* hk_forward_symbol() returns the first definition of a name in the process. hk_forward_next() returns the definition that follows HAKMEM's. They
+ * return NULL if there is none, or in a static program. Both functions take the loader's lock. */
 void *hk_forward_symbol(const char *name);
 void *hk_forward_next(const char *name);
 /* Returns hk_forward_next(name), and keeps it in *found. Only a call that finds NULL there takes the loader's lock. */

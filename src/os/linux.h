@@ -1,4 +1,4 @@
-/* Linux: declares the functions of the table hk_os that other files than os_linux.c define. */
+/* Linux: declares those functions of the table hk_os that os_linux.c does not define itself. */
 #ifndef HK_LINUX_H
 #define HK_LINUX_H
 

@@ -44,7 +44,7 @@ const char *hk_os_error(int result)
     return errors[row].text;
 }
 
-/* Reads or writes, again if a signal interrupts the call. Returns the number of bytes, which is 0 on error. Keeps errno. */
+/* Reads or writes. If a signal interrupts the call, repeats it. Returns the number of bytes, which is 0 on error. Keeps errno. */
 static size_t transfer(long call, int fd, const void *bytes, size_t size)
 {
     int saved_errno = errno;

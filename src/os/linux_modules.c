@@ -12,7 +12,7 @@
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
 static struct {
     _Atomic uintptr_t xheaders[MOST_MODULES]; /* address of each ELF header; bit GONE: unloaded; 0 ends the array */
-    _Atomic uintptr_t xlast, xlast_base;      /* last entry of the loader's list when HAKMEM read it, and its l_addr */
+    _Atomic uintptr_t xlast, xlast_base;      /* last entry of the loader's list at the last read; its l_addr */
 } modules __attribute__((section(".bss.cold")));
 
 struct image {
@@ -52,7 +52,7 @@ static bool read_image(struct image *image, uintptr_t header)
     if (file->e_phoff + size > HK_PAGE && !all_readable(header + file->e_phoff, size))
         return false;
     *image = (struct image){(const void *)(header + file->e_phoff), file->e_phnum, header};
-    for (unsigned i = 0; i < image->count; i++) /* empty segments are skipped, because they may have offset 0, too */
+    for (unsigned i = 0; i < image->count; i++) /* skips empty segments, because their offset may also be 0 */
         if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_offset == 0 && image->segments[i].p_filesz > 0)
             image->bias = header - image->segments[i].p_vaddr;
     return true;
@@ -128,7 +128,7 @@ static bool read_list(const struct r_debug *state)
     return news;
 }
 
-/* Returns true if there is one namespace, and its list has the same last module as before. Then no module is new, because the loader appends them. */
+/* Returns true if there is one namespace, and its list has the same last module as before. Then no module is new, because new ones are appended. */
 static bool list_is_as_read(const struct r_debug *state)
 {
     const struct link_map *last = (const void *)atomic_load_explicit(&modules.xlast, memory_order_relaxed);

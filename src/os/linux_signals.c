@@ -1,7 +1,7 @@
 /* Installs HAKMEM's signal handlers, and hides them from the program.
  *
- * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass faults that they do not
- * expect to this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
+ * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass unexpected faults to
+ * this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
  * Therefore HAKMEM shows the program the action that its handler replaced. */
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -59,7 +59,7 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
     return former == caught->ours.sa_handler ? caught->shown.sa_handler : former;
 }
 
-/* Blocks all other signals while the handler runs. If the handler itself causes a fault, the signal is blocked, so the kernel ends the process. */
+/* Blocks all other signals while the handler runs. If the handler causes a fault, the kernel ends the process, because the signal is blocked. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
     /* Most processes never write to this table. The section .bss.cold keeps it off the pages to which every process writes. */

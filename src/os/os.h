@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* HK_EACH_PROCESS marks functions that every process runs, most of them at HAKMEM's start. HK_EACH_PROCESS_DATA marks data to which they write. The
- * linker puts both next to pages that the loader touches anyway, so that they cost no further pages. */
+/* HK_EACH_PROCESS marks functions that every process runs, most of them at HAKMEM's start. HK_EACH_PROCESS_DATA marks data that such functions write.
+ * The linker puts both next to pages that the loader touches anyway, so that they cost no further pages. */
 #define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
 #define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
 
@@ -127,7 +127,7 @@ bool hk_os_identify(int fd, struct hk_file_id *id);
 /* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
-/* Overwrites constants of HAKMEM through /proc/self/mem. Returns false if the system refuses it. A part may then be changed. */
+/* Overwrites constants of HAKMEM through /proc/self/mem. Returns false if the system refuses. A part of the bytes may be written even then. */
 bool hk_os_overwrite(const void *constants, const void *bytes, size_t size);
 void hk_os_remove(const char *path);
 /* Stores the environment that the loader passes to HAKMEM. hk_os.environment() returns it until the C library has set `environ`. */

@@ -109,7 +109,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* Since Linux 6.18, prctl returns 3 if the process gets only the huge pages that it asks for. HAKMEM asks for its own, so 3 does not forbid them. */
+/* Since Linux 6.18, prctl returns 3 if the process gets only the huge pages that it asks for. HAKMEM asks for huge pages, so 3 permits them. */
 static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
 
 /* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
@@ -197,8 +197,8 @@ static _Atomic bool xprotects; /* true if pages were made inaccessible by mprote
 
 static size_t linux_page_size(void) { return getauxval(AT_PAGESZ) != 0 ? getauxval(AT_PAGESZ) : HK_PAGE; }
 
-/* Returns true if the kernel rejects unknown advice. qemu-user accepts it without doing anything. Success of a new kind of advice proves nothing
- * then, so HAKMEM does not use it. Several threads may check at the same time, because they get the same result. */
+/* Returns true if the kernel rejects unknown advice. qemu-user accepts such advice without doing anything. Success of a new kind of advice
+ * then proves nothing, so HAKMEM does not use new kinds. Several threads may check at the same time, because they get the same result. */
 static bool advice_counts(void *p, size_t size)
 {
     enum { NOT_TRIED, COUNTS, IGNORED };
