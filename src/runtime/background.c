@@ -93,8 +93,8 @@ static void work(void)
         bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        /* While the program is idle, only this thread writes reports and follows a memory goal. So it does not sleep if an option asks for either.
-         * The rounds of sampled_due.h need it too. */
+        /* While the program is idle, only this thread writes reports and follows a memory goal. So it does not sleep if an option asks for either,
+         * or if the rounds of sampled_due.h need this thread. */
         bool stays_awake = hk_reports_wanted() || hk_sample_rounds_wait() ||
                            (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {
@@ -108,7 +108,7 @@ static void work(void)
     }
 }
 
-/* Runs the background thread until no thread has a tcache, because the thread would otherwise keep the process alive. After the program has
+/* Runs the background thread until no thread has a tcache. Otherwise the background thread would keep the process alive. After the program has
  * restricted its system calls, the thread does not set its name, because a filter may forbid this system call. */
 static void *run(void *unused)
 {

@@ -2,7 +2,7 @@
  * dependencies before it looks in the program. So it calls the C library's free instead of HAKMEM's, also for HAKMEM's blocks that it receives from
  * the program. Therefore hak_dlopen() removes the flag if malloc is HAKMEM's.
  *
- * A library that defines operator new or malloc itself fails without the flag, because HAKMEM would replace the functions that the library exports,
+ * A library that has its own operator new or malloc fails without the flag, because HAKMEM would replace the functions that the library exports,
  * but not those that it hides. For such a library the flag stays. Instead, hak_dlopen() makes the C library's names of malloc lead to HAKMEM. To do
  * so, it changes the symbol table in memory, which the loader reads. The code of the C library does not change.
  *

@@ -31,7 +31,7 @@ bool hk_report_may_take_locks(void);
 
 /* Installs handlers for signals that end the program. Called by the first thread.
  *
- * An option that names a file to write at exit installs a handler of SIGTERM. The handler writes the heap profile, and the report if the thread holds
+ * If an option names a file to write at exit, SIGTERM gets a handler. The handler writes the heap profile, and also the report if the thread holds
  * no lock. Then the signal takes its default action, so that the exit status is the same as without HAKMEM.
  *
  * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the

@@ -138,7 +138,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* Looks for a memory goal, but only once. Called at the start if an option needs it, before a sandbox, and at ticks of a heap that is not small. */
+/* Looks for a memory goal, but only once. Called at the start if an option needs it, before a sandbox begins, and at ticks if the heap is large. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)

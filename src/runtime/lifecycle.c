@@ -160,8 +160,8 @@ bool hk_mark_thread(void)
  *                                                                                     child: resets the locks, then repairs the data
  *
  * The child has no background thread, and the caches of the other threads go to the pool. Other threads may have been changing data without a lock,
- * or under a lock of their own. The child reconstructs such data from consistent data (docs/OWNERSHIP.md). The stream lock is that of glibc's list of
- * streams, which fork takes after the prepare handlers. Its holder may wait for a stream, and the holder of the stream may wait for one of HAKMEM's
+ * or under a lock of their own. The child reconstructs such data from consistent data (docs/OWNERSHIP.md). The stream lock protects glibc's list of
+ * streams, and fork takes it after the prepare handlers. Its holder may wait for a stream, and the holder of the stream may wait for one of HAKMEM's
  * locks. Therefore prepare takes the stream lock first. The stream lock is recursive, so fork can take it again. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
@@ -279,7 +279,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
 }
 
 /* Writes the files that options ask for at exit. If safe_free is `exit`, first flushes the caches of ended threads and of this thread, because a
- * flush checks the free blocks. The flush may send blocks to slabs of this thread as remote frees, and the drain then checks these. The caches of
+ * flush checks the free blocks. The flush may send blocks to slabs of this thread as remote frees. The drain then checks these blocks. The caches of
  * other threads stay as they are, because these threads may still run. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {

@@ -11,7 +11,7 @@ static bool is_child;
 static bool parent_has(const char *entry)
 {
     struct hk_text piece = {.fd = HK_NOWHERE};
-    size_t at = 0; /* number of leading bytes of the current entry that are equal to `entry` */
+    size_t at = 0; /* number of bytes of the current string, from its start, that are equal to those of `entry` */
     bool fits = true, found = false;
     hk_text_add(&piece, "/proc/%d/environ", hk_os_parent_id());
     int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;

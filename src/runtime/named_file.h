@@ -22,7 +22,7 @@ bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Ends the text with NUL. Returns false if the text is too long. */
 bool hk_path_end(struct hk_text *path);
 
-/* Writes a file. Returns 0, a negative error number, or HK_FILE_STAYS to keep the former file, which is not possible if it is written in place. */
+/* Writes a file. Returns 0, a negative error number, or HK_FILE_STAYS to keep the former file. A file that is written in place cannot be kept. */
 enum { HK_FILE_STAYS = 1 };
 typedef int hk_file_writer(int fd, const char *path);
 /* Writes NAME.PID.tmp, and then renames it to NAME, so that a reader of NAME always sees a complete file. Writes a pipe or a device in place. "-"
