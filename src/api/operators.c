@@ -28,7 +28,7 @@ static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
     if (dlsym == NULL || dladdr == NULL)
-        return NULL; /* a static program has no dlsym, and finds only the weak names of this file */
+        return NULL; /* in a static program, which has no dlsym, the weak symbols above and find_parts() serve */
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;

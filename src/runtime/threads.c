@@ -94,7 +94,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
         return next(thread, attributes, start, argument);
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
-    /* HAKMEM's own thread has ended, so the program may get one more. The system may still count the ended thread for a moment. */
+    /* If the system refuses the thread, ends HAKMEM's own thread and tries again, for a while because the ended thread may still be counted. */
     if (error == EAGAIN && hk_background_give_way())
         for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND / 10 && error == EAGAIN; tries++) {
             hk_os_pause();

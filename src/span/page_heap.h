@@ -31,7 +31,7 @@ bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
 size_t hk_page_heap_dirty(void);
 /* Returns the bytes of free slices that may be resident. */
 size_t hk_page_heap_idle(void);
-/* Returns how many bytes of HK_USE_UNSURE spans may lie in dense chunks, which may stand on huge pages. */
+/* Returns the limit on the bytes of HK_USE_UNSURE spans in dense chunks. Dense chunks may stand on huge pages. */
 size_t hk_page_heap_stake(void);
 /* Returns true if the address stands on a huge page. Sets *free to the bytes of free slices in the chunk of the address. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);

@@ -97,7 +97,7 @@ struct plan {
     struct stream *streams;
     struct overview *overview;
     struct plan_head head;
-    uint32_t last_thread; /* thread of the previous operation; if a new thread begins, this thread starts it */
+    uint32_t last_thread; /* thread of the previous operation, which starts each new thread in the plan */
     bool failed;
 };
 
