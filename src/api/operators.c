@@ -5,8 +5,8 @@
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow new -> throwing new, whose exception is caught
  *
  * If memory is refused, operator new calls the new-handler of the C++ library that its caller uses. If no handler is set, operator new throws the
- * std::bad_alloc of this library. The library may be loaded for the process or for one module only (RTLD_LOCAL). The library may also be linked
- * into the program. The program may then hide the library's symbols, or contain only parts of the library. */
+ * std::bad_alloc of the same C++ library. This library is searched for in several ways, because it may be loaded for the process, be loaded for one
+ * module only (RTLD_LOCAL), or be linked into the program, which may then hide the library's symbols or contain only parts of the library. */
 #include "api/entry.h"
 #include <dlfcn.h>
 #include "api/instrumented.h"

@@ -176,8 +176,8 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
 
 /* Why blocks are unmapped: they are old, they are excess, or the cache is over its budget. */
 enum why { OLD, EXCESS, OVER };
-/* Takes the next block to unmap out of its list, or returns NULL. If more bytes are cached than `why` allows, this is the oldest cached block, or the
- * oldest kept block (not for EXCESS), but only if its idle_since is at most `before`. Otherwise it is the oldest block of pending_unmap. */
+/* Takes the next block to unmap out of its list, or returns NULL. While more bytes are cached than `why` allows, tries the oldest cached block and
+ * then, but not for EXCESS, the oldest kept block. Takes them only if idle_since is at most `before`. Last, tries the oldest of pending_unmap. */
 static struct hk_large_block *take_due_locked(uint64_t before, enum why why)
 {
     const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};

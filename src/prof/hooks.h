@@ -34,7 +34,7 @@ void hk_hooks_picked(const void *block, size_t size, void *caller);
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
-/* Runs when the countdown of `cache` has run out, or if the thread has no tcache (`cache` is NULL). Samples the block if the countdown picks it. */
+/* Runs when the countdown of `cache` may have run out, or if the thread has no tcache (`cache` is NULL). If it has run out, samples the block. */
 void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 void hk_hooks_unpick(const void *block);
 
