@@ -38,7 +38,7 @@ struct hak_heap {
     struct hk_link *large;        /* large blocks */
     struct hk_heap_cache *caches; /* list of the caches of this generation */
     uint64_t served,
-        large_calls; /* slab blocks handed out, without those that `caches` still count; large blocks handed out */
+        large_calls; /* slab blocks handed out, without those that `caches` count; large blocks handed out */
     uint64_t resets;
     size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of taken slab blocks */
     uint32_t slabs;

@@ -30,7 +30,7 @@ struct hk_site_costs {
     uint64_t worth_ms; /* holding a block for this time costs as much as a page fault: reuse_worth (options.def) */
 };
 
-/* Adds a block whose memory was reused after idle_ms, and gives earlier blocks less weight. This function and the next two use only their arguments. */
+/* Adds a block whose memory was reused after idle_ms, and gives earlier blocks less weight. This function and the next two only use arguments. */
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
 
 /* Returns the rule for the next blocks of the site. Keeps the current rule unless it costs more than it saves, or another rule saves clearly more. */
