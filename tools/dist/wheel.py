@@ -101,7 +101,7 @@ def stage(built: Path, machine: str, libc: str, work: Path) -> Path:
     (staged / "setup.py").write_text(SETUP)
     # The entry points exist only in the wheel. In an installation without the native files, they would hide the programs of an installed library.
     project = staged / "pyproject.toml"
-    lines = "".join(f'{name} = "hakmem.native_programs:{name.split("-")[1]}"\n' for name in PROGRAMS)
+    lines = "".join(f'{name} = "hakmem.library:native_{name.split("-")[1]}"\n' for name in PROGRAMS)
     project.write_text(project.read_text().replace("[project.scripts]\n", "[project.scripts]\n" + lines))
     return staged
 

@@ -7,8 +7,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
 from hakmem import elf
@@ -107,6 +109,15 @@ def preload(library: Path, environment: Mapping[str, str]) -> str:
 
 def first_preloaded(environment: Mapping[str, str]) -> Path:
     return Path(environment["LD_PRELOAD"].partition(":")[0])
+
+
+def execute_native(name: str) -> NoReturn:
+    """Executes a file of native/ in place of Python."""
+    os.execv(NATIVE / name, [name, *sys.argv[1:]])
+
+
+# The entry points of the wheel.
+native_run, native_play, native_replay = (partial(execute_native, f"hakmem-{name}") for name in ("run", "play", "replay"))
 
 
 def find_program(name: str) -> Path:
