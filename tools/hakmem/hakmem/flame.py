@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
 
 from hakmem.figures import bytes_text, count_text
 from hakmem.leaks import where
@@ -55,23 +54,12 @@ def tree(profile: Profile, sources: Sources) -> Node:
     return root
 
 
-class Line(NamedTuple):
-    """A line of the program, and the bytes that its calls allocated."""
-
-    function: str
-    place: str
-    live: float
-    allocated: float
-
-
-def lines(profile: Profile, sources: Sources) -> list[Line]:
-    sums: dict[tuple[str, str], list[float]] = {}
+def lines(profile: Profile, sources: Sources) -> list[Node]:
+    """Returns the lines of the program that allocate."""
+    flat = Node("all")
     for one in profile.sums():
-        frame = blame(sources.frames(one.stack))
-        row = sums.setdefault((frame.function, where(frame)), [0.0, 0.0])
-        row[0] += one.live_bytes
-        row[1] += one.bytes
-    return [Line(function, place, live, allocated) for (function, place), (live, allocated) in sums.items()]
+        flat.step(blame(sources.frames(one.stack))).add(one.live_bytes, one.bytes)
+    return list(flat.inner.values())
 
 
 def script(data: str) -> str:
@@ -82,7 +70,7 @@ def script(data: str) -> str:
 def page(profile: Profile, sources: Sources, title: str) -> str:
     root = tree(profile, sources)
     data = json.dumps(root.data((root.live * LEAST_PART, root.allocated * LEAST_PART)), separators=(",", ":"))
-    own = json.dumps([[line.function, line.place, round(line.live), round(line.allocated)] for line in lines(profile, sources)])
+    own = json.dumps([[line.name, line.place, round(line.live), round(line.allocated)] for line in lines(profile, sources)])
     tiles = {
         "live, allocated since": bytes_text(profile.live_bytes),
         "allocated": bytes_text(profile.bytes),

@@ -162,4 +162,4 @@ def show(found: Profile, sources: Sources, allocated: bool) -> None:
         print(f"{bytes_text(found.unsampled)} allocated in sizes too rare for a sample")
     print(f"{'live':>10}  {'allocated':>10}  line")
     for line in sorted(lines(found, sources), key=lambda line: (line.live, line.allocated)[:: -1 if allocated else 1], reverse=True)[:ROWS]:
-        print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.function}")
+        print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.name}")
