@@ -21,11 +21,10 @@ from hakmem.library import find_library
 from hakmem.measuring import TIMEOUT_S, Launcher
 from hakmem.run import PLAYER, SUFFIX, beside
 from hakmem.trouble import FAILED, NO_INPUT, Trouble
-from hakmem.tune import progress
+from hakmem.tune import MARGIN, progress
 
 ALONE = Allocator("(player alone)", None)
 RECORDED = "(as recorded)"
-MARGIN = 32 << 20
 SHORT_US = 100_000  # a CPU time below this is mostly noise
 
 
@@ -53,15 +52,17 @@ def replay(plan: Plan, console: Console) -> None:
         prepared = Path(folder, "plan")
         recording, said = choose(plan, player, prepared)
         show_recording(recording, said, console)
-        contest = compete(library, player, prepared, members, said, plan.rounds, console)
+        contest, runs = Contest(members, FIGURES), (len(members) + 1) * (plan.rounds + 1)
+        with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, runs) as tell:
+            launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
+            contest.play(plan.rounds, lambda allocator: run(launch, allocator, said), tell, ALONE)
     show(contest, said, plan.rounds, console)
     if plan.output:
-        write_json(plan, recording, said, contest)
+        document = {"format": "hakmem-replay/1", "recording": str(recording), "recorded": said, "rounds": plan.rounds,
+                    "runs": contest.runs, "refused": contest.refused}
+        plan.output.write_text(json.dumps(document, indent=1) + "\n")
     if not contest.runs:
         raise Trouble("no allocator played the recording", FAILED)
-
-
-# The recording
 
 
 def choose(plan: Plan, player: Path, prepared: Path) -> tuple[Path, dict]:
@@ -72,20 +73,11 @@ def choose(plan: Plan, player: Path, prepared: Path) -> tuple[Path, dict]:
         if not files:
             raise Trouble(f"{path}: no recordings ({SUFFIX}) in this folder", NO_INPUT)
         path = files[-1]
-    return path, read(player, path, prepared, plan.cut)
-
-
-def read(player: Path, path: Path, prepared: Path, cut: bool) -> dict:
-    words = [str(player), "plan", str(path), str(prepared), *(["--cut"] if cut else [])]
+    words = [str(player), "plan", str(path), str(prepared), *(["--cut"] if plan.cut else [])]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Trouble(done.stderr.strip().removeprefix(f"{PLAYER}: ") or f"{path}: cannot be read", NO_INPUT)
-    return json.loads(done.stdout)
-
-
-def recorded_heap_kib(said: dict) -> float:
-    """Returns the peak RSS without pages of files, and without what was resident before main."""
-    return max(0, said["peak_rss_kib"] - said["file_rss_kib"] - said["first_anon_kib"])
+    return path, json.loads(done.stdout)
 
 
 def show_recording(path: Path, said: dict, console: Console) -> None:
@@ -101,17 +93,6 @@ def show_recording(path: Path, said: dict, console: Console) -> None:
         console.print(Text("The recording stops before the program's end: its disk was full.", style="yellow"))
     if said["unknown"]:
         console.print(f"{short_text(said['unknown'])} frees of blocks from before the recording are left out.")
-
-
-# The rounds
-
-
-def compete(library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console) -> Contest:
-    contest = Contest(members, FIGURES)
-    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, (len(members) + 1) * (rounds + 1)) as tell:
-        launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
-        contest.play(rounds, lambda allocator: run(launch, allocator, said), tell, ALONE)
-    return contest
 
 
 def run(launch: Launcher, allocator: Allocator, said: dict) -> tuple[Played, str]:
@@ -141,9 +122,6 @@ def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
     return next((f"it played {played[key]:.0f} {key} of {value}" for key, value in expected.items() if played[key] != value), "")
 
 
-# The output
-
-
 def show(contest: Contest, said: dict, rounds: int, console: Console) -> None:
     show_refused(contest, console)
     if contest.base is None:
@@ -152,16 +130,11 @@ def show(contest: Contest, said: dict, rounds: int, console: Console) -> None:
     table = contest_table(contest, console.width >= WIDE)
     if ALONE.name in contest.runs:
         table.add_row(ALONE.name, FIGURES[0].shown(contest.middle(ALONE.name, FIGURES[0])), style="dim")
-    table.add_row(RECORDED, "", "", FIGURES[1].shown(recorded_heap_kib(said)), style="dim")
+    # The peak RSS without pages of files, and without what was resident before main.
+    heap_kib = max(0, said["peak_rss_kib"] - said["file_rss_kib"] - said["first_anon_kib"])
+    table.add_row(RECORDED, "", "", FIGURES[1].shown(heap_kib), style="dim")
     console.print(table)
     if contest.middle(contest.base, FIGURES[0]) < SHORT_US:
         console.print(Text("The recording is short: its times are of little weight, memory and faults hold.", style="yellow"))
     show_verdicts(contest, console)
-
-
-def write_json(plan: Plan, recording: Path, said: dict, contest: Contest) -> None:
-    assert plan.output
-    document = {"format": "hakmem-replay/1", "recording": str(recording), "recorded": said, "rounds": plan.rounds,
-                "runs": contest.runs, "refused": contest.refused}
-    plan.output.write_text(json.dumps(document, indent=1) + "\n")
 
