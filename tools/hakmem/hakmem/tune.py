@@ -6,6 +6,7 @@ is then compared with the default and glibc in new rounds, because the rounds th
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import shlex
@@ -13,7 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -106,11 +108,8 @@ class Field:
         able = [member for member in members if member.name not in self.refused]
         counts = [(member, len(self.runs.get(member.name, []))) for member in able]
         enough = max(1, max((count for _, count in counts), default=0) - 1)
-        rated = [
-            (member, statistics.median(self.values(member, of, count)) / (statistics.median(usual) or 1e-9))
-            for member, count in counts
-            if count >= enough and usual
-        ]
+        rated = [(member, statistics.median(self.values(member, of, count)) / (statistics.median(usual) or 1e-9))
+                 for member, count in counts if count >= enough and usual]
         return min(rated, key=lambda pair: pair[1], default=None)
 
 
@@ -229,9 +228,7 @@ def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
         served, linked = rehearse(launch, folder, plan.expected_code)
     if linked:
         console.print("The program is linked with HAKMEM: it cannot run on glibc, and is compared with the default alone.")
-    run_s = max((time.monotonic() - began) / 2, 1e-3)
-    chance = random.Random(plan.seed)
-    known = served.options
+    run_s, chance, known = max((time.monotonic() - began) / 2, 1e-3), random.Random(plan.seed), served.options
     plan = replace(within_budget(plan, run_s), linked=linked)
     count = affordable(plan, run_s)
     profiles = named(known)[:count]
@@ -239,8 +236,7 @@ def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
     if not profiles:
         console.print(Text("This library has no named profiles; searching its numeric options only.", style="dim"))
     race = Race(plan, Field(launch, plan.expected_code, chance), members, OBJECTIVE[plan.objective])
-    lasts = time_text(race.total * run_s)
-    console.print(f"{len(members)} candidates, {race.total} runs of about {run_s:.2f} s: {lasts} in total")
+    console.print(f"{len(members)} candidates, {race.total} runs of about {run_s:.2f} s: {time_text(race.total * run_s)} in total")
     return race
 
 
@@ -256,27 +252,18 @@ def compete(race: Race, console: Console) -> Candidate | None:
         return None
 
 
-class progress:
+@contextmanager
+def progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
     """Shows a progress bar on a terminal, and otherwise prints a line from time to time."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        columns = (BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.console, self.total, self.done = console, total, 0
-
-    def __enter__(self) -> Callable[[str], None]:
-        self.bar.start()
-        self.task = self.bar.add_task("", total=self.total)
-        return self.tell
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def tell(self, name: str) -> None:
-        self.bar.update(self.task, completed=self.done, description=name[:60])
-        if not self.console.is_terminal and self.done % max(1, self.total // 10) == 0:
-            self.console.print(f"  run {self.done + 1} of {self.total}: {name}", highlight=False)
-        self.done += 1
+    columns, runs = (BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")), itertools.count()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        def tell(name: str) -> None:
+            done = next(runs)
+            bar.update(task, completed=done, description=name[:60])
+            if not console.is_terminal and done % max(1, total // 10) == 0:
+                console.print(f"  run {done + 1} of {total}: {name}", highlight=False)
+        yield tell
 
 
 def effective_options(library: Path, best: Candidate) -> dict[str, str]:
@@ -328,13 +315,11 @@ def deliver(plan: Plan, best: Candidate, options: dict[str, str], said: list[str
 
 def figures_table(contest: Field, best: Candidate, plan: Plan) -> object:
     names = [base.name for base in plan.bases]
-    columns = (*names[::-1], "best", *(f"best / {name}" for name in names))
-    table = plain_table(f"Medians of {plan.rounds} rounds", "", *columns)
+    table = plain_table(f"Medians of {plan.rounds} rounds", "", *names[::-1], "best", *(f"best / {name}" for name in names))
     for title, of, shown in FIGURES:
         values = {candidate.name: contest.values(candidate, of, plan.rounds) for candidate in (*plan.bases[::-1], best)}
-        medians = [shown(statistics.median(figures)) for figures in values.values()]
-        ratios = [ratio_text(ratio(values[best.name], values[name])) for name in names]
-        table.add_row(title, *medians, *ratios)
+        medians = (shown(statistics.median(figures)) for figures in values.values())
+        table.add_row(title, *medians, *(ratio_text(ratio(values[best.name], values[name])) for name in names))
     return table
 
 
@@ -348,9 +333,7 @@ def objective_ratio(contest: Field, best: Candidate, base: Candidate, plan: Plan
 
 
 def verdict(contest: Field, best: Candidate, base: Candidate, plan: Plan) -> str:
-    found = objective_ratio(contest, best, base, plan)
-    what = WHAT[plan.objective]
-    against = f"Against {base.name}"
+    found, what, against = objective_ratio(contest, best, base, plan), WHAT[plan.objective], f"Against {base.name}"
     if found is None:
         return f"{against}: too few rounds (at least {LEAST_ROUNDS})."
     if not found.better and not found.worse:
