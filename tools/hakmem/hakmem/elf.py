@@ -20,10 +20,7 @@ DT_NEEDED, DT_STRTAB = 1, 5
 # A symbol that only one allocator defines, and that allocator. A file that exports "malloc" has an allocator too.
 OWN_MALLOC = {
     b"hak_malloc": "HAKMEM",
-    b"mallctl": "jemalloc",
-    b"je_mallctl": "jemalloc",
-    b"_rjem_malloc": "jemalloc",
-    b"_rjem_mallctl": "jemalloc",
+    **dict.fromkeys((b"mallctl", b"je_mallctl", b"_rjem_malloc", b"_rjem_mallctl"), "jemalloc"),
     b"mi_malloc": "mimalloc",
     b"tc_malloc": "tcmalloc",
     b"rpmalloc": "rpmalloc",
@@ -105,18 +102,10 @@ class Reader:
         found: set[bytes] = set()
         for symbols, (_, offset, size, _) in self.symbols(kind):
             names = self.data[offset : offset + size]
-            ended = [name + b"\0" for name in wanted]
-            at = {position: name[:-1] for name in ended for position in positions(names, name)}
+            # All places are needed, because linkers may store a name as the end of a longer one.
+            at = {place.start(): name for name in wanted for place in re.finditer(re.escape(name) + b"\0", names)}
             found |= {at[name] for name, _, section, *_ in symbols if section != 0 and name in at}
         return found
-
-
-def positions(text: bytes, part: bytes) -> Iterator[int]:
-    """Yields all positions of the part, because linkers may store a name as the end of a longer one."""
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 # A part of one of HAKMEM's messages, by which HAKMEM is found in a program whose symbols are stripped.

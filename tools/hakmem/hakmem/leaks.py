@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from hakmem.figures import bytes_text, count_text
@@ -39,15 +39,7 @@ class Finding:
     score: float
 
 
-def lifetimes(sites: list[Site]) -> dict[int, float]:
-    found: dict[int, float] = defaultdict(float)
-    for site in sites:
-        for span, count in site.freed.items():
-            found[span] += count
-    return found
-
-
-def usual_life(freed: dict[int, float]) -> float:
+def usual_life(freed: dict[int, int]) -> float:
     """Returns the usual lifetime in seconds, which MOST_FREED of the freed blocks did not exceed. Within a span, the lifetimes are taken as evenly
     distributed."""
     missing = MOST_FREED * sum(freed.values())
@@ -58,7 +50,7 @@ def usual_life(freed: dict[int, float]) -> float:
     return 0.0
 
 
-def freed_after(freed: dict[int, float], age: float) -> float:
+def freed_after(freed: dict[int, int], age: float) -> float:
     """Returns how many of the freed blocks had become older than `age` in seconds."""
     ends = ((count, (1 << span) * SPAN_MS) for span, count in freed.items())
     return sum(count * min(1.0, max(0.0, 2 * (end - age) / end)) for count, end in ends)
@@ -83,7 +75,7 @@ def seconds_text(seconds: float) -> str:
 def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, if blocks that became
     older are still freed, or if nearly all of them were allocated early."""
-    freed = lifetimes(line.sites)
+    freed = sum((Counter(site.freed) for site in line.sites), Counter())
     usual = usual_life(freed)
     old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
     old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
@@ -127,16 +119,11 @@ def text(profile: Profile, findings: list[Finding], most: int) -> str:
         for number, one in enumerate(findings[:most], 1)
     ]
     if not lines:
-        lines.append(nothing(profile))
+        lines.append("No samples: the process allocated nothing, or too little." if profile.samples == 0 else
+                     "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start.")
     for number, one in enumerate(findings[:most], 1):
         lines += ["", f"{number}. allocated by"]
         lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
     lines += ["", f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
               f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time."]
     return "\n".join(lines)
-
-
-def nothing(profile: Profile) -> str:
-    if profile.samples == 0:
-        return "No samples: the process allocated nothing, or too little."
-    return "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start."

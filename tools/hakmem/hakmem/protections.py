@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,6 @@ malloc = ctypes.CDLL(None).malloc
 malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 ctypes.memset(malloc(4096), 0, 4097)
 """
-
-
 FREED_BY_TWO_THREADS = """
 import ctypes, threading
 libc = ctypes.CDLL(None)
@@ -89,12 +88,10 @@ def checked_copies(library: Path) -> Line:
 
 def guard_advice_works() -> bool:
     """Returns True if the kernel can make a guard page by madvise."""
-    with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
-        try:
-            page.madvise(MADV_GUARD_INSTALL)
-        except OSError:
-            return False
-    return True
+    with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page, suppress(OSError):
+        page.madvise(MADV_GUARD_INSTALL)
+        return True
+    return False
 
 
 def guard_pages(system: System, works: Callable[[], bool] = guard_advice_works) -> Iterator[Line]:

@@ -11,7 +11,7 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, Optional
 
@@ -66,14 +66,9 @@ HELP = (
 )
 
 Figure = Callable[[Report], Optional[float]]
-
-
-def figure(*path: str) -> Figure:
-    return lambda report: report.number(*path)
-
-
-MALLOCS, FREES, MISSES = figure("served", "malloc"), figure("served", "free"), attrgetter("misses")
-REMOTE_FREES, PURGED = figure("counters", "remote_frees"), figure("counters", "purged_bytes")
+MALLOCS, FREES = methodcaller("number", "served", "malloc"), methodcaller("number", "served", "free")
+REMOTE_FREES, PURGED = methodcaller("number", "counters", "remote_frees"), methodcaller("number", "counters", "purged_bytes")
+MISSES = attrgetter("misses")
 
 
 @dataclass(frozen=True)
@@ -181,11 +176,6 @@ def rates_table(step: Step, width: int) -> Group:
     return Group(*tables)
 
 
-def bar_width(width: int) -> int:
-    left = min(BAR, width - PARTS_AND_POLICY)
-    return left if left >= LEAST_BAR else 0
-
-
 def frame(
     title: str, step: Step, decisions: list[Decision], width: int, height: int,
     view: View | None = None, threads: Sequence[ThreadRow] = (), keys_shown: bool = False,
@@ -197,10 +187,12 @@ def frame(
     dense = height < TALL or width < RATES_WIDTH
     wide = width >= WIDE and not dense
     rates = rates_table(step, width)
+    room_for_bar = min(BAR, width - PARTS_AND_POLICY)
+    bar_width = room_for_bar if room_for_bar >= LEAST_BAR else 0
     left = height - HEAD - 2 * len(rates.renderables) - (0 if dense else 2)
     left -= (1 if wide else 2) * (1 if dense else TITLED)
     policy = policy_table(step.now, dense, left - 1 - LEAST_ROWS if dense else None)
-    parts = parts_table(step.now, "" if dense else parts_title(step.now, "is"), bar_width(width), most=left - 1 - LEAST_ROWS if dense else None)
+    parts = parts_table(step.now, "" if dense else parts_title(step.now, "is"), bar_width, most=left - 1 - LEAST_ROWS if dense else None)
     side = max(parts.row_count, policy.row_count) if dense else max(parts.row_count + 1, policy.row_count + 3)
     left -= side
     decisions = explain.latest(decisions, max(1, left if wide else left // 2))
@@ -208,7 +200,7 @@ def frame(
     if view.table == "threads":
         table = thread_table(threads_of(step, threads), view, rows, dense, narrow=width < RATES_WIDTH)
     elif view.table == "heaps":
-        room = width - PARTS_AND_POLICY - bar_width(width) - 2 * GRID_GAP if wide else width
+        room = width - PARTS_AND_POLICY - bar_width - 2 * GRID_GAP if wide else width
         table = top_tables.heap_table(step.now.rows("heaps"), view.sort, view.descending, rows, dense, room, view.marked)
     else:
         rated = sorted_classes(step, view)[:rows]
