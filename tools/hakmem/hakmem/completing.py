@@ -76,5 +76,4 @@ def processes(incomplete: str) -> Iterator[tuple[str, str]]:
 def columns(incomplete: str) -> list[str]:
     from hakmem.top import SORTS
 
-    names = [name.replace(" ", "-") for group in SORTS.values() for name in group]
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for group in SORTS.values() for name in (column.replace(" ", "-") for column in group) if name.startswith(incomplete)]

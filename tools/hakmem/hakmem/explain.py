@@ -75,17 +75,9 @@ def parse_line(line: str) -> Decision | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("ms"), (int, float)):
         return None
     seen = entry.get("seen")
-    return Decision(
-        entry["ms"] / 1000,
-        str(entry.get("who", "")),
-        str(entry.get("what", "")),
-        entry.get("old"),
-        entry.get("new"),
-        str(entry.get("unit", "")),
-        str(entry.get("why", "")),
-        seen if isinstance(seen, dict) else {},
-        entry["class"] if isinstance(entry.get("class"), (int, float)) else None,
-    )
+    who, what, unit, why = (str(entry.get(name, "")) for name in ("who", "what", "unit", "why"))
+    size = entry["class"] if isinstance(entry.get("class"), (int, float)) else None
+    return Decision(entry["ms"] / 1000, who, what, entry.get("old"), entry.get("new"), unit, why, seen if isinstance(seen, dict) else {}, size)
 
 
 def parse(text: str) -> list[Decision]:

@@ -74,9 +74,5 @@ def expanded_tail(rounds: int) -> float:
 def student_quantile(share: float, freedom: int) -> float:
     """Returns Student's quantile by the Cornish-Fisher expansion, which is accurate to 1 % from 4 degrees of freedom on."""
     z = statistics.NormalDist().inv_cdf(share)
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )
+    terms = z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return sum(term / freedom**power for power, term in enumerate(terms))

@@ -29,9 +29,8 @@ class Launcher:
         self.library, self.command, self.timeout, self.warm_bytes = library, command, timeout, 0
         self.inherited = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
         own = {name: value for name, value in self.inherited.items() if name != "LD_PRELOAD"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", launcher.__file__], stdin=subprocess.PIPE, env=own, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
+        command = [sys.executable, "-I", "-S", launcher.__file__]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=own, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def __enter__(self) -> Launcher:
         return self

@@ -150,8 +150,7 @@ def source_of(text: str) -> tuple[str, int]:
 
 def by_addr2line(tool: list[str], file: str, places: list[int]) -> dict[int, Answer]:
     """Asks addr2line, which prints the place because of -a, and then pairs of lines."""
-    asked = "".join(f"0x{place:x}\n" for place in places)
-    command = [*tool, "-a", "-C", "-f", "-i", "-e", file]
+    command, asked = [*tool, "-a", "-C", "-f", "-i", "-e", file], "".join(f"0x{place:x}\n" for place in places)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, errors="replace", check=True, timeout=TOOL_S)
     lines = iter(done.stdout.splitlines())
     found: dict[int, Answer] = {}
@@ -191,15 +190,13 @@ def line_rows(dwarf: object) -> Iterator[tuple[int, str, int]]:
         program = dwarf.line_program_for_CU(unit)  # type: ignore[attr-defined]
         if program is None:
             continue
-        names = program["file_entry"]
-        base = 0 if program["version"] >= 5 else 1
+        names, base = program["file_entry"], 0 if program["version"] >= 5 else 1
         for entry in program.get_entries():
             state = entry.state
-            if state is None:
-                continue
-            index = state.file - base
-            name = names[index].name.decode(errors="replace") if 0 <= index < len(names) else ""
-            yield state.address, "" if state.end_sequence else name, 0 if state.end_sequence else state.line
+            if state is not None:
+                index = state.file - base
+                name = names[index].name.decode(errors="replace") if 0 <= index < len(names) else ""
+                yield state.address, "" if state.end_sequence else name, 0 if state.end_sequence else state.line
 
 
 class Symbols:
