@@ -64,8 +64,6 @@ def size(number: int) -> str:
     return f"{number} B"
 
 
-# OPTIONS.md
-
 FOR_TESTS = "for tests: "
 
 
@@ -96,8 +94,6 @@ def number(text: str, unit: str) -> str:
     return size(int(text)) if unit == "bytes" else text
 
 
-# STATS.md and report.schema.json
-
 def written_by_hand(root: Path, name: str, expected: set[str], source: str) -> dict[str, list[str]]:
     """Returns the rows of a table of docs/STATS.md by the name in the first cell. One cell of each row is written by hand in the document."""
     place = next((place for place in PLACE.finditer((root / "docs/STATS.md").read_text()) if place[2] == name), None)
@@ -121,11 +117,6 @@ def written_keys(root: Path) -> set[str]:
 
 def keys_of(root: Path) -> dict[str, list[str]]:
     return written_by_hand(root, "keys", written_keys(root), "src/report/report_json.c")
-
-
-def keys_table(root: Path) -> str:
-    """Returns the table as it is in the document, after a check that it has a row for each key that the report writes."""
-    return table(["key", "meaning", "when it is high"], [[f"`{key}`", *cells] for key, cells in keys_of(root).items()])
 
 
 def class_stats_table(root: Path) -> str:
@@ -205,8 +196,6 @@ def report_schema(root: Path) -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-# CLASSES.md
-
 def classes_table(root: Path) -> str:
     body, below = [], 0
     for index, block, slab_kib, cap, tier in rows(root / "src/policy/classes.def", "HK_CLASS", 5):
@@ -215,9 +204,6 @@ def classes_table(root: Path) -> str:
         body.append([index, block, tier.lower(), size(slab), str(slab // bytes_), str(slab % bytes_), cap, f"{waste:.1f} %"])
         below = bytes_
     return table(["class", "bytes", "tier", "slab", "blocks", "tail, bytes", "bin, most blocks", "worst waste"], body, {0, 1, 3, 4, 5, 6, 7})
-
-
-# LEARNING.md, PROFILING.md and GUARD.md
 
 
 def as_listed(path: str, macro: str, *head: str) -> Callable[[Path], str]:
@@ -230,8 +216,6 @@ def decisions_table(root: Path) -> str:
             for _, who, what, unit, a, b, c, why in rows(root / "src/count/decisions.def", "HK_DECISION", 8)]
     return table(["who", "what", "unit", "seen", "why"], body)
 
-
-# MESSAGES.md
 
 MESSAGE_KINDS = {"goes_on": "warning", "ends": "fatal", "either": "mistake"}
 VALUE = re.compile(r"%(?:\.(?:\d+|\*))?[lz]*[sducx]")
@@ -259,8 +243,6 @@ def messages_table(root: Path) -> str:
 def parts_of_messages(root: Path, kind: str) -> str:
     return table(["message", "meaning"], [[text, meaning] for text, _, meaning in messages_of(root, kind)])
 
-
-# bench/results/decisions.md
 
 STATUS = re.compile(r"\(?Status( of each)?: ((?:in force|replaced by|rejected|measured)\b.*?)\.\)?$", re.DOTALL)
 
@@ -306,7 +288,10 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/MESSAGES.md": {
         "messages": messages_table, "mistakes": lambda root: parts_of_messages(root, "fault"),
         "accesses": lambda root: parts_of_messages(root, "access")},
-    "docs/STATS.md": {"parts": parts_table, "class_stats": class_stats_table, "keys": keys_table, "counters": counters_table},
+    "docs/STATS.md": {"parts": parts_table, "class_stats": class_stats_table,
+        # This table stays as it is in the document, after a check that it has a row for each key that the report writes.
+        "keys": lambda root: table(["key", "meaning", "when it is high"], [[f"`{key}`", *cells] for key, cells in keys_of(root).items()]),
+        "counters": counters_table},
     "docs/LEARNING.md": {"signals": as_listed("src/learn/signals.def", "HK_SIGNAL", "signal", "unit", "meaning"), "decisions": decisions_table},
     "docs/CLASSES.md": {"classes": classes_table},
     "docs/PROFILING.md": {"events": as_listed("src/count/events.def", "HK_EVENT", "event", "its number", "meaning")},
