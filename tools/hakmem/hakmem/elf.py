@@ -102,10 +102,17 @@ class Reader:
         found: set[bytes] = set()
         for symbols, (_, offset, size, _) in self.symbols(kind):
             names = self.data[offset : offset + size]
-            # All places are needed, because linkers may store a name as the end of a longer one.
-            at = {place.start(): name for name in wanted for place in re.finditer(re.escape(name) + b"\0", names)}
+            at = {position: name for name in wanted for position in positions(names, name + b"\0")}
             found |= {at[name] for name, _, section, *_ in symbols if section != 0 and name in at}
         return found
+
+
+def positions(text: bytes, part: bytes) -> Iterator[int]:
+    """Yields all positions of the part, because linkers may store a name as the end of a longer one."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 # A part of one of HAKMEM's messages, by which HAKMEM is found in a program whose symbols are stripped.
