@@ -110,7 +110,7 @@ static inline const char *bench_arg_str(const bench_args *args, int i, const cha
     return i < args->count ? args->value[i] : fallback;
 }
 
-/* Searches a table for the row whose first member is this name, and returns the row. Ends the program if there is none. */
+/* Searches a table for the row whose first member is this name, and returns the row. Ends the program if no row has this name. */
 #define bench_find(what, rows, name) (&(rows)[bench_row_of(what, rows, sizeof(rows), sizeof *(rows), name)])
 
 static inline size_t bench_row_of(const char *what, const void *rows, size_t bytes, size_t row_bytes, const char *name)

@@ -75,7 +75,7 @@ class Setting:
         return statistics.median(run[key] for run in self.runs)
 
     def told(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.options.items()) or "as it comes"
+        return " ".join(f"{name}={value}" for name, value in self.options.items()) or "defaults"
 
 
 def fixed(name: str, knobs: dict[str, Value]) -> Setting:

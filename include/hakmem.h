@@ -189,9 +189,8 @@ int hak_get_stats(struct hak_stats *stats, size_t size);
  * process id. Returns 0, or -1 if the file cannot be written. Always keeps errno. */
 int hak_report(const char *path);
 
-/* Writes the heap profile so far (docs/PROFILING.md) to a file, for pprof or jeprof. The name "-" means stderr. %p in the name becomes the process
- * id. Returns 0, or -1 if the file cannot be written, or if the options HAKMEM_HEAP_PROFILE and HAKMEM_HEAP_SAMPLE take no samples. Always keeps
- * errno. */
+/* Writes the heap profile so far (docs/PROFILING.md) to a file, for pprof or jeprof. The name "-" means stderr. %p becomes the process id. Returns 0,
+ * or -1 if the file cannot be written, or if HAKMEM_HEAP_PROFILE and HAKMEM_HEAP_SAMPLE take no samples. Always keeps errno. */
 int hak_heap_profile(const char *path);
 
 /* A program can create its own heaps, for example one for each tenant, query or plugin. A heap has a name and a limit, and all its blocks can be

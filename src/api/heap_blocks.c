@@ -30,8 +30,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_failed(ENOMEM);
 }
 
-/* Returns a block of a user heap, or NULL if memory is refused. If the system refuses memory, first returns all idle memory to the system, and tries
- * once more. Keeps errno, and does not count the refusal. */
+/* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno. Counts no refusal. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;

@@ -26,7 +26,7 @@ enum {
     /* RISE_PART, SWEEP_PART and IDLE_PART are divisors of the footprint. */
     RISE_PART = 32,
     SWEEP_PART = 16,               /* a sweep that purged more than 1/16 of the footprint lowers the watermark */
-    RETRY_PART = 8,                /* divisor of the idle slices, see xretry_above */
+    RETRY_PART = 8,                /* after a purge in vain, the next try waits until 1/8 more is idle */
     IDLE_PART = 16,                /* idle memory below 1/16 of the footprint is not reclaimed */
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the reclaimed bytes */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes whose page faults take 5 % of a millisecond */
@@ -288,11 +288,11 @@ bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
     size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
     hk_store(xslices_allowed, most - hk_min(most, idle - slices));
     if (idle > most && (ticker->now >= hk_load(xretry_at) || slices > hk_load(xretry_above))) {
-        size_t wanted = hk_min(idle - allowed, affordable);
-        size_t purged = hk_page_heap_purge(ticker->now, HK_SPARE_HUGE_PAGES, wanted, false);
+        size_t keep = allowed - hk_min(allowed, idle - slices);
+        size_t purged = hk_page_heap_purge_excess(keep, affordable), left = hk_page_heap_idle();
         HK_COUNT(purged_excess, purged);
-        hk_store(xretry_at, purged < wanted / 2 ? ticker->now + HK_TICK_MS : 0);
-        hk_store(xretry_above, slices + slices / RETRY_PART - hk_min(slices, purged));
+        hk_store(xretry_at, left > keep + LEAST_EXCESS && purged < affordable ? ticker->now + HK_TICK_MS : 0);
+        hk_store(xretry_above, left + left / RETRY_PART);
     }
     uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), before = hk_load(xshrunk_by);
     bool shrunk = gone > before && gone - before > hk_decay_footprint();

@@ -45,8 +45,8 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Takes up to `want` blocks, and stores them from end[-1] downward, so that a bin pops them in address order. Returns the number of blocks. If the
- * number is 0, *by_limit tells whether the limit refused. */
+/* Takes up to `want` blocks, and stores them from end[-1] downward, so that a bin pops them in address order. Returns their number.
+ * If it is 0, *by_limit tells whether the limit refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);

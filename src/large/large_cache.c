@@ -217,8 +217,8 @@ static size_t unmap_while(uint64_t before, enum why why, size_t enough)
     return bytes;
 }
 
-/* Cuts off the oldest slack if idle_since of its block is at most `before`, and more than `keep` bytes are cached. Returns the bytes cut off. Holds
- * the lock meanwhile, because a realloc could grow into the slack. */
+/* Cuts off the oldest slack if idle_since of its block is at most `before`, and more than `keep` bytes are cached. Returns the bytes cut off. The
+ * system call is made under the lock, because a realloc could otherwise grow into the slack. */
 static size_t cut_oldest_slack(uint64_t before, size_t keep)
 {
     size_t bytes = 0;

@@ -19,7 +19,7 @@
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
-/* Some C libraries have no flag RTLD_DEEPBIND of dlopen. HAKMEM defines the flag as 0 then, so that no mode contains it. */
+/* Some C libraries have no flag RTLD_DEEPBIND of dlopen. In this case, HAKMEM defines the flag as 0, and no mode contains it. */
 #ifndef RTLD_DEEPBIND
 #define RTLD_DEEPBIND 0
 #endif

@@ -1,8 +1,7 @@
 /* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
-/* A family holds the samples of one figure. The name of a family ends in "bytes" if this is the unit. Each sample names its process, so that one
- * folder can hold the files of many processes. */
+/* A family holds the samples of one figure. Its name ends in "bytes" if this is the unit. A sample names its process, as a folder may have many. */
 struct sheet {
     struct hk_text text, family; /* the name of the current family */
     const char *suffix;          /* the ending of the names of samples */

@@ -249,8 +249,7 @@ static void on_request(int number, siginfo_t *info, void *context)
     hk_last_events_write(HK_STDERR);
 }
 
-/* Prints the last events once per process. A second thread that crashes waits here for up to a second, because its crash would end the process before
- * the first thread has printed all events. */
+/* Prints the last events once per process. A second thread that crashes waits up to a second, so that the first one can print all events. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;

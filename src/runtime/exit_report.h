@@ -22,8 +22,7 @@ uint64_t hk_report_if_due(uint64_t now_ms);
  * number, which is -ENODATA for a heap profile without sampling. HAKMEM must have started. */
 int hk_report_write(const char *path);
 int hk_heap_profile_write_to(const char *path);
-/* Writes the files that the options ask for at exit. The background thread writes no file afterwards. If `takes_locks` is false, writes only the heap
- * profile, which needs no lock. */
+/* Writes the files that options ask for at exit. The background thread then writes no more. Without `takes_locks`, writes only the heap profile. */
 void hk_exit_report(bool takes_locks);
 
 /* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */

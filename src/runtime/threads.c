@@ -32,8 +32,8 @@ enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
 /* Returns true if HAKMEM counts threads. The first call after the start decides this. HAKMEM counts only if its malloc serves the process and the
- * process has one thread, because the locks of slab lists must be in use before a second thread exists. If HAKMEM does not count, it creates a
- * background thread only if the option asks for one. */
+ * process has one thread, because the locks of slab lists must be in use before a second thread exists. Otherwise, only an option creates a
+ * background thread. */
 static bool counting(void)
 {
     if (hk_load(xcounts) == NOT_DECIDED && hk_started()) {

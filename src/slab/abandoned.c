@@ -71,8 +71,7 @@ static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
         hk_link_remove_under(&slab->link, &of_class->sweep);
 }
 
-/* If the slab has free blocks, puts the slab on its list. If all blocks are free, releases the slab instead, and returns false. Slabs of a group are
- * never released. Unlocks the class. */
+/* Puts a slab with free blocks on its list. If all are free and the slab has no group, releases it instead and returns false. Unlocks the class. */
 HK_INLINE bool keep_and_unlock(struct class_abandoned *of_class, struct hk_slab *slab)
 {
     bool kept = !hk_slab_all_free(slab) || hk_load(slab->xlist) >= HK_FIRST_GROUP;

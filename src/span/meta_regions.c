@@ -206,8 +206,7 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from blank areas at the end of the only region, so that most programs need no second mapping. Returns false if there is another region,
- * or if the region has too few blank areas at its end. */
+/* Takes pages from blank areas at the end of the only region, so that few programs map a second. Fails if a second exists or areas are too few. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

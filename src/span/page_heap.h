@@ -51,10 +51,11 @@ void hk_page_heap_total(struct hk_page_heap_totals *totals);
  * release purge_lock after each system call of a purge, or after each unmapped chunk, because fork waits for this lock. */
 /* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
  * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. While another purge is running,
- * waits if `waits` is true, and stops otherwise. Returns the purged bytes. If the delay is HK_SPARE_HUGE_PAGES, purges slices of any age, but skips
- * huge pages of which less than 1/4 can be purged. Such a call stops after it has skipped 32 huge pages. */
-#define HK_SPARE_HUGE_PAGES UINT64_MAX
+ * waits if `waits` is true, and stops otherwise. Returns the purged bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits);
+/* Purges free slices of any age, until at most `keep` bytes are idle or `most` bytes are purged. Skips huge pages of which less than 1/4 can be
+ * purged, and stops after 32 of them. Purges nothing if another purge is running at the begin of the call. Returns the purged bytes. */
+size_t hk_page_heap_purge_excess(size_t keep, size_t most);
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);

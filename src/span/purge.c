@@ -23,8 +23,8 @@ bool hk_span_purge(uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once;  /* if true, purges all free dirty slices of due chunks, otherwise only aged slices */
-    bool spares;   /* true for HK_SPARE_HUGE_PAGES: skips chunks that are not worth a split, and ignores ages */
+    bool at_once;  /* true: all free dirty slices of due chunks are purged; false: only the aged ones */
+    bool spares;   /* true: huge pages that are not worth a split are skipped, whatever their age */
     unsigned vain; /* the number of chunks that were skipped */
 };
 enum { MOST_VAIN = 32 };
@@ -129,20 +129,31 @@ static size_t purge_ranges_locked(struct purge *purge, size_t enough, bool *over
     return purged;
 }
 
-size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
+/* A purge of excess that has begun waits for other threads, because these may leave some of the excess, and may make no more ticks. */
+static size_t purge_until(struct purge *purge, size_t keep, size_t enough, bool waits)
 {
-    bool spares = delay_ms == HK_SPARE_HUGE_PAGES, at_once = spares || delay_ms == 0 || enough < SIZE_MAX;
-    struct purge purge = {now_ms, spares ? 0 : delay_ms, at_once, spares, .vain = 0};
     size_t bytes = 0;
-    for (bool over = false; !over && bytes < enough;) {
+    for (bool over = false; !over && bytes < enough && hk_page_heap_idle() > keep; waits |= purge->spares) {
         if (waits)
             hk_lock(&hk_page_heap.purge_lock);
         else if (!hk_try_lock(&hk_page_heap.purge_lock))
             break;
-        bytes += purge_ranges_locked(&purge, enough - bytes, &over);
+        bytes += purge_ranges_locked(purge, enough - bytes, &over);
         hk_unlock_in_turn(&hk_page_heap.purge_lock);
     }
     return bytes;
+}
+
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough, bool waits)
+{
+    struct purge purge = {now_ms, delay_ms, .at_once = delay_ms == 0 || enough < SIZE_MAX};
+    return purge_until(&purge, 0, enough, waits);
+}
+
+size_t hk_page_heap_purge_excess(size_t keep, size_t most)
+{
+    struct purge purge = {.at_once = true, .spares = true};
+    return purge_until(&purge, keep, most, false);
 }
 
 /* Returns a chunk whose free slices hk_page_heap_unmap() unmaps, or NULL if there is none. */

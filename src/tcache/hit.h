@@ -34,7 +34,7 @@ struct hk_thread_state {
 #define HK_ALL_HIT SIZE_MAX
 /* Opens the gate of malloc for sizes up to `sizes_to`. Frees become hits only if `sizes_to` is HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* hk_gate_shut() adds a reason to shut the gate (enum hk_shut_by). hk_gate_release() removes it. With none, the gate is as hk_gate_open() set it. */
+/* hk_gate_shut() adds a reason to shut the gate (enum hk_shut_by). hk_gate_release() removes it. Without a reason, it is as hk_gate_open() set it. */
 void hk_gate_shut(unsigned by);
 void hk_gate_release(unsigned by);
 /* Resets a bin, so that it has neither blocks nor an array. The caller frees the old array. */
@@ -231,8 +231,7 @@ missed:
 _Static_assert(!HK_PAIRS || sizeof((struct hk_thread_state){0}.bins) == HK_THREAD_STATE_ALIGN,
                "a bin's address holds that of the hot part");
 
-/* Frees a block into this thread's bin. Returns HK_FREE_DONE or the kind of miss. If this thread owns the block's slab, sets *offset to the offset of
- * the bin. */
+/* Frees a block into this thread's bin. Returns HK_FREE_DONE or the kind of miss. Sets *offset to the bin's offset if this thread owns the slab. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     if (HK_PAIRS && !HK_DEBUG)

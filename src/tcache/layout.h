@@ -128,11 +128,9 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Called when a bin becomes empty or full. Enlarges the bin if this happens too often: the bin has served at most hot_turnover times its capacity
- * since the last call for this bin. */
+/* Called when a bin becomes empty or full. Enlarges a bin that has served at most hot_turnover times its capacity since the last call for it. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
-/* Fills an empty bin with a magazine of the depot. If the depot has none that fits, takes blocks from the commons or the thread's slabs. Returns the
- * number of blocks, or 0 if memory is refused. */
+/* Fills an empty bin with a magazine of the depot, or else with blocks of the commons or of the thread's slabs. Returns their number; 0: refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 /* Moves the n oldest blocks of a bin to the depot if the bin has its largest capacity and the depot accepts them. Otherwise moves them to slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);

@@ -65,8 +65,7 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* Returns true if the cache has pages of its own, so that it can be purged. The first cache usually shares pages with other metadata to save memory,
- * because most programs have only this cache. */
+/* Returns true if the cache has pages of its own and can be purged. The first cache usually shares pages, because it is often the only one. */
 static bool has_pages(uint32_t id) { return HK_THREAD_STATE_ALIGN > HK_CACHE_LINE || id != HK_FIRST_OWNER; }
 
 void hk_tcache_open_ring(struct hk_ring *ring)

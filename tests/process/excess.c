@@ -1,5 +1,7 @@
-/* Usage: test_excess large|medium|small|vectors
+/* Usage: test_excess large|medium|small|vectors|threads
  * Tests that RSS falls at once after a program has freed most of its memory and makes no more calls. So no purge by age can help. */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,21 +9,57 @@
 #include "support/procinfo.h"
 #include "support/watchdog.h"
 
-enum { KIB = 1024, MIB = 1024 * KIB, TOTAL_MIB = 96, MOST_MIB = 32, MOST_BLOCKS = TOTAL_MIB * MIB / (4 * KIB) };
+enum {
+    KIB = 1024,
+    MIB = 1024 * KIB,
+    TOTAL_MIB = 96,
+    MOST_MIB = 32,
+    MOST_OF_THREADS_MIB = 56,
+    THREADS = 2,
+    MOST_BLOCKS = TOTAL_MIB * MIB / (4 * KIB)
+};
 
-/* Allocates blocks of `least` to 4 * `least` bytes, TOTAL_MIB in total, and frees them. */
-static void rise_and_fall(size_t least)
+static pthread_barrier_t all_at_once;
+
+/* Allocates blocks of `least` to 4 * `least` bytes, `total` bytes in all, waits for the other threads, and frees the blocks. */
+static void rise_and_fall(size_t least, size_t total)
 {
-    static void *blocks[MOST_BLOCKS];
-    size_t count = 0, bytes = 0;
-    for (; bytes < (size_t)TOTAL_MIB * MIB; count++) {
+    void **blocks = malloc(MOST_BLOCKS * sizeof *blocks);
+    size_t count = 0;
+    for (size_t bytes = 0; bytes < total; count++) {
         size_t size = least + count * 7919 % (least * 3);
         CHECK((blocks[count] = malloc(size)) != NULL, "%zu bytes", size);
         memset(blocks[count], 1, size);
         bytes += size;
     }
+    pthread_barrier_wait(&all_at_once);
     for (size_t i = 0; i < count; i++)
         free(blocks[i]);
+    free(blocks);
+}
+
+static void *share(void *unused)
+{
+    rise_and_fall(4 * KIB, (size_t)TOTAL_MIB * MIB / THREADS);
+    pthread_barrier_wait(&all_at_once);
+    pthread_barrier_wait(&all_at_once);
+    check_thread_done();
+    return unused;
+}
+
+/* Lets threads free their blocks at the same time. The purge of one thread must not keep those of the others from what it leaves. */
+static size_t rss_beside_threads(void)
+{
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, share, NULL) == 0, "thread %u", i);
+    pthread_barrier_wait(&all_at_once);
+    pthread_barrier_wait(&all_at_once);
+    size_t kib = procinfo_rss_kib();
+    pthread_barrier_wait(&all_at_once);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return kib;
 }
 
 static void grow_vectors(void)
@@ -46,15 +84,20 @@ int main(int argc, char **argv)
     free(malloc(1));
     size_t base_kib = procinfo_rss_kib();
     const char *what = argc > 1 ? argv[1] : "large";
-    if (strcmp(what, "large") == 0)
-        rise_and_fall(2 * MIB);
-    else if (strcmp(what, "medium") == 0)
-        rise_and_fall(64 * KIB);
-    else if (strcmp(what, "small") == 0)
-        rise_and_fall(4 * KIB);
-    else
+    bool threads = strcmp(what, "threads") == 0;
+    size_t least = strcmp(what, "large") == 0    ? 2 * MIB
+                   : strcmp(what, "medium") == 0 ? 64 * KIB
+                                                 : 4 * KIB,
+           after_kib = 0;
+    pthread_barrier_init(&all_at_once, NULL, threads ? THREADS + 1 : 1);
+    if (threads)
+        after_kib = rss_beside_threads();
+    else if (strcmp(what, "vectors") == 0)
         grow_vectors();
-    size_t kib = procinfo_rss_kib() - base_kib;
-    CHECK(kib <= MOST_MIB * KIB, "%s: %zu KiB of %d MiB are still resident", what, kib, TOTAL_MIB);
+    else
+        rise_and_fall(least, (size_t)TOTAL_MIB * MIB);
+    size_t kib = (threads ? after_kib : procinfo_rss_kib()) - base_kib;
+    size_t most_mib = threads ? MOST_OF_THREADS_MIB : MOST_MIB; /* each thread caches up to 8 MiB */
+    CHECK(kib <= most_mib * KIB, "%s: %zu KiB of %d MiB are still resident", what, kib, TOTAL_MIB);
     return check_report("excess");
 }

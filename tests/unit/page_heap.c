@@ -414,9 +414,40 @@ UNIT_TEST(spared_huge_page_hides_nothing)
     hk_span_free(used, 7);
     for (unsigned i = 0; i < 2; i++) {
         hk_span_free(others[i], HK_CHUNK_SLICES);
-        assert_int_equal(hk_page_heap_purge(hk_os.clock_ms(), HK_SPARE_HUGE_PAGES, HK_CHUNK + 1, false), HK_CHUNK);
+        assert_int_equal(hk_page_heap_purge_excess(0, SIZE_MAX), HK_CHUNK);
     }
     assert_int_equal(totals().free_dirty, 7 * HK_SLICE);
+}
+
+static uintptr_t freed_in_purge;
+
+static bool free_in_purge(enum fake_call call, uint64_t ordinal)
+{
+    (void)ordinal;
+    uintptr_t chunk = call == FAKE_PURGE ? freed_in_purge : 0;
+    if (chunk != 0) {
+        freed_in_purge = 0;
+        hk_span_free(chunk, HK_CHUNK_SLICES);
+        assert_int_equal(hk_page_heap_purge_excess(0, SIZE_MAX), 0);
+    }
+    return false;
+}
+
+/* A purge of excess also purges what is freed while it runs, and what may stay idle stays. A second purge at the same time purges nothing. */
+UNIT_TEST(excess_of_the_meantime)
+{
+    uintptr_t chunks[3];
+    start();
+    for (unsigned i = 0; i < 3; i++)
+        chunks[i] = get(HK_CHUNK_SLICES);
+    hk_span_free(chunks[0], HK_CHUNK_SLICES);
+    size_t idle = totals().free_dirty;
+    assert_int_equal(hk_page_heap_purge_excess(idle, SIZE_MAX), 0);
+    hk_span_free(chunks[1], HK_CHUNK_SLICES);
+    freed_in_purge = chunks[2];
+    fake_os_refuse(free_in_purge);
+    assert_int_equal(hk_page_heap_purge_excess(idle, SIZE_MAX), 2 * HK_CHUNK);
+    assert_int_equal(totals().free_dirty, idle);
 }
 
 UNIT_TEST(huge_page_is_split_by_a_full_purge)
@@ -885,6 +916,7 @@ int main(void)
         cmocka_unit_test(huge_page_is_dirty_as_a_whole),
         cmocka_unit_test(huge_page_is_not_split_for_little),
         cmocka_unit_test(spared_huge_page_hides_nothing),
+        cmocka_unit_test(excess_of_the_meantime),
         cmocka_unit_test(huge_page_is_split_by_a_full_purge),
         cmocka_unit_test(huge_page_that_is_free_stays_one),
         cmocka_unit_test(huge_page_purged_by_its_user),
