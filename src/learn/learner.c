@@ -226,10 +226,8 @@ static void delay_step(struct hk_learner *learner, struct hk_step *step)
 #define LEAST_SHARE (128 * HK_KIB)
 enum {
     HUNGRY_TICKS = 2,
-    SATED_TICKS = 64,        /* some 10 s */
-    CROWD = 8,               /* threads per CPU */
-    LARGEST_LARGE_CACHE = 8, /* times the default */
-    TARGET_HITS = 55,        /* percent */
+    SATED_TICKS = 64, /* some 10 s */
+    CROWD = 8,        /* threads per CPU */
 };
 
 static unsigned count_or_clear(bool sign, unsigned *ticks) { return *ticks = sign ? *ticks + 1 : 0; }
@@ -250,23 +248,36 @@ static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw,
     learner->share = share;
 }
 
-static void large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+/* Each row is a cache whose size a knob limits. If the full cache has just given up memory that the program needs again, and if fewer percent of the
+ * requests than the target are hits, the limit grows. `most` is its largest value, in multiples of the default. */
+static const struct cap {
+    enum hk_knob knob, target;
+    enum hk_signal hits, misses, missed;
+    enum hk_decision_kind more, less;
+    unsigned most;
+} caps[HK_CAPS] = {
+    {HK_KNOB_large_cache, HK_KNOB_target_hit_large, HK_SIGNAL_large_reused, HK_SIGNAL_large_mapped,
+     HK_SIGNAL_large_missed, HK_DECISION_large_cache_more, HK_DECISION_large_cache_less, 8},
+    {HK_KNOB_depot, HK_KNOB_target_hit_mid, HK_SIGNAL_medium_reused, HK_SIGNAL_medium_refilled, HK_SIGNAL_depot_full,
+     HK_DECISION_depot_more, HK_DECISION_depot_less, 32},
+};
+
+static void cap_step(struct hk_learner *learner, const struct cap *cap, const struct hk_signals *saw,
+                     struct hk_step *step)
 {
-    uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
-    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* not the option, which may be a learned value */
-    uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
-    uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
-    bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
-    const uint64_t seen[3] = {HK_SAW(saw, large_missed), hits, HK_SAW(saw, idle)};
-    if (count_or_clear(missed, &learner->missed) >= HUNGRY_TICKS) {
-        set_target(learner, HK_KNOB_large_cache, hk_min(now * 2, hk_max(option, fallback * LARGEST_LARGE_CACHE)),
-                   HK_DECISION_large_cache_more, seen, step);
-        learner->missed = 0;
+    uint64_t option = learner->option.value[cap->knob], now = learner->target.value[cap->knob];
+    uint64_t fallback = hk_knob_rows[cap->knob].fallback; /* not the option, which may be a learned value */
+    uint64_t reused = saw->value[cap->hits], calls = reused + saw->value[cap->misses], missed = saw->value[cap->missed];
+    uint64_t hits = calls != 0 ? reused * 100 / calls : 100;
+    const uint64_t seen[3] = {missed, hits, HK_SAW(saw, idle)};
+    struct hk_cap_ticks *ticks = &learner->cap_ticks[cap - caps];
+    if (count_or_clear(missed > 0 && hits < learner->option.value[cap->target], &ticks->missed) >= HUNGRY_TICKS) {
+        set_target(learner, cap->knob, hk_min(now * 2, hk_max(option, fallback * cap->most)), cap->more, seen, step);
+        ticks->missed = 0;
     }
-    if (count_or_clear(HK_SAW(saw, large_missed) == 0, &learner->unmissed) >= SATED_TICKS) {
-        set_target(learner, HK_KNOB_large_cache, hk_max(now / 2, hk_min(option, fallback)),
-                   HK_DECISION_large_cache_less, seen, step);
-        learner->unmissed = 0;
+    if (count_or_clear(missed == 0, &ticks->unmissed) >= SATED_TICKS) {
+        set_target(learner, cap->knob, hk_max(now / 2, hk_min(option, fallback)), cap->less, seen, step);
+        ticks->unmissed = 0;
     }
 }
 
@@ -371,8 +382,8 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
         delay_step(learner, step);
     if (rules & HK_RULE_CROWD)
         crowd_step(learner, saw, step);
-    if (rules & HK_RULE_LARGE_CACHE)
-        large_cache_step(learner, saw, step);
+    for (const struct cap *cap = caps; (rules & HK_RULE_CAPS) && cap < caps + HK_CAPS; cap++)
+        cap_step(learner, cap, saw, step);
     if (rules & HK_RULE_HUGE)
         huge_step(learner, saw, step);
     if (may_move && canary && on_trial(learner)) {

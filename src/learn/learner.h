@@ -25,12 +25,12 @@ struct hk_signals {
 
 #define HK_SAW(signals, name) ((signals)->value[HK_SIGNAL_##name])
 
-enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
+enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16, HK_CAPS = 2 };
 
 /* These rules change knobs while memory is not short. A rule's option begins with learn_. A rule without a measured gain is off by default. */
 enum hk_rule {
     HK_RULE_DELAY = 1,
-    HK_RULE_LARGE_CACHE = 2,
+    HK_RULE_CAPS = 2,
     HK_RULE_CROWD = 4,
     HK_RULE_HUGE = 8,
     HK_RULE_BURST = 16,
@@ -52,8 +52,10 @@ struct hk_learner {
     uint64_t idled_of_late[HK_DELAY_LAG]; /* bytes that became idle in the last ticks, not yet in `idled` */
     unsigned tick;
     uint64_t share; /* bytes that a thread may cache; UINT64_MAX: not limited, because there are few threads */
-    unsigned missed, unmissed; /* successive ticks with misses of the large cache, and without misses */
-    unsigned blocks_rest;      /* ticks until large blocks no longer get huge pages */
+    struct hk_cap_ticks {
+        unsigned missed, unmissed;
+    } cap_ticks[HK_CAPS]; /* for each cache, successive ticks in which it was too small, and in which it was not */
+    unsigned blocks_rest; /* ticks until large blocks no longer get huge pages */
     struct hk_canary {
         struct hk_knobs kept;            /* the knobs before the trial */
         unsigned trial, rest;            /* ticks until the trial ends, and ticks until the next trial may begin */

@@ -29,6 +29,9 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
     struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_counted(HK_THREAD_misses),
                                  [HK_SIGNAL_overflows] = hk_tcaches_counted(HK_THREAD_overflows),
                                  [HK_SIGNAL_remote] = hk_tcaches_counted(HK_THREAD_remote_frees),
+                                 [HK_SIGNAL_medium_reused] = hk_tcaches_counted(HK_THREAD_medium_reused),
+                                 [HK_SIGNAL_medium_refilled] = hk_tcaches_counted(HK_THREAD_medium_refilled),
+                                 [HK_SIGNAL_depot_full] = hk_tcaches_counted(HK_THREAD_depot_full),
                                  [HK_SIGNAL_idled] = hk_load(hk_reuse.xidled),
                                  GLOBAL(slabs_made),
                                  GLOBAL(slabs_released),
@@ -85,8 +88,7 @@ static void write_decisions(uint64_t now)
 static void begin_learner(void)
 {
     struct hk_knobs options;
-    uint64_t rules = (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
-                     (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
+    uint64_t rules = (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_caps ? HK_RULE_CAPS : 0) |
                      (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0) |
                      (hk_options.learn_burst ? HK_RULE_BURST : 0) | (hk_options.learn_remote ? HK_RULE_REMOTE : 0);
     if (learning.begun)

@@ -151,6 +151,10 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
         if (HK_UNLIKELY(hk_bins_random != 0))
             shuffle(bin->base + 1, got, hk_bins_random ^ bin->served ^ (uintptr_t)bin);
     }
+    if (class >= HK_FINE_CLASSES && cache->owner.source == HK_SOURCE_DEPOT)
+        HK_COUNT_THREAD(&cache->owner.counts, medium_reused, 1);
+    else if (class >= HK_FINE_CLASSES)
+        HK_COUNT_THREAD(&cache->owner.counts, medium_refilled, 1);
     bin->top = bin->base + got;
     return got;
 }
@@ -158,8 +162,11 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
-    if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n))
+    if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n)) {
+        if (class >= HK_FINE_CLASSES && cache->depot.bytes + n * hk_classes[class].size > HK_POLICY(depot))
+            HK_COUNT_THREAD(&cache->owner.counts, depot_full, 1);
         hk_flush(cache, bin->base + 1, (unsigned)n);
+    }
     size_t rest = hk_bin_items(bin) - n;
     memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
     bin->top = bin->base + rest;

@@ -116,6 +116,23 @@ UNIT_TEST(the_large_cache_grows_where_it_is_short_and_shrinks_when_not)
     assert_int_equal(knob(HK_KNOB_large_cache), large);
 }
 
+#define CROWDED_OUT(percent) IS(depot_full) = 10, IS(medium_reused) = percent, IS(medium_refilled) = 100 - percent
+
+UNIT_TEST(the_depot_grows_to_its_target_within_ten_ticks_and_shrinks_when_unused)
+{
+    begin(HK_LEARN_ON);
+    uint64_t depot = knob(HK_KNOB_depot);
+    pass(SEEN(CROWDED_OUT(65)), 10, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_depot), depot); /* The target has been met. */
+    assert_int_equal(pass(SEEN(CROWDED_OUT(64)), 10, HK_DECISION_depot_more), 5);
+    assert_int_equal(knob(HK_KNOB_depot), 32 * depot);
+    assert_int_equal(pass(SEEN(CROWDED_OUT(64)), 10, HK_DECISION_depot_more), 0);
+    pass(SEEN(IS(medium_refilled) = 100), 1000, HK_DECISION_depot_less);
+    assert_int_equal(knob(HK_KNOB_depot), depot);
+    learner.option.value[HK_KNOB_target_hit_mid] = 0;
+    assert_int_equal(pass(SEEN(CROWDED_OUT(0)), 10, HK_DECISION_depot_more), 0);
+}
+
 #define BURST IS(slabs_made) = 1000
 #define BLOCKS IS(large_fresh) = 64 * HK_MIB, IS(large_mapped) = 30
 #define SHORT_OF_MEMORY IS(goal) = 100 * HK_MIB, IS(used) = 95 * HK_MIB
@@ -215,7 +232,7 @@ UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
         enum hk_rule rule;
         enum hk_knob knob;
     } rules[] = {{HK_RULE_DELAY, HK_KNOB_purge_delay},
-                 {HK_RULE_LARGE_CACHE, HK_KNOB_large_cache},
+                 {HK_RULE_CAPS, HK_KNOB_large_cache},
                  {HK_RULE_CROWD, HK_KNOB_thread_cache},
                  {HK_RULE_HUGE, HK_KNOB_huge_blocks_from}};
     const struct hk_signals *all = SEEN(MISSED, IS(large_fresh) = 64 * HK_MIB, IS(threads) = 320,
@@ -379,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_shift_is_followed),
         cmocka_unit_test(the_option_zero_is_left_alone),
         cmocka_unit_test(the_large_cache_grows_where_it_is_short_and_shrinks_when_not),
+        cmocka_unit_test(the_depot_grows_to_its_target_within_ten_ticks_and_shrinks_when_unused),
         cmocka_unit_test(new_blocks_ask_for_huge_pages_for_some_time),
         cmocka_unit_test(a_phase_bounds_its_knobs_while_it_lasts),
         cmocka_unit_test(a_phase_whose_rule_is_off_or_frozen_bounds_nothing),

@@ -47,6 +47,18 @@ for _ in range({turns}):
 print(largest * 4096 / (1 << 20))
 """
 
+# Allocates 300 blocks of 500 KB and frees all of them, in each of `rounds` rounds. Then does the same with small blocks, in `others` rounds.
+ROTATION = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+for rounds, count, size in (({rounds}, 300, 500000), ({others}, 3000, 2000)):
+    for _ in range(rounds):
+        for block in [libc.malloc(size) for _ in range(count)]:
+            libc.free(block)
+        libc.usleep(15000)
+"""
+
 
 def forbid_huge_pages() -> None:
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
@@ -106,6 +118,20 @@ class Learned(unittest.TestCase):
                 knobs[decision["what"]] = decision["new"]
         saved = re.findall(r"^(\w+) = (\d+) #", (self.folder / "profile_save").read_text(), re.MULTILINE)
         self.assertEqual({name: int(value) for name, value in saved}, knobs)
+
+    def test_the_depot_follows_the_blocks_in_rotation_and_gives_them_back(self) -> None:
+        """The full depot of 8 MiB serves nearly none of the 150 MB. After 10 ticks, most refills are hits. Other work ages the depot."""
+        for others, kept in ((0, range(100 << 20, 151 << 20)), (80, range(1 << 20))):
+            files = {name: str(self.folder / f"{name}{others}.json") for name in ("explain", "learn_trace", "report")}
+            self.assertEqual(run(ROTATION.format(rounds=140, others=others), **files).stderr, "")
+            grown = [json.loads(line) for line in Path(files["explain"]).read_text().splitlines() if "the full depot refused" in line]
+            self.assertGreaterEqual(grown[-1]["new"], 128 << 20)
+            self.assertLess(grown[-1]["ms"], 11 * 152)
+            ticks = [[int(word) for word in line.split()[-3:]] for line in Path(files["learn_trace"]).read_text().splitlines()[1:]]
+            reused, refilled = (sum(tick[column] for tick in ticks[11:13]) for column in (0, 1))
+            self.assertGreater(reused, 3 * refilled)
+            medium = next(row for row in json.loads(Path(files["report"]).read_text())["classes"] if row["size"] == 512 << 10)
+            self.assertIn(medium["in_depots"], kept)
 
     def test_bins_begin_as_large_as_they_became(self) -> None:
         """The capacities that bins reached in the first run are those of the second run from the start."""
