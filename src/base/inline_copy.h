@@ -9,46 +9,44 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Copies the pairs `first` to `end` - 1. Pair i consists of the i-th quantum from the start of the run and the i-th quantum from the end, counted
- * from 0. 1, 2, 4 or 8 pairs cover any short run, because pairs may overlap. */
-HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
-                             long first, long end)
-{
-#pragma GCC unroll 4
-    for (long i = first; i < end; i++) {
-        to[i] = from[i];
-        last_to[-i] = last_from[-i];
-    }
-}
-
-HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long end)
-{
-#pragma GCC unroll 4
-    for (long i = first; i < end; i++)
-        at[i] = last[-i] = (hk_quantum){0};
-}
 /* Returns the offset of the last quantum in a run of `bytes` bytes. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
 
+/* Copies the pairs `first` to `end` - 1 of a run, or zeroes them if `zeroes`. Pair i consists of the i-th quantum from the start of the run and the
+ * i-th quantum from the end, counted from 0. 1, 2, 4 or 8 pairs cover any short run, because pairs may overlap. */
+HK_INLINE void hk_write_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
+                              bool zeroes, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++) {
+        to[i] = zeroes ? (hk_quantum){0} : from[i];
+        last_to[-i] = zeroes ? (hk_quantum){0} : last_from[-i];
+    }
+}
+
+HK_INLINE void hk_write_short(void *to, const void *from, size_t bytes, bool zeroes)
+{
+    size_t before = hk_quanta_before(bytes);
+    hk_quantum *last_to = hk_quantum_at(to, before), *last_from = hk_quantum_at(from, before);
+    hk_write_pairs(to, last_to, from, last_from, zeroes, 0, 1);
+    if (bytes <= 2 * HK_QUANTUM)
+        return;
+    hk_write_pairs(to, last_to, from, last_from, zeroes, 1, 2);
+    if (bytes <= 4 * HK_QUANTUM)
+        return;
+    hk_write_pairs(to, last_to, from, last_from, zeroes, 2, 4);
+    if (bytes > 8 * HK_QUANTUM)
+        hk_write_pairs(to, last_to, from, last_from, zeroes, 4, 8);
+}
+
 /* Copies between two addresses that are multiples of 16. May read and write up to 15 bytes beyond `bytes`, or 16 bytes if `bytes` is 0. */
 HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
 {
-    if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
         memcpy(to, from, bytes);
-        return;
-    }
-    size_t before = hk_quanta_before(bytes);
-    hk_quantum *last_to = hk_quantum_at(to, before), *last_from = hk_quantum_at(from, before);
-    hk_copy_pairs(to, last_to, from, last_from, 0, 1);
-    if (bytes <= 2 * HK_QUANTUM)
-        return;
-    hk_copy_pairs(to, last_to, from, last_from, 1, 2);
-    if (bytes <= 4 * HK_QUANTUM)
-        return;
-    hk_copy_pairs(to, last_to, from, last_from, 2, 4);
-    if (bytes > 8 * HK_QUANTUM)
-        hk_copy_pairs(to, last_to, from, last_from, 4, 8);
+    else
+        hk_write_short(to, from, bytes, false);
 }
 
 /* Zeroes as many bytes as hk_inline_copy would write. Returns `at`, as memset does, so that the caller can make a tail call. */
@@ -56,16 +54,7 @@ HK_INLINE void *hk_inline_zero(void *at, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
         return memset(at, 0, bytes);
-    hk_quantum *last = hk_quantum_at(at, hk_quanta_before(bytes));
-    hk_zero_pairs(at, last, 0, 1);
-    if (bytes <= 2 * HK_QUANTUM)
-        return at;
-    hk_zero_pairs(at, last, 1, 2);
-    if (bytes <= 4 * HK_QUANTUM)
-        return at;
-    hk_zero_pairs(at, last, 2, 4);
-    if (bytes > 8 * HK_QUANTUM)
-        hk_zero_pairs(at, last, 4, 8);
+    hk_write_short(at, at, bytes, true);
     return at;
 }
 
