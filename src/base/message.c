@@ -153,10 +153,8 @@ static const char *put_with_precision(struct hk_text *text, const char *f, va_li
     return f;
 }
 
-static void add_all(struct hk_text *text, const char *format, va_list args)
+static void add_all(struct hk_text *text, const char *format, va_list *args)
 {
-    va_list copy;
-    va_copy(copy, args);
     for (const char *f = format; *f != 0; f++) {
         if (*f != '%') {
             put_char(text, *f);
@@ -164,24 +162,23 @@ static void add_all(struct hk_text *text, const char *format, va_list args)
         }
         bool wide = false;
         f += f[1] == '-' ? 2 : 1;
-        size_t width = take_number(&f, &copy);
+        size_t width = take_number(&f, args);
         for (; *f == 'z' || *f == 'l'; f++)
             wide = true;
         if (*f == 0)
             break;
         if (*f == '.')
-            f = put_with_precision(text, f, &copy);
+            f = put_with_precision(text, f, args);
         else
-            put_conversion(text, *f, wide, width, &copy);
+            put_conversion(text, *f, wide, width, args);
     }
-    va_end(copy);
 }
 
 void hk_text_add(struct hk_text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add_all(text, format, args);
+    add_all(text, format, &args);
     va_end(args);
 }
 
@@ -192,7 +189,7 @@ void hk_text_flush(struct hk_text *text)
     text->used = 0;
 }
 
-static void put_message(const char *format, va_list args)
+static void put_message(const char *format, va_list *args)
 {
     struct hk_text text;
     hk_text_init(&text, HK_STDERR);
@@ -206,7 +203,7 @@ void hk_message(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put_message(format, args);
+    put_message(format, &args);
     va_end(args);
 }
 
@@ -217,7 +214,7 @@ HK_COLD void hk_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put_message(format, args);
+    put_message(format, &args);
     va_end(args);
     hk_store(hk_is_aborting, true);
     if (hk_last_words != NULL)
