@@ -61,12 +61,7 @@ static _Atomic uint64_t xexcess_paid, xshrunk_by;
 static _Atomic uint64_t xleft_at; /* ms; until this time, hk_decay_left() is not due */
 static _Atomic size_t xkept;      /* the lowest held bytes (hk_decay_left_is_due) since hk_decay_left() last purged */
 
-size_t hk_decay_mapped(void)
-{
-    struct hk_page_heap_totals slices;
-    hk_page_heap_total(&slices);
-    return slices.mapped + hk_large_mapped();
-}
+size_t hk_decay_mapped(void) { return hk_page_heap_total().mapped + hk_large_mapped(); }
 
 /* The result may leave out resident pages that other threads are just purging in their slabs. */
 size_t hk_decay_footprint(void)

@@ -115,9 +115,8 @@ static void sum_up(struct hk_heap_stats *heap_stats)
 static void count_large_and_slices(struct hk_heap_stats *heap_stats)
 {
     struct hk_large_totals large = hk_large_total();
-    struct hk_page_heap_totals slices;
+    struct hk_page_heap_totals slices = hk_page_heap_total();
     struct hk_class_stats *row = &heap_stats->tiers[HK_TIER_LARGE];
-    hk_page_heap_total(&slices);
     row->served = heap_stats->counts[HK_STAT_large_calls];
     row->misses = row->refills_new = hk_min(row->served, heap_stats->counts[HK_STAT_large_mapped]);
     row->live_blocks = large.blocks;

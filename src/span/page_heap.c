@@ -262,11 +262,11 @@ size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load
 
 size_t hk_page_heap_idle(void) { return hk_load(hk_page_heap.xidle) * HK_SLICE; }
 
-void hk_page_heap_total(struct hk_page_heap_totals *totals)
+struct hk_page_heap_totals hk_page_heap_total(void)
 {
     hk_lock(&hk_page_heap.lock);
-    totals->mapped = hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
-    totals->free_dirty = hk_page_heap_idle();
-    totals->free_clean = hk_page_heap.free_slices * HK_SLICE - totals->free_dirty;
+    size_t mapped = hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
+    size_t dirty = hk_page_heap_idle(), clean = hk_page_heap.free_slices * HK_SLICE - dirty;
     hk_unlock(&hk_page_heap.lock);
+    return (struct hk_page_heap_totals){mapped, dirty, clean};
 }

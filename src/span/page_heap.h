@@ -45,7 +45,7 @@ struct hk_page_heap_totals {
     size_t free_dirty; /* free bytes that may be resident */
     size_t free_clean; /* free bytes that are not resident */
 };
-void hk_page_heap_total(struct hk_page_heap_totals *totals);
+struct hk_page_heap_totals hk_page_heap_total(void);
 
 /* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
  * release purge_lock after each system call of a purge, or after each unmapped chunk, because fork waits for this lock. */

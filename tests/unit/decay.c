@@ -32,13 +32,7 @@ static void tick(void)
     hk_decay_tick(&ticker);
 }
 
-static size_t idle_bytes(void)
-{
-    struct hk_page_heap_totals slices;
-    struct hk_large_totals larges = hk_large_total();
-    hk_page_heap_total(&slices);
-    return slices.free_dirty + larges.cached;
-}
+static size_t idle_bytes(void) { return hk_page_heap_total().free_dirty + hk_large_total().cached; }
 
 static size_t footprint(void) { return hk_page_heap_dirty() + hk_large_mapped(); }
 

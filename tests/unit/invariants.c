@@ -82,8 +82,7 @@ const char *heap_is_wrong(struct hk_heap_stats *heap_stats)
         return "the parts of the classes do not sum to all slabs' bytes";
     if (live_blocks != heap_stats->sum.live_blocks)
         return "the live blocks of the classes do not sum to the total";
-    struct hk_page_heap_totals runs;
-    hk_page_heap_total(&runs);
+    struct hk_page_heap_totals runs = hk_page_heap_total();
     if (slabs + heap_stats->parts[HK_PART_heaps] + runs.free_dirty + runs.free_clean != runs.mapped)
         return "slabs and free units do not sum to what runs has mapped";
     for (int part = 0; part < HK_PARTS; part++)

@@ -12,13 +12,6 @@
 #include "support/knobs.h"
 #include "support/rng.h"
 
-static struct hk_page_heap_totals totals(void)
-{
-    struct hk_page_heap_totals now;
-    hk_page_heap_total(&now);
-    return now;
-}
-
 static uintptr_t get(size_t slices)
 {
     uintptr_t at = hk_span_alloc(slices, HK_USE_SPARSE, &(bool){false});
@@ -41,7 +34,7 @@ UNIT_TEST(grows_and_fits)
     start();
     uintptr_t whole = get(HK_CHUNK_SLICES);
     assert_int_equal(whole % HK_CHUNK, 0);
-    assert_true(totals().mapped >= HK_CHUNK);
+    assert_true(hk_page_heap_total().mapped >= HK_CHUNK);
     uintptr_t five = get(5);
     uintptr_t three = get(3);
     uintptr_t fence = get(1);
@@ -54,10 +47,10 @@ UNIT_TEST(grows_and_fits)
     assert_int_equal(get(3), three);
     assert_true(fence > three);
     hk_span_free(whole, HK_CHUNK_SLICES);
-    struct hk_page_heap_totals before = totals();
+    struct hk_page_heap_totals before = hk_page_heap_total();
     assert_int_equal(get(HK_CHUNK_SLICES), whole);
-    assert_int_equal(totals().mapped, before.mapped);
-    assert_int_equal(totals().free_dirty, before.free_dirty - HK_CHUNK);
+    assert_int_equal(hk_page_heap_total().mapped, before.mapped);
+    assert_int_equal(hk_page_heap_total().free_dirty, before.free_dirty - HK_CHUNK);
 }
 
 /* Dirty slices that had another use (HK_USE_DENSE or HK_USE_SPARSE) are preferred to clean slices. */
@@ -89,7 +82,7 @@ UNIT_TEST(hollow_slices)
     assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE, &(bool){false}), at);
     assert_int_equal(hk_page_heap_dirty(), dirty);
     hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as clean. */
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
     assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
     assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HK_SLICE);
@@ -141,9 +134,9 @@ UNIT_TEST(ages)
     hk_span_free(second, 1);
     assert_int_equal(hk_page_heap_purge(now + 1000, 500, SIZE_MAX, false), 2 * HK_SLICE);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
-    assert_int_equal(totals().free_dirty, HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, HK_SLICE);
     assert_int_equal(hk_page_heap_purge(now + 1500, 500, SIZE_MAX, false), HK_SLICE);
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
     assert_int_equal(hk_page_heap_purge(now + 5000, 500, SIZE_MAX, false), 0);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 2);
 }
@@ -169,7 +162,7 @@ UNIT_TEST(purge_refused)
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 0);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
-    assert_int_equal(totals().free_dirty, 8 * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, 8 * HK_SLICE);
     fake_os_refuse(NULL);
     assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), 8 * HK_SLICE);
     assert_int_equal(get(8), at);
@@ -182,7 +175,7 @@ UNIT_TEST(growth_refused)
     assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}), 0);
     fake_os_refuse(fake_refuse_mappings);
     assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}), 0);
-    assert_int_equal(totals().mapped, 0);
+    assert_int_equal(hk_page_heap_total().mapped, 0);
     fake_os_refuse(NULL);
     get(1);
 }
@@ -232,9 +225,9 @@ UNIT_TEST(unmapped_and_back)
         at[i] = get(HK_CHUNK_SLICES);
     for (int i = 0; i < 5; i++)
         hk_span_free(at[i], HK_CHUNK_SLICES);
-    size_t before = totals().mapped;
+    size_t before = hk_page_heap_total().mapped;
     assert_true(hk_page_heap_unmap(true) == 5 * HK_CHUNK);
-    assert_true(totals().mapped <= before - 5 * HK_CHUNK);
+    assert_true(hk_page_heap_total().mapped <= before - 5 * HK_CHUNK);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(hk_page_heap_unmap(true), 0);
     assert_int_equal(hk_os.map_at((void *)at[4], hk_system_page()), HK_PLACED);
@@ -260,10 +253,10 @@ UNIT_TEST(unmapping_clean_only)
     hk_span_free(cold, HK_CHUNK_SLICES);
     hk_page_heap_purge(0, 0, SIZE_MAX, true);
     hk_span_free(dirty, HK_CHUNK_SLICES);
-    size_t before = totals().mapped;
+    size_t before = hk_page_heap_total().mapped;
     assert_int_equal(hk_page_heap_unmap(false), 0);
-    assert_true(totals().mapped <= before - HK_CHUNK);
-    assert_int_equal(totals().free_dirty, HK_CHUNK);
+    assert_true(hk_page_heap_total().mapped <= before - HK_CHUNK);
+    assert_int_equal(hk_page_heap_total().free_dirty, HK_CHUNK);
     assert_int_equal(*(char *)dirty, 1);
     assert_int_equal(hk_page_heap_unmap(true), HK_CHUNK);
 }
@@ -273,11 +266,11 @@ UNIT_TEST(unmapping_refused)
     start();
     uintptr_t at = get(HK_CHUNK_SLICES);
     hk_span_free(at, HK_CHUNK_SLICES);
-    struct hk_page_heap_totals before = totals();
+    struct hk_page_heap_totals before = hk_page_heap_total();
     fake_os_refuse(fake_refuse_unmap);
     assert_int_equal(hk_page_heap_unmap(true), 0);
     fake_os_refuse(NULL);
-    struct hk_page_heap_totals after = totals();
+    struct hk_page_heap_totals after = hk_page_heap_total();
     assert_memory_equal(&before, &after, sizeof before);
     assert_int_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false}), at);
 }
@@ -317,7 +310,7 @@ static void random_load(void)
         }
         if (step % 3000 == 0)
             hk_page_heap_unmap(true);
-        struct hk_page_heap_totals now = totals();
+        struct hk_page_heap_totals now = hk_page_heap_total();
         assert_int_equal(now.mapped, used * HK_SLICE + now.free_dirty + now.free_clean);
     }
 }
@@ -377,7 +370,7 @@ UNIT_TEST(huge_page_is_dirty_as_a_whole)
     assert_true(hk_page_heap_on_huge_page(at, &beside));
     assert_int_equal(beside, HK_CHUNK - 4 * HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
-    assert_int_equal(totals().free_dirty, beside);
+    assert_int_equal(hk_page_heap_total().free_dirty, beside);
     for (unsigned i = 0; i < 4; i++) { /* While the heap grows into the huge page, no slice is purged. */
         assert_int_equal(purge_after(400), 0);
         get_dense(1);
@@ -416,7 +409,7 @@ UNIT_TEST(spared_huge_page_hides_nothing)
         hk_span_free(others[i], HK_CHUNK_SLICES);
         assert_int_equal(hk_page_heap_purge_excess(0, SIZE_MAX), HK_CHUNK);
     }
-    assert_int_equal(totals().free_dirty, 7 * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, 7 * HK_SLICE);
 }
 
 static uintptr_t freed_in_purge;
@@ -441,13 +434,13 @@ UNIT_TEST(excess_of_the_meantime)
     for (unsigned i = 0; i < 3; i++)
         chunks[i] = get(HK_CHUNK_SLICES);
     hk_span_free(chunks[0], HK_CHUNK_SLICES);
-    size_t idle = totals().free_dirty;
+    size_t idle = hk_page_heap_total().free_dirty;
     assert_int_equal(hk_page_heap_purge_excess(idle, SIZE_MAX), 0);
     hk_span_free(chunks[1], HK_CHUNK_SLICES);
     freed_in_purge = chunks[2];
     fake_os_refuse(free_in_purge);
     assert_int_equal(hk_page_heap_purge_excess(idle, SIZE_MAX), 2 * HK_CHUNK);
-    assert_int_equal(totals().free_dirty, idle);
+    assert_int_equal(hk_page_heap_total().free_dirty, idle);
 }
 
 UNIT_TEST(huge_page_is_split_by_a_full_purge)
@@ -532,9 +525,9 @@ UNIT_TEST(oldest_first)
         assert_int_equal(*(char *)chunks[i], i < 2 ? 0 : 1);
     assert_int_equal(hk_page_heap_purge(now, 20, COUNT * HK_CHUNK, false), HK_CHUNK);
     assert_int_equal(hk_page_heap_purge(now + 19, 20, COUNT * HK_CHUNK, false), 0);
-    assert_int_equal(totals().free_dirty, HK_CHUNK);
+    assert_int_equal(hk_page_heap_total().free_dirty, HK_CHUNK);
     assert_int_equal(hk_page_heap_purge(now + 20, 20, COUNT * HK_CHUNK, false), HK_CHUNK);
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
 }
 
 /* A chunk was mapped while the heap was small, and purged later. It moves to a huge page when the heap is larger and uses it again. */
@@ -609,10 +602,10 @@ UNIT_TEST(prefault_doubles)
         *(char *)get_growing() = 1;
     assert_int_equal(calls_of_populate, 5);
     assert_memory_equal(populated, expected, sizeof expected);
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
     get_growing();
     assert_true(populated[5] > 1 && populated[5] <= 9);
-    assert_int_equal(totals().free_dirty, (populated[5] - 1) * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, (populated[5] - 1) * HK_SLICE);
 }
 
 /* The window closes if slices of it are purged before a span has used them. */
@@ -622,7 +615,7 @@ UNIT_TEST(prefault_closes)
     for (unsigned i = 0; i < 4; i++)
         get_growing();
     assert_int_equal(populated[2], 3);
-    assert_int_equal(totals().free_dirty, 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, 2 * HK_SLICE);
     purge_after(600);
     assert_int_equal(purge_after(600), 2 * HK_SLICE);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_prefault_unused]), 2 * HK_SLICE);
@@ -667,7 +660,7 @@ UNIT_TEST(prefault_refused)
     hk_os.populate = refuse_populate;
     hk_page_heap.ahead = 2;
     get_growing();
-    assert_int_equal(totals().free_dirty, 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, 2 * HK_SLICE);
     for (unsigned i = 0; i < 8; i++)
         get_growing();
     assert_int_equal(calls_of_populate, 1);
@@ -703,7 +696,7 @@ static void make_holes(void)
         for (unsigned slice = 0; slice < HK_CHUNK_SLICES; slice += 2)
             hk_span_free(chunk + slice * HK_SLICE, 1);
     }
-    assert_int_equal(totals().free_dirty, HOLES * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, HOLES * HK_SLICE);
 }
 
 /* One system call purges up to 32 ranges. */
@@ -718,7 +711,7 @@ UNIT_TEST(purges_in_batches)
     assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purge_batches]), 3);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purges]), HOLES);
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
 }
 
 /* If the kernel cannot purge several ranges at once, each range takes a call, and the heap asks only once. */
@@ -729,7 +722,7 @@ UNIT_TEST(purges_singly_if_refused)
     assert_int_equal(hk_page_heap_purge(0, 0, SIZE_MAX, true), HOLES * HK_SLICE);
     assert_int_equal(calls_of_purge_all, 1);
     assert_int_equal(fake_os_calls(FAKE_PURGE), HOLES);
-    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_total().free_dirty, 0);
 }
 
 /* The fullest huge page serves a request, although an emptier one has the tighter fit. */
@@ -816,7 +809,7 @@ UNIT_TEST(extends_to_the_end)
     assert_false(hk_span_extend(last, 1, 2));
     assert_true(hk_span_extend(last, 1, 1));
     assert_false(hk_span_extend(last, 2, 1));
-    assert_int_equal(totals().free_dirty, (HK_CHUNK_SLICES - 2) * HK_SLICE);
+    assert_int_equal(hk_page_heap_total().free_dirty, (HK_CHUNK_SLICES - 2) * HK_SLICE);
 }
 
 static size_t mapped_by_uses(void)
@@ -833,7 +826,7 @@ UNIT_TEST(counts_by_use)
     hk_page_heap_purge(0, 0, SIZE_MAX, true);
     uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE, &(bool){false});
     assert_int_equal(dense, chunk); /* Because of its new use, the chunk counts as dense. */
-    assert_int_equal(mapped_by_uses(), totals().mapped);
+    assert_int_equal(mapped_by_uses(), hk_page_heap_total().mapped);
     size_t stake = hk_page_heap_stake();
     hk_span_free(dense, HK_CHUNK_SLICES);
     uintptr_t unsure = hk_span_alloc(2, HK_USE_UNSURE, &(bool){false});
@@ -869,11 +862,11 @@ UNIT_TEST(hole_filled_in_parts)
     hk_span_free(chunk, HK_CHUNK_SLICES);
     hk_store(hk_footprint.xscarce, true);
     hk_page_heap_unmap(true);
-    assert_int_equal(totals().mapped, 0);
+    assert_int_equal(hk_page_heap_total().mapped, 0);
     size_t mapped = 0;
     for (int i = 0; i < 4; i++) {
         assert_int_equal(get(4), chunk + mapped);
-        assert_int_equal(totals().mapped, mapped += 4 * HK_SLICE);
+        assert_int_equal(hk_page_heap_total().mapped, mapped += 4 * HK_SLICE);
     }
 }
 
@@ -888,7 +881,7 @@ UNIT_TEST(growth_by_halves)
     start();
     fake_os_refuse(refuse_the_first);
     assert_true(hk_span_alloc(1, HK_USE_SPARSE, &(bool){false}) != 0);
-    assert_true(totals().mapped < HK_CHUNK);
+    assert_true(hk_page_heap_total().mapped < HK_CHUNK);
 }
 
 int main(void)

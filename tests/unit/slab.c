@@ -202,14 +202,13 @@ UNIT_TEST(refused)
     while (unit_slab(HK_CLASSES - 1, OWNER) != NULL && descriptors_made() < 40)
         continue;
     uint32_t descriptors = descriptors_made();
-    struct hk_page_heap_totals before, after;
     fake_os_refuse(fake_refuse_all);
     while (unit_slab(HK_CLASSES - 1, OWNER) != NULL)
         descriptors++;
-    hk_page_heap_total(&before);
+    struct hk_page_heap_totals before = hk_page_heap_total();
     for (int i = 0; i < 100; i++)
         assert_null(unit_slab(HK_CLASSES - 1, OWNER));
-    hk_page_heap_total(&after);
+    struct hk_page_heap_totals after = hk_page_heap_total();
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(descriptors_made() <= descriptors + 1);
     fake_os_refuse(NULL);

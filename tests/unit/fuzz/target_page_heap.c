@@ -49,8 +49,7 @@ static void check_span(const struct span *span)
 
 static void get_span(struct span *span, size_t slices, enum hk_use use)
 {
-    struct hk_page_heap_totals before;
-    hk_page_heap_total(&before);
+    struct hk_page_heap_totals before = hk_page_heap_total();
     uintptr_t at = hk_span_alloc(slices, use, &(bool){false});
     FUZZ_CHECK(at != 0 || fake_os.refuse != NULL || hk_options.limit != 0);
     if (at == 0)
@@ -90,8 +89,7 @@ static void extend_span(struct span *span, size_t more)
 
 static void check_sums(void)
 {
-    struct hk_page_heap_totals totals;
-    hk_page_heap_total(&totals);
+    struct hk_page_heap_totals totals = hk_page_heap_total();
     FUZZ_CHECK(totals.mapped - totals.free_dirty - totals.free_clean == used_slices * HK_SLICE);
     FUZZ_CHECK(hk_load(hk_footprint.xslices) == totals.mapped - totals.free_clean);
     FUZZ_CHECK(hk_options.limit == 0 || hk_footprint_bytes() <= hk_options.limit);
@@ -182,12 +180,11 @@ static void note_span(const struct span *span, uint64_t ms)
 
 static void purge_once(uint64_t delay, size_t enough)
 {
-    struct hk_page_heap_totals before, after;
-    hk_page_heap_total(&before);
+    struct hk_page_heap_totals before = hk_page_heap_total();
     purged_now = 0;
     purge_delay_now = enough == 0 ? delay : 0;
     size_t bytes = hk_page_heap_purge(hk_os.clock_ms(), delay, enough == 0 ? SIZE_MAX : enough, false);
-    hk_page_heap_total(&after);
+    struct hk_page_heap_totals after = hk_page_heap_total();
     FUZZ_CHECK(bytes == purged_now && before.free_dirty - after.free_dirty == bytes &&
                after.free_dirty == waiting_since(UINT64_MAX - 1) * HK_SLICE);
     FUZZ_CHECK(enough == 0 || bytes < enough + HK_CHUNK);
