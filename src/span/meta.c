@@ -12,34 +12,31 @@
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)
 enum { RANGE_LINES = 2 * HK_PAGE / HK_META_LINE };
 
-static void *from_range(size_t size)
+static void *from_range(struct hk_meta_range *range, size_t size)
 {
-    char *p = hk_meta.range.start;
-    hk_meta.range.start += size;
-    return hk_meta.range.zero ? p : memset(p, 0, size);
+    char *p = range->start;
+    range->start += size;
+    return range->zero ? p : memset(p, 0, size);
 }
 
 static void *from_fresh(size_t size)
 {
-    if (hk_meta_fresh_bytes() < size) {
-        hk_meta_return_fresh();
+    if (hk_meta_bytes(&hk_meta.fresh) < size) {
+        hk_meta_return_range(&hk_meta.fresh);
         if (!hk_meta_more_areas())
             return NULL;
     }
-    void *p = hk_meta.fresh;
-    hk_meta.fresh += size;
-    return p;
+    return from_range(&hk_meta.fresh, size);
 }
 
 /* Prefers lines that were used before. If too few of these are free, allocates lines that were never used. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
     unsigned lines = hk_meta_lines(size);
-    if (hk_meta_range_bytes() > 0)
-        hk_meta_return_range();
+    hk_meta_return_range(&hk_meta.range);
     if (hk_meta.free >= size)
         hk_meta.range = hk_meta_take(lines, (unsigned)hk_max(lines, RANGE_LINES));
-    return hk_meta_range_bytes() >= size ? from_range(size) : from_fresh(size);
+    return hk_meta_bytes(&hk_meta.range) >= size ? from_range(&hk_meta.range, size) : from_fresh(size);
 }
 
 static void *alloc_locked(size_t size)
@@ -50,7 +47,7 @@ static void *alloc_locked(size_t size)
         hk_meta.listed_bytes -= size;
         return memset(block, 0, size);
     }
-    return hk_meta_range_bytes() >= size ? from_range(size) : from_areas(size);
+    return hk_meta_bytes(&hk_meta.range) >= size ? from_range(&hk_meta.range, size) : from_areas(size);
 }
 
 void *hk_meta_alloc(size_t size)
@@ -85,9 +82,8 @@ void *hk_meta_pages(size_t size)
     void *p = NULL;
     size = hk_in_system_pages(size);
     hk_lock(&hk_meta.lock);
-    if ((size_t)(hk_meta.pages_end - hk_meta.next_page) >= size || hk_meta_more_pages(size)) {
-        p = hk_meta.next_page;
-        hk_meta.next_page += size;
+    if (hk_meta_bytes(&hk_meta.pages) >= size || hk_meta_more_pages(size)) {
+        p = from_range(&hk_meta.pages, size);
         hk_meta.in_pages += size;
     }
     hk_unlock(&hk_meta.lock);
@@ -115,8 +111,8 @@ size_t hk_meta_mapped(void) { return hk_load(hk_meta.xmapped); }
 size_t hk_meta_unused(void)
 {
     hk_lock(&hk_meta.lock);
-    size_t in_areas =
-        hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
+    size_t in_areas = hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_bytes(&hk_meta.range) -
+                      hk_meta_bytes(&hk_meta.fresh);
     size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting, bytes = hk_meta_mapped() - in_use;
     hk_unlock(&hk_meta.lock);
     return bytes;
@@ -125,8 +121,8 @@ size_t hk_meta_unused(void)
 /* Returns the bytes that are not in use but may be resident. They include the unused rest of the page that `fresh` points into. */
 static size_t spare_locked(void)
 {
-    size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
-    return hk_meta.free - hk_meta.clean + hk_meta.listed_bytes + hk_meta_range_bytes() + begun;
+    size_t begun = -(uintptr_t)hk_meta.fresh.start & (hk_system_page() - 1);
+    return hk_meta.free - hk_meta.clean + hk_meta.listed_bytes + hk_meta_bytes(&hk_meta.range) + begun;
 }
 
 size_t hk_meta_spare(void)
@@ -239,9 +235,9 @@ size_t hk_meta_purge(bool all)
     if (!hk_meta.purging && (all || spare_locked() > WORTH_A_PURGE)) {
         hk_meta.purging = true;
         return_listed();
-        hk_meta_return_range();
+        hk_meta_return_range(&hk_meta.range);
         if (all)
-            hk_meta_return_fresh();
+            hk_meta_return_range(&hk_meta.fresh);
         for (struct hk_region *region = hk_meta.newest; region != NULL && (all || bytes < MOST_AT_ONCE);
              region = region->older)
             for (unsigned i = 0; i < region->areas; i++)

@@ -169,8 +169,8 @@ static void open_area(struct hk_meta_area *area)
 {
     hk_meta_area_init(area);
     hk_meta.areas += HK_META_AREA_BYTES;
-    hk_meta.fresh = (char *)area + HK_META_HEADER_BYTES;
-    hk_meta.fresh_end = (char *)area + HK_META_AREA_BYTES;
+    char *start = (char *)area;
+    hk_meta.fresh = (struct hk_meta_range){start + HK_META_HEADER_BYTES, start + HK_META_AREA_BYTES, .zero = true};
 }
 
 static bool new_areas(void)
@@ -217,8 +217,8 @@ static bool pages_of_blanks(size_t size)
         return false;
     region->areas -= areas;
     region->blank &= (~(uint64_t)0 >> (64 - region->areas));
-    hk_meta.next_page = (char *)hk_meta_area_at(region, region->areas);
-    hk_meta.pages_end = hk_meta.next_page + areas * HK_META_AREA_BYTES;
+    char *start = (char *)hk_meta_area_at(region, region->areas);
+    hk_meta.pages = (struct hk_meta_range){start, start + areas * HK_META_AREA_BYTES, .zero = true};
     return true;
 }
 
@@ -234,8 +234,7 @@ HK_ROOM bool hk_meta_more_pages(size_t size)
         return false;
     enter_region((void *)memory, (uintptr_t)memory, usual);
     hk_meta.in_pages += header;
-    hk_meta.next_page = memory + header;
-    hk_meta.pages_end = memory + usual;
+    hk_meta.pages = (struct hk_meta_range){memory + header, memory + usual, .zero = true};
     return true;
 }
 
@@ -243,23 +242,17 @@ HK_ROOM void hk_meta_return(void *p, size_t size)
 {
     if (size == 0)
         return;
-    struct hk_meta_area *area = hk_meta_area_of(p);
+    struct hk_meta_area *area = (void *)hk_align_down((uintptr_t)p, HK_META_AREA_BYTES);
     unsigned before = area->longest;
     hk_meta_area_free(area, p, hk_meta_lines(size));
     relist(area, before);
     hk_meta.free += size;
 }
 
-HK_ROOM void hk_meta_return_range(void)
+HK_ROOM void hk_meta_return_range(struct hk_meta_range *range)
 {
-    hk_meta_return(hk_meta.range.start, hk_meta_range_bytes());
-    hk_meta.range = (struct hk_meta_range){0};
-}
-
-HK_ROOM void hk_meta_return_fresh(void)
-{
-    hk_meta_return(hk_meta.fresh, hk_meta_fresh_bytes());
-    hk_meta.fresh = hk_meta.fresh_end;
+    hk_meta_return(range->start, hk_meta_bytes(range));
+    *range = (struct hk_meta_range){0};
 }
 
 static struct hk_meta_range carve_from(struct hk_meta_area *area, unsigned least, unsigned most)

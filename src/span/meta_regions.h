@@ -51,11 +51,6 @@ struct hk_meta_range {
 struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned least, unsigned most);
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines);
 
-HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
-{
-    return (struct hk_meta_area *)((uintptr_t)block & ~(HK_META_AREA_BYTES - 1));
-}
-
 /* Returns the idle pages of an area. A page is idle if it is dirty, has no block, and lies in a page of the system without blocks. Bit 0 stands for
  * the header's page. It is set only if `whole` is true, and if the area has no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
@@ -77,9 +72,9 @@ extern struct hk_meta {
     struct hk_meta_block *listed[HK_META_LISTED_TO / HK_META_LINE];
     size_t listed_bytes;                       /* bytes of the blocks on these lists */
     struct hk_meta_range range;                /* free lines of an area, from which the next small blocks are cut */
-    char *fresh, *fresh_end;                   /* the part of the newest area that was never allocated */
+    struct hk_meta_range fresh;                /* the part of the newest area that was never allocated */
     struct hk_list by_room[HK_META_AREA_FITS]; /* each list is initialized when an area first enters it */
-    char *next_page, *pages_end;               /* the part of the newest region of pages that was never allocated */
+    struct hk_meta_range pages;                /* the part of the newest region of pages that was never allocated */
     /* counts of bytes */
     _Atomic size_t xmapped;
     size_t free;              /* free bytes in areas */
@@ -95,23 +90,21 @@ extern struct hk_meta {
 extern bool hk_meta_guarded; /* if true, each region has a guard page at both ends; set when HAKMEM starts */
 
 HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_META_LINE - 1) / HK_META_LINE); }
-HK_INLINE size_t hk_meta_range_bytes(void) { return (size_t)(hk_meta.range.end - hk_meta.range.start); }
-HK_INLINE size_t hk_meta_fresh_bytes(void) { return (size_t)(hk_meta.fresh_end - hk_meta.fresh); }
+HK_INLINE size_t hk_meta_bytes(const struct hk_meta_range *range) { return (size_t)(range->end - range->start); }
 
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
 HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
-/* Lets hk_meta.fresh point to the lines of a blank area. Maps a new region if there is no blank area. Returns false if the system refuses memory. */
+/* Lets hk_meta.fresh be the lines of a blank area. Maps a new region if there is no blank area. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)
 {
     return (struct hk_meta_area *)((uintptr_t)region->first + i * HK_META_AREA_BYTES);
 }
-/* Lets hk_meta.next_page point to at least `size` mapped bytes. Returns false if the system refuses memory. */
+/* Lets hk_meta.pages be at least `size` mapped bytes. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_pages(size_t size);
 /* Frees `size` bytes of an area, which are whole lines. */
 HK_ROOM void hk_meta_return(void *p, size_t size);
-HK_ROOM void hk_meta_return_range(void);
-HK_ROOM void hk_meta_return_fresh(void);
+HK_ROOM void hk_meta_return_range(struct hk_meta_range *range);
 /* Takes a run of `least` to `most` free lines, or returns an empty range. Searches areas with short free runs first, so that few areas are in use. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
 
