@@ -71,13 +71,9 @@ static const void *next_entry(struct table_walk *walk)
     return walk->at < walk->got ? (const char *)walk->bytes + walk->at++ * walk->size : NULL;
 }
 
-static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf64_Shdr *table)
+static struct table_walk walk_table(const struct hk_elf_file *file, uint64_t offset, uint64_t count, size_t size)
 {
-    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
-    return (struct table_walk){.fd = file->fd,
-                               .offset = table->sh_offset,
-                               .left = count < MOST_ENTRIES ? count : MOST_ENTRIES,
-                               .size = sizeof(Elf64_Sym)};
+    return (struct table_walk){file->fd, offset, count < MOST_ENTRIES ? count : MOST_ENTRIES, .size = size};
 }
 
 /* Reads the header of the section that holds the strings of a symbol table. If the header cannot be read, its type becomes SHT_NULL. */
@@ -91,8 +87,7 @@ static void read_names(const struct hk_elf_file *file, const Elf64_Shdr *table, 
 static void read_sections(struct hk_elf_file *file)
 {
     const Elf64_Ehdr *header = &file->header;
-    struct table_walk walk = {
-        .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
+    struct table_walk walk = walk_table(file, header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr));
     file->code = UINT64_MAX;
     for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;) {
         switch (section->sh_type) {
@@ -183,8 +178,8 @@ void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted
     struct hk_elf_file file;
     if (!hk_elf_open(&file, loaded->path[0] != 0 ? loaded->path : "/proc/self/exe"))
         return;
-    struct table_walk walk = walk_symbols(&file, &file.all);
-    walk.left = is_loaded(&file, loaded) ? walk.left : 0;
+    uint64_t symbols = is_loaded(&file, loaded) ? file.all.sh_size / sizeof(Elf64_Sym) : 0;
+    struct table_walk walk = walk_table(&file, file.all.sh_offset, symbols, sizeof(Elf64_Sym));
     for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;) {
         char name[SYMBOL_BYTES];
         if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
@@ -210,7 +205,8 @@ uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)
 uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size)
 {
     bool whole = file->all.sh_type != SHT_NULL;
-    struct table_walk walk = walk_symbols(file, whole ? &file->all : &file->symbols);
+    const Elf64_Shdr *table = whole ? &file->all : &file->symbols;
+    struct table_walk walk = walk_table(file, table->sh_offset, table->sh_size / sizeof(Elf64_Sym), sizeof(Elf64_Sym));
     for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
         if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 &&
             address - symbol->st_value < symbol->st_size + (symbol->st_size == 0)) {
