@@ -74,7 +74,7 @@ void hk_descriptor_drop(struct hk_descriptor *descriptor)
     hk_unlock(&descriptors.lock);
 }
 
-void hk_descriptors_visit(hk_descriptor_visit *visit, void *context)
+void hk_descriptors_visit(void (*visit)(struct hk_descriptor *descriptor, void *context), void *context)
 {
     for (struct group *group = hk_load_acquire(descriptors.xnewest); group != NULL; group = group->older)
         for (uint32_t i = 0, made = hk_load_acquire(group->xmade); i < made; i++)

@@ -42,8 +42,7 @@ struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
 
 /* Calls `visit` for each descriptor that was ever made, including the unused ones. */
-typedef void hk_descriptor_visit(struct hk_descriptor *descriptor, void *context);
-void hk_descriptors_visit(hk_descriptor_visit *visit, void *context);
+void hk_descriptors_visit(void (*visit)(struct hk_descriptor *descriptor, void *context), void *context);
 
 /* Returns the descriptor of an address whose page map entry is not 0. */
 HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
