@@ -307,14 +307,6 @@ struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
     return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
-void hk_decay_let_sweeps_pass(void)
-{
-    if (!hk_slab_lists_shared)
-        return;
-    hk_lock(&hk_sweep_lock);
-    hk_unlock(&hk_sweep_lock);
-}
-
 /* Sweeps some slabs of an owner. Returns true after the last one. Makes at most one system call, because the owner may wait for the locks. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {

@@ -59,7 +59,5 @@ size_t hk_decay_all(size_t keep);
 bool hk_decay_left_is_due(size_t caches);
 /* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from their caches. */
 void hk_decay_left(size_t caches);
-/* If the background thread is sweeping slabs of another thread, waits until these slabs are released. */
-void hk_decay_let_sweeps_pass(void);
 
 #endif

@@ -47,6 +47,10 @@ void hk_owners_rest(uint32_t first, uint64_t bits)
 {
     atomic_fetch_or_explicit(&hk_owner_bits(first)->xresting, bits, memory_order_relaxed);
     hk_store(xany_rests, true);
+    if (hk_slab_lists_shared) { /* waits for the background thread, which may be sweeping slabs of one of these owners */
+        hk_lock(&hk_sweep_lock);
+        hk_unlock(&hk_sweep_lock);
+    }
 }
 
 void hk_owners_wake(uint32_t first, uint64_t bits)

@@ -227,7 +227,6 @@ static unsigned purge_word_locked(unsigned word, uint64_t bits)
     hk_sub(pool.xwaiting, hk_popcount64(bits));
     hk_unlock(&pool.lock);
     hk_owners_rest(word * POOL_WORD, bits);
-    hk_decay_let_sweeps_pass();
     uint64_t gone = purge_runs(word, bits);
     hk_lock(&pool.lock);
     purged_locked(word, bits, gone);
