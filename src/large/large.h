@@ -1,7 +1,5 @@
-/* Large blocks have more than 1 MiB (128 KiB if address space is scarce), or are aligned to more than 64 KiB. Each has a mapping of its own.
- *
- *   The option large_fit limits the slack, which is the end of a mapping behind its block. A realloc may use the slack, and a purge cuts it off.
- *
+/* Large blocks have more than 1 MiB (128 KiB if address space is scarce), or are aligned to more than 64 KiB. Each has a mapping of its own. The
+ * option large_fit limits the slack, which is the end of a mapping behind its block. A realloc may use the slack, and a purge cuts it off.
  * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
