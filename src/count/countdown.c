@@ -41,24 +41,17 @@ static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
     return (int64_t)(logarithm(1 / u) * (double)mean);
 }
 
-void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t mean)
+/* Begins the first gap of a countdown from which hk_countdown_runs_out() has already counted bytes down. */
+static void begin_first_gap(struct hk_countdown *countdown, uint64_t mean)
 {
-    countdown->random = seed;
-    countdown->left = gap(countdown, mean);
-}
-
-/* Begins a countdown from which hk_countdown_runs_out() has already counted bytes down. */
-static void begin_late(struct hk_countdown *countdown, uint64_t mean)
-{
-    int64_t counted = countdown->left;
-    hk_countdown_begin(countdown, (uintptr_t)countdown ^ hk_os.clock_ns(), mean);
-    countdown->left += counted;
+    countdown->random = (uintptr_t)countdown ^ hk_os.clock_ns();
+    countdown->left += gap(countdown, mean);
 }
 
 HK_COLD bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean)
 {
     if (countdown->random == 0) {
-        begin_late(countdown, mean);
+        begin_first_gap(countdown, mean);
         if (countdown->left >= 0)
             return false;
     }
@@ -70,7 +63,7 @@ HK_COLD unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t byte
 {
     unsigned ends = 0;
     if (countdown->random == 0)
-        begin_late(countdown, mean);
+        begin_first_gap(countdown, mean);
     for (countdown->left -= (int64_t)bytes; countdown->left < 0 && ends < most; ends++)
         countdown->left += gap(countdown, mean);
     if (countdown->left < 0)

@@ -13,11 +13,8 @@
 
 struct hk_countdown {
     int64_t left;    /* bytes until the next sample */
-    uint64_t random; /* state of the random generator; 0: the countdown has not begun */
+    uint64_t random; /* state of the random generator; 0: the first count sets it from the clock */
 };
-
-/* Begins the first gap. If this function is never called, the first allocation begins the first gap, with a seed from the clock. */
-void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t mean);
 
 /* Counts allocated bytes down. Returns true if the gap may have ended. The caller must then call hk_countdown_picks(). */
 HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t bytes)

@@ -20,9 +20,9 @@ static double estimated(size_t (*draw)(struct rng *rng), bool seeded)
     struct rng rng = rng_seeded(11);
     double bytes = 0, estimate = 0;
     for (uint64_t run = 1; run <= RUNS; run++) {
-        struct hk_countdown countdown = {0, 0};
+        struct hk_countdown countdown = {.random = seeded ? run : 0};
         if (seeded)
-            hk_countdown_begin(&countdown, run, MEAN);
+            assert_true(hk_countdown_picks(&countdown, MEAN));
         for (int i = 0; i < BLOCKS; i++) {
             size_t size = draw(&rng);
             bytes += (double)size;
@@ -60,16 +60,15 @@ UNIT_TEST(begins_by_itself) { assert_near(estimated(near_mean, false), 1, 0.01);
 UNIT_TEST(gaps)
 {
     enum { GAPS = 100000 };
-    struct hk_countdown countdown;
+    struct hk_countdown countdown = {.random = 5};
     double sum = 0;
     int below_median = 0, beyond_mean = 0;
-    hk_countdown_begin(&countdown, 5, MEAN);
     for (int i = 0; i < GAPS; i++) {
+        assert_true(hk_countdown_picks(&countdown, MEAN));
         double gap = (double)countdown.left;
         sum += gap;
         below_median += gap < MEAN * 0.693147;
         beyond_mean += gap > MEAN;
-        assert_true(hk_countdown_picks(&countdown, MEAN));
     }
     assert_near(sum / GAPS, MEAN, 0.02);
     assert_near((double)below_median / GAPS, 0.5, 0.02);
@@ -99,8 +98,8 @@ UNIT_TEST(many_calls_at_once)
 
 UNIT_TEST(nothing_passes_unseen)
 {
-    struct hk_countdown countdown;
-    hk_countdown_begin(&countdown, 1, MEAN);
+    struct hk_countdown countdown = {.random = 1};
+    assert_true(hk_countdown_picks(&countdown, MEAN));
     assert_true(passes(&countdown, (size_t)1 << 46));
     for (int i = 0; i < 1000; i++)
         assert_false(passes(&countdown, 0));

@@ -88,10 +88,9 @@ void fuzz_policy(struct fuzz_input *in)
  * divide by this share. */
 void fuzz_countdown(struct fuzz_input *in)
 {
-    struct hk_countdown countdown = {0, 0}, again;
     uint64_t seed = fuzz_word(in) | 1, mean = 1 + fuzz_word(in) % ((uint64_t)1 << 40);
-    hk_countdown_begin(&countdown, seed, mean);
-    hk_countdown_begin(&again, seed, mean);
+    struct hk_countdown countdown = {.random = seed}, again = countdown;
+    FUZZ_CHECK(hk_countdown_picks(&countdown, mean) && hk_countdown_picks(&again, mean));
     while (fuzz_next(in)) {
         size_t size = 1 + fuzz_word(in) % ((uint64_t)1 << 40);
         double share = -expm1(-(double)size / (double)mean), weight = (double)hk_countdown_weight(size, mean);
