@@ -331,11 +331,11 @@ static void *move_from_elsewhere(void *block, struct hk_request *request)
 
 static void *resize_by_pages(void *block, size_t before, const struct hk_request *request)
 {
-    struct hk_guard_passage passage;
-    if (!hk_guard_passage_begin(&passage, block))
+    hk_state_byte *spare = hk_guard_passage_begin(block);
+    if (spare == NULL)
         return NULL;
     void *here = hk_instrumented_resize(block, request->size, before, request->caller);
-    hk_guard_passage_end(&passage, here != NULL ? here : block);
+    hk_guard_passage_end(spare, here != NULL ? here : block, request->kind);
     return here;
 }
 

@@ -79,13 +79,12 @@ HK_INLINE size_t bytes_of(const void *block, uint32_t entry)
 
 size_t hk_guard_bytes(const void *block) { return bytes_of(block, hk_page_map_lookup((uintptr_t)block)); }
 
-static bool is_large_block(const void *block) { return hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)); }
-
 static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
 {
     size_t page = hk_system_page();
     bool whole = (uintptr_t)area->start % page == 0 && area->bytes % page == 0;
-    area->shape = is_large_block(area->start) ? LARGE : whole ? MEDIUM : PLAIN;
+    bool large = hk_entry_is_large(hk_page_map_lookup((uintptr_t)area->start));
+    area->shape = large ? LARGE : whole ? MEDIUM : PLAIN;
     if (area->shape == LARGE)
         area->end -= page;
     else if (area->shape == MEDIUM)
@@ -169,8 +168,8 @@ void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind k
 
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind)
 {
-    hk_state_byte *state = hk_state_make((uintptr_t)block);
-    if (HK_UNLIKELY(state == NULL))
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    if (HK_UNLIKELY(state == NULL) && (state = hk_state_make_slow((uintptr_t)block)) == NULL)
         return NULL;
     struct area area = area_of(block, bytes, NULL, size);
     if (hk_guard.contents)
@@ -321,28 +320,24 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-/* Takes back a live block of the right kind, after a check of the block's canary and size. Returns the block that must be freed now. Returns NULL
- * after a fault, or if the quarantine keeps the block and releases no other. Large blocks do not enter the quarantine. */
-static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
-                               size_t size)
+/* Returns true if a request of `size` bytes with this alignment could have got the block. For this, the block must have the request's class, or a
+ * class that may serve this class. Also accepts blocks for a larger alignment, because C++14 code may free aligned C++17 blocks. */
+static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
-    size_t requested = requested_of(call, area);
-    bool differs = false;
-    if (size != HK_SIZE_UNKNOWN && HK_GUARDS(canary))
-        differs = size != requested;
-    else if (size != HK_SIZE_UNKNOWN)
-        differs = !hk_sized_fits(area->start, hk_page_map_lookup((uintptr_t)area->start), hk_guard_size(size),
-                                 kind == HK_KIND_MALLOC);
-    if (HK_UNLIKELY(differs)) {
-        hk_guard_fault(call, HK_TEXT_other_size, area->start);
-        return NULL;
-    }
-    if (!hk_guard.contents)
-        return becomes_free(call, area->start, state) ? area->start : NULL;
-    bool large = area->bytes >= HK_SLICE && is_large_block(area->start);
-    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
-    retire(call, area, state);
-    return HK_GUARDS(quarantine) && cache != NULL ? hk_quarantine_swap(cache, area->start) : area->start;
+    unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);
+    if (class == HK_CLASS_LARGE)
+        return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
+    while (own < class && own + hk_class_settings[own].servers < class && align < HK_SLICE)
+        own = hk_class_of_aligned(size, align *= 2);
+    return own <= class && class <= own + hk_class_settings[own].servers;
+}
+
+/* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
+static bool size_fits(const void *block, uint32_t entry, size_t size, bool resizes)
+{
+    if (entry == 0 || hk_entry_is_mixed(entry))
+        return true;
+    return resizes ? size <= bytes_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
 }
 
 static const char *const blocks_of[HK_KINDS] = {HK_TEXT_of_malloc, HK_TEXT_of_new, HK_TEXT_of_new_array};
@@ -360,7 +355,22 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
     if (!hk_guard.contents && size == HK_SIZE_UNKNOWN)
         return becomes_free(call, block, state) ? block : NULL;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    return take_back_checked(call, &area, state, kind, size);
+    size_t requested = requested_of(call, &area);
+    bool fits = true;
+    if (size != HK_SIZE_UNKNOWN)
+        fits = HK_GUARDS(canary) ? size == requested
+                                 : size_fits(block, hk_page_map_lookup((uintptr_t)block), hk_guard_size(size),
+                                             kind == HK_KIND_MALLOC);
+    if (HK_UNLIKELY(!fits)) {
+        hk_guard_fault(call, HK_TEXT_other_size, block);
+        return NULL;
+    }
+    if (!hk_guard.contents)
+        return becomes_free(call, block, state) ? block : NULL;
+    bool large = area.bytes >= HK_SLICE && hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
+    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
+    retire(call, &area, state);
+    return HK_GUARDS(quarantine) && cache != NULL ? hk_quarantine_swap(cache, block) : block;
 }
 
 bool hk_guard_resize(void *block, size_t before, size_t size)
@@ -379,44 +389,22 @@ bool hk_guard_resize(void *block, size_t before, size_t size)
     return true;
 }
 
-bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block)
+hk_state_byte *hk_guard_passage_begin(const void *block)
 {
-    hk_state_byte *state = hk_state_at((uintptr_t)block);
-    passage->spare = hk_states_take_spare();
-    passage->live = hk_load(*state);
-    if (passage->spare == NULL)
-        return false;
-    hk_store_release(*state, HK_STATE_FREE);
-    return true;
+    hk_state_byte *spare = hk_states_take_spare();
+    if (spare != NULL)
+        hk_store_release(*hk_state_at((uintptr_t)block), HK_STATE_FREE);
+    return spare;
 }
 
-void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block)
+void hk_guard_passage_end(hk_state_byte *spare, const void *block, enum hk_kind kind)
 {
-    hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
-}
-
-/* Returns true if a request of `size` bytes with this alignment could have got the block. For this, the block must have the request's class, or a
- * class that may serve this class. Also accepts blocks for a larger alignment, because C++14 code may free aligned C++17 blocks. */
-static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
-{
-    unsigned class = hk_entry_class(entry), own = hk_class_of_aligned(size, align);
-    if (class == HK_CLASS_LARGE)
-        return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
-    while (own < class && own + hk_class_settings[own].servers < class && align < HK_SLICE)
-        own = hk_class_of_aligned(size, align *= 2);
-    return own <= class && class <= own + hk_class_settings[own].servers;
-}
-
-bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)
-{
-    if (entry == 0 || hk_entry_is_mixed(entry))
-        return true;
-    return resizes ? size <= bytes_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
+    hk_store_release(*hk_state_make_from((uintptr_t)block, spare), (uint8_t)(HK_STATE_LIVE | kind));
 }
 
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size)
 {
-    if (HK_UNLIKELY(!hk_sized_fits(block, entry, size, call != HK_CALL_DELETE_SIZED)))
+    if (HK_UNLIKELY(!size_fits(block, entry, size, call != HK_CALL_DELETE_SIZED)))
         hk_invalid_size(call, size, block);
 }
 

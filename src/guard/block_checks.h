@@ -32,7 +32,8 @@ size_t hk_guard_bytes(const void *block);
 /* Gives the program a block of `bytes` for a request of `size`. Returns NULL if the system refuses memory. */
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind);
 
-/* Takes a block back from the program. Returns the block that the caller must free now, `block` or one from the quarantine, or NULL. */
+/* Takes a block back from the program. Returns the block that the caller must free now: `block` or one from the quarantine. Returns NULL after a
+ * fault, or if the quarantine keeps the block and releases no other. Large blocks do not enter the quarantine. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
 /* These functions give out a block from a bin, and take the block back. Precondition: `state` is the block's state byte, and the block is smaller
@@ -42,15 +43,11 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
 
 /* Returns a block's requested size or, if canaries are off, its accessible bytes. Returns HK_SIZE_UNKNOWN after a fault or for a foreign block. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
-/* Holds the state of a block while a resize moves the block's pages. Before the move, the block is marked as free, because the system may give the
- * old address to another thread. After the move, the block is marked as live at its new address. */
-struct hk_guard_passage {
-    hk_state_byte *spare;
-    uint8_t live;
-};
-/* Marks the block as free. If the system refuses memory, returns false, and the caller must not move the block. */
-bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block);
-void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block);
+/* Marks a block as free before a resize moves the block's pages, because the system may give the old address to another thread. Returns state bytes
+ * for the new address. If the system refuses memory, returns NULL, and the caller must not move the block. */
+hk_state_byte *hk_guard_passage_begin(const void *block);
+/* Marks the block as live at its new address, or again at its old one. */
+void hk_guard_passage_end(hk_state_byte *spare, const void *block, enum hk_kind kind);
 /* Resizes a live block from `before` requested bytes to `size`. Returns false if the block has to move. Precondition: hk_guard.contents is true. */
 bool hk_guard_resize(void *block, size_t before, size_t size);
 /* Returns the requested size of a block without reporting a fault, or `size` if the block is not live or has no whole canary. */
@@ -64,8 +61,6 @@ enum hk_kind hk_guard_kind(const void *block);
  * size in whole pages must be that of the mapping. The caller must check that operator new is not replaced, because a replacement may return any
  * block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
 
-/* Returns false if the size cannot be that of a live block with this page map entry. If `resizes` is true, realloc may have resized the block. */
-bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);
 /* Ends the program if the size cannot be that of a live block with this page map entry. */
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
 /* Ends the program if a block of more than 32 KiB from an aligned operator new is not live, or cannot have this size. All other blocks pass. */

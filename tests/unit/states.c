@@ -75,19 +75,19 @@ UNIT_TEST(spare)
 /* While a block's pages are remapped to a new address, its old address counts as free. */
 UNIT_TEST(passage)
 {
-    struct hk_guard_passage passage;
     start();
     char *block = hak_malloc(4 * HK_MIB);
     hk_state_byte *state = hk_state_at((uintptr_t)block);
     uint8_t live = hk_load(*state);
-    assert_true(hk_guard_passage_begin(&passage, block));
+    hk_state_byte *spare = hk_guard_passage_begin(block);
+    assert_non_null(spare);
     assert_int_equal(hk_load(*state), HK_STATE_FREE);
-    hk_guard_passage_end(&passage, block);
+    hk_guard_passage_end(spare, block, HK_KIND_MALLOC);
     assert_int_equal(hk_load(*state), live);
     fake_os_refuse(NULL);
     for (unsigned i = 0; i < RESIZES; i++) {
-        assert_true(hk_guard_passage_begin(&passage, block));
-        hk_guard_passage_end(&passage, block);
+        assert_non_null(spare = hk_guard_passage_begin(block));
+        hk_guard_passage_end(spare, block, HK_KIND_MALLOC);
     }
     assert_int_equal(fake_os_calls(FAKE_MAP), 0);
     hak_free(block);
@@ -110,11 +110,10 @@ UNIT_TEST(moved_by_its_pages)
 /* If there is no memory for the move, the block stays at its address and is live. */
 UNIT_TEST(refused)
 {
-    struct hk_guard_passage passage;
     start();
     char *block = hak_malloc(4 * HK_MIB);
     fake_os_refuse(fake_refuse_map);
-    assert_false(hk_guard_passage_begin(&passage, block));
+    assert_null(hk_guard_passage_begin(block));
     assert_true((hk_load(*hk_state_at((uintptr_t)block)) & HK_STATE_LIVE) != 0);
     fake_os_refuse(NULL);
     hak_free(block);
