@@ -4,45 +4,32 @@
 #include "guard/fault_text.h"
 #include "guard/sampled_due.h"
 
-/* Begins a report with a line about the mistake, and the stacks of the slot's block. Returns false if a report was begun before. */
-static bool tell_begin(const struct hk_slot *slot, const char *what, const char *access, uintptr_t address)
+void hk_sampled_tell(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault, const char *what,
+                     const struct hk_packed_stack *by)
 {
+    static const char *const accesses[] = {": access at", ": read at", ": write at"};
     HK_COUNT(guard_faults, 1);
     struct hk_text *text = hk_fault_text_begin();
     if (text == NULL)
-        return false;
+        return;
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
-    const char *which = hk_load(slot->xstate) == HK_SLOT_FREED ? "freed " : "";
-    hk_text_add(text, "hakmem: %s%s 0x%zx, ", what, access, address);
+    bool freed = hk_load(slot->xstate) == HK_SLOT_FREED;
+    if (fault != NULL)
+        what = freed ? HK_TEXT_after_free : address < block ? HK_TEXT_access_before : HK_TEXT_access_behind;
+    hk_text_add(text, "hakmem: %s%s 0x%zx, ", what, fault != NULL ? accesses[fault->access] : "", address);
     if (address < block)
         hk_text_add(text, "%zu bytes before the start of the", block - address);
     else if (address >= end_of_block)
         hk_text_add(text, "%zu bytes behind the end of the", address - end_of_block);
     else
         hk_text_add(text, "byte %zu of the", address - block);
-    hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", which, hk_load(slot->xsize), block);
+    hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", freed ? "freed " : "", hk_load(slot->xsize), block);
     hk_fault_text_packed("allocated", &slot->allocated);
     hk_fault_text_packed("freed", &slot->freed);
-    return true;
-}
-
-void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
-{
-    static const char *const accesses[] = {": access at", ": read at", ": write at"};
-    bool freed = hk_load(slot->xstate) == HK_SLOT_FREED, before = address < hk_load(slot->xblock);
-    const char *kind = freed ? HK_TEXT_after_free : before ? HK_TEXT_access_before : HK_TEXT_access_behind;
-    if (!tell_begin(slot, kind, accesses[fault->access], address))
-        return;
-    hk_fault_text_access(fault);
-    hk_fault_text_end();
-}
-
-void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
-                          const struct hk_packed_stack *by)
-{
-    if (!tell_begin(slot, what, "", address))
-        return;
-    hk_fault_text_packed("called", by);
+    if (fault != NULL)
+        hk_fault_text_access(fault);
+    else
+        hk_fault_text_packed("called", by);
     hk_fault_text_end();
 }
 
@@ -58,7 +45,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
         return;
     }
     struct hk_fault fault = hk_os_fault_of(context);
-    hk_sampled_tell_fault(slot, address, &fault);
+    hk_sampled_tell(slot, address, &fault, NULL, NULL);
     hk_os_leave_fault(number);
 }
 
@@ -103,7 +90,7 @@ static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *bloc
     bool again = found == HK_SLOT_FREE_ALREADY;
     stack_here(&by, caller);
     if (known)
-        hk_sampled_tell_call(slot, again ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside, (uintptr_t)block, &by);
+        hk_sampled_tell(slot, (uintptr_t)block, NULL, again ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside, &by);
     hk_invalid_pointer(call, again ? HK_TEXT_already_free : known && inside ? HK_TEXT_inside : HK_TEXT_foreign, block);
 }
 
@@ -123,7 +110,7 @@ HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
     enum hk_slot_find found = hk_slot_find(block);
     uintptr_t damage = found == HK_SLOT_BLOCK ? hk_slot_damage(slot) : 0;
     if (HK_UNLIKELY(damage != 0)) {
-        hk_sampled_tell_call(slot, HK_TEXT_sampled_beside, damage, &by);
+        hk_sampled_tell(slot, damage, NULL, HK_TEXT_sampled_beside, &by);
         hk_invalid_pointer(call, HK_TEXT_written_beside, block);
     }
     if (found == HK_SLOT_BLOCK)

@@ -42,7 +42,7 @@ static unsigned times_said(const char *words)
 static void tell_access(uintptr_t address, enum hk_access access)
 {
     struct hk_fault fault = {.code = (uintptr_t)take, .access = access};
-    hk_sampled_tell_fault(slot, address, &fault);
+    hk_sampled_tell(slot, address, &fault, NULL, NULL);
 }
 
 UNIT_TEST(access_behind)
@@ -95,7 +95,7 @@ UNIT_TEST(frames)
     uintptr_t block = take(), call = (uintptr_t)tell_access + 1, chain[8] = {0};
     chain[0] = (uintptr_t)&chain[4], chain[1] = call;
     struct hk_fault fault = {(uintptr_t)chain, (uintptr_t)chain, (uintptr_t)chain, HK_ACCESS_READ};
-    hk_sampled_tell_fault(slot, block - 1, &fault);
+    hk_sampled_tell(slot, block - 1, &fault, NULL, NULL);
     assert_int_equal(times_said(" tell_access+0x0 ("), 1);
     assert_said("    #1 0x");
     assert_not_said("    #2 0x"); /* A return address of 0 ends the stack. */
@@ -107,7 +107,7 @@ UNIT_TEST(broken_frames)
     uintptr_t block = take(), call = (uintptr_t)tell_access + 1, chain[4] = {0};
     chain[1] = call;
     struct hk_fault fault = {(uintptr_t)chain, (uintptr_t)&chain[0], (uintptr_t)&chain[2], HK_ACCESS_READ};
-    hk_sampled_tell_fault(slot, block - 1, &fault);
+    hk_sampled_tell(slot, block - 1, &fault, NULL, NULL);
     assert_int_equal(times_said(" tell_access+0x0 ("), 0);
     assert_said("hakmem: `hakmem symbolize`");
 }
@@ -115,7 +115,7 @@ UNIT_TEST(broken_frames)
 UNIT_TEST(call)
 {
     uintptr_t block = take();
-    hk_sampled_tell_call(slot, "the block is already free:", block, &(struct hk_packed_stack){.thread = 99});
+    hk_sampled_tell(slot, block, NULL, "the block is already free:", &(struct hk_packed_stack){.thread = 99});
     assert_said("hakmem: the block is already free: 0x");
     assert_said(", byte 0 of the block of 100 bytes");
     assert_said("  allocated by thread 4711:\n");
@@ -125,8 +125,8 @@ UNIT_TEST(call)
 UNIT_TEST(once)
 {
     uintptr_t block = take();
-    hk_sampled_tell_call(slot, "first:", block, &by);
-    hk_sampled_tell_call(slot, "second:", block, &by);
+    hk_sampled_tell(slot, block, NULL, "first:", &by);
+    hk_sampled_tell(slot, block, NULL, "second:", &by);
     tell_access(block - 1, HK_ACCESS_READ);
     assert_said("hakmem: first:");
     assert_not_said("second:");
@@ -147,7 +147,7 @@ static void count_rest(uint64_t ms)
 static int open_and_tell(const char *path)
 {
     hk_os.open = really_open;
-    hk_sampled_tell_call(slot, "meanwhile:", hk_load(slot->xblock), &by);
+    hk_sampled_tell(slot, hk_load(slot->xblock), NULL, "meanwhile:", &by);
     return really_open(path);
 }
 
@@ -160,7 +160,7 @@ UNIT_TEST(at_once)
     assert_int_equal(rests, RESTS);
     assert_not_said("meanwhile:");
     assert_said("hakmem: `hakmem symbolize`");
-    hk_sampled_tell_call(slot, "afterwards:", hk_load(slot->xblock), &by);
+    hk_sampled_tell(slot, hk_load(slot->xblock), NULL, "afterwards:", &by);
     assert_int_equal(rests, RESTS); /* After the first report is complete, no thread waits. */
 }
 
