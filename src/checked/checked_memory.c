@@ -11,30 +11,19 @@ void hk_refuse_fortified(void)
     abort();
 }
 
-static HK_NOINLINE void *copy_examined(void *to, const void *from, size_t bytes, const char *call)
-{
-    hk_examine(call, HK_WRITES, to, bytes);
-    hk_examine(call, HK_READS, from, bytes);
-    return hk_plain_mover()(to, from, bytes);
-}
-
 HK_INLINE void *copy(void *to, const void *from, size_t bytes, const char *call)
 {
-    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to) || bytes > hk_bounds_room((uintptr_t)from)))
-        return copy_examined(to, from, bytes, call);
+    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to) || bytes > hk_bounds_room((uintptr_t)from))) {
+        hk_examine(call, HK_WRITES, to, bytes);
+        hk_examine(call, HK_READS, from, bytes);
+    }
     return hk_plain_mover()(to, from, bytes);
-}
-
-static HK_NOINLINE void *set_examined(void *to, int value, size_t bytes, const char *call)
-{
-    hk_examine(call, HK_WRITES, to, bytes);
-    return hk_plain_setter()(to, value, bytes);
 }
 
 HK_INLINE void *set(void *to, int value, size_t bytes, const char *call)
 {
     if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to)))
-        return set_examined(to, value, bytes, call);
+        hk_examine(call, HK_WRITES, to, bytes);
     return hk_plain_setter()(to, value, bytes);
 }
 
