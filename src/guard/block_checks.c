@@ -131,19 +131,6 @@ static bool open_pages(struct area area, hk_state_byte *state, bool first)
     return true;
 }
 
-HK_INLINE bool prepare(struct area area, size_t size, hk_state_byte *state, uint8_t before)
-{
-    bool first = before == HK_STATE_NONE;
-    if (area.shape != PLAIN) {
-        if (!open_pages(area, state, first))
-            return false;
-    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area.start, area.bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area.start);
-    if (HK_GUARDS(canary))
-        canary_write(area.start, area.end, size);
-    return true;
-}
-
 /* Marks the block as busy. Returns the block's previous state. */
 HK_INLINE uint8_t make_busy(hk_state_byte *state)
 {
@@ -156,7 +143,11 @@ HK_INLINE uint8_t make_busy(hk_state_byte *state)
 HK_INLINE void *give(struct area area, size_t size, enum hk_kind kind, hk_state_byte *state)
 {
     uint8_t before = make_busy(state);
-    bool ready = prepare(area, size, state, before);
+    bool first = before == HK_STATE_NONE, ready = area.shape == PLAIN || open_pages(area, state, first);
+    if (area.shape == PLAIN && HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area.start, area.bytes)))
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area.start);
+    if (ready && HK_GUARDS(canary))
+        canary_write(area.start, area.end, size);
     hk_store_release(*state, HK_LIKELY(ready) ? (uint8_t)(HK_STATE_LIVE | kind) : before);
     return HK_LIKELY(ready) ? area.start : NULL;
 }
@@ -280,22 +271,15 @@ static void check_neighbors(enum hk_call call, const char *block, size_t size, h
     }
 }
 
-HK_INLINE void wipe(const struct area *area)
-{
-    if (area->shape == LARGE)
-        return; /* not wiped, because the block's mapping will be removed */
-    if (area->shape == MEDIUM && hk_os.bar(area->start, area->bytes))
-        return;
-    if (HK_GUARDS(zero))
-        hk_inline_zero(area->start, (size_t)(area->end - area->start));
-}
-
 HK_INLINE void retire(enum hk_call call, const struct area *area, hk_state_byte *state)
 {
     if (HK_GUARDS(neighbors) && area->shape == PLAIN)
         check_neighbors(call, area->start, area->bytes, state);
     (void)make_busy(state);
-    wipe(area);
+    bool gone = area->shape == LARGE /* its mapping will be removed */ ||
+                (area->shape == MEDIUM && hk_os.bar(area->start, area->bytes));
+    if (!gone && HK_GUARDS(zero))
+        hk_inline_zero(area->start, (size_t)(area->end - area->start));
     hk_store_release(*state, HK_STATE_FREE);
 }
 
