@@ -17,27 +17,19 @@ static void examine_block(const char *call, enum hk_copying access, uintptr_t at
         hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, into, block->size);
 }
 
-/* Ends the program if a range that begins outside HAKMEM's memory ends in a block. `gap` is the gap between large blocks that contains `at`. */
-static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
-                         const struct hk_bounds *gap)
-{
-    if (HK_LIKELY(bytes <= gap->start + gap->size - at))
-        return;
-    struct hk_bounds last = hk_block_bounds(at + bytes - 1);
-    if (HK_UNLIKELY(last.kind == HK_BOUNDS_BLOCK && last.start > at))
-        hk_fatal(HK_TEXT_before_start, call, verb(access), (uint64_t)at, bytes, last.start - at, last.size);
-}
-
 void hk_examine(const char *call, enum hk_copying access, const void *p, size_t bytes)
 {
     uintptr_t at = (uintptr_t)p;
     if (bytes <= hk_bounds_room(at) || bytes <= hk_bounds_remembered(at))
         return;
     struct hk_bounds block = hk_block_bounds(at);
-    if (block.kind == HK_BOUNDS_UNKNOWN)
-        examine_last(call, access, at, bytes, &block);
-    else
+    if (block.kind != HK_BOUNDS_UNKNOWN)
         examine_block(call, access, at, bytes, &block);
+    else if (HK_UNLIKELY(bytes > block.start + block.size - at)) { /* a range that leaves a gap may end in a block */
+        struct hk_bounds last = hk_block_bounds(at + bytes - 1);
+        if (HK_UNLIKELY(last.kind == HK_BOUNDS_BLOCK && last.start > at))
+            hk_fatal(HK_TEXT_before_start, call, verb(access), (uint64_t)at, bytes, last.start - at, last.size);
+    }
 }
 
 size_t hk_examine_room(const char *call, const void *p)
