@@ -33,25 +33,20 @@ HK_COLD void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, ui
     hk_store_release(event->xstamp, (number + 1) << KIND_BITS | kind);
 }
 
-static bool read_event(const struct hk_event *event, uint64_t number, struct hk_event_seen *seen)
-{
-    uint64_t stamp = hk_load_acquire(event->xstamp);
-    seen->kind = (enum hk_event_kind)(stamp & ((1u << KIND_BITS) - 1));
-    seen->clock_ns = hk_load_acquire(event->xclock);
-    seen->amount = hk_load_acquire(event->xamount);
-    seen->address = hk_load_acquire(event->xaddress);
-    return stamp >> KIND_BITS == number + 1 && hk_load(event->xstamp) == stamp;
-}
-
 void hk_ring_read(const struct hk_ring *ring, void (*visit)(void *context, const struct hk_event_seen *event),
                   void *context)
 {
     const struct hk_event *events = hk_load_acquire(ring->xevents);
     uint64_t end = hk_load(ring->xnext);
-    struct hk_event_seen seen;
     if (events == NULL)
         return;
-    for (uint64_t number = end > ring->size ? end - ring->size : 0; number < end; number++)
-        if (read_event(&events[number % ring->size], number, &seen))
+    for (uint64_t number = end > ring->size ? end - ring->size : 0; number < end; number++) {
+        const struct hk_event *event = &events[number % ring->size];
+        uint64_t stamp = hk_load_acquire(event->xstamp);
+        struct hk_event_seen seen = {(enum hk_event_kind)(stamp & ((1u << KIND_BITS) - 1)),
+                                     hk_load_acquire(event->xclock), hk_load_acquire(event->xamount),
+                                     hk_load_acquire(event->xaddress)};
+        if (stamp >> KIND_BITS == number + 1 && hk_load(event->xstamp) == stamp)
             visit(context, &seen);
+    }
 }
