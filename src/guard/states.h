@@ -32,9 +32,10 @@ HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
     return leaf != NULL && hk_load_acquire(leaf->xentries) != NULL ? hk_page_map_chunk(address) : NULL;
 }
 
-HK_INLINE hk_state_byte *hk_state_in(hk_state_byte *states, uintptr_t address)
+HK_INLINE hk_state_byte *hk_state_in(const struct hk_chunk *chunk, uintptr_t address)
 {
-    return &states[(address & (HK_CHUNK - 1)) >> HK_STATE_SHIFT];
+    hk_state_byte *states = hk_load_acquire(chunk->xstates);
+    return HK_LIKELY(states != NULL) ? &states[(address & (HK_CHUNK - 1)) >> HK_STATE_SHIFT] : NULL;
 }
 
 /* Returns the state at an address. Returns NULL outside the window, or if no block was given out in the address's chunk. */
@@ -43,16 +44,14 @@ HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.flat)))
         return NULL;
-    hk_state_byte *states = hk_load_acquire(HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT].xstates);
-    return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
+    return hk_state_in(&HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT], address);
 }
 
 /* Returns the state at any address, or NULL if no block was given out in the address's chunk. */
 HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
 {
-    struct hk_chunk *chunk = hk_state_chunk(address);
-    hk_state_byte *states = HK_LIKELY(chunk != NULL) ? hk_load_acquire(chunk->xstates) : NULL;
-    return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
+    const struct hk_chunk *chunk = hk_state_chunk(address);
+    return HK_LIKELY(chunk != NULL) ? hk_state_in(chunk, address) : NULL;
 }
 
 /* Returns state bytes for one chunk, or NULL if the system refuses. A resize calls this first, because a resize cannot fail after the move. */
