@@ -56,10 +56,9 @@ size_t hk_guard_requested_quietly(const void *block, size_t size);
 enum hk_kind hk_guard_kind(const void *block);
 
 /* These functions check the size with which the program frees a block. A correct program passes every check. The size and alignment of a sized delete
- * must give the block's class, because memory of operator new is never resized. The block's alignment may be larger, because a delete without
- * alignment may free the block. The class of a joined block is not known exactly. Therefore any size passes. If the block has its own mapping, the
- * size in whole pages must be that of the mapping. The caller must check that operator new is not replaced, because a replacement may return any
- * block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
+ * must give the block's class or, for a large block, its size in whole pages, because memory of operator new is never resized. The class of a joined
+ * block is not known exactly. Therefore any size passes. The caller must check that operator new is not replaced, because a replacement may return
+ * any block. free_sized refuses only a size larger than the block, because realloc may leave a block longer than requested. */
 
 /* Ends the program if the size cannot be that of a live block with this page map entry. */
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
