@@ -162,9 +162,8 @@ void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kin
     hk_state_byte *state = hk_state_at((uintptr_t)block);
     if (HK_UNLIKELY(state == NULL) && (state = hk_state_make_slow((uintptr_t)block)) == NULL)
         return NULL;
-    struct area area = area_of(block, bytes, NULL, size);
     if (hk_guard.contents)
-        return give(area, size, kind, state);
+        return give(area_of(block, bytes, NULL, size), size, kind, state);
     hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
     return block;
 }
@@ -191,13 +190,13 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
 }
 
 /* Returns the requested size or, if canaries are off, the accessible bytes. With canaries, hk_guard.leaves is false, so a fault ends the program. */
-HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
+HK_INLINE size_t requested_of(enum hk_call call, struct area area)
 {
     if (!HK_GUARDS(canary))
-        return (size_t)(area->end - area->start);
-    size_t size = canary_size(area->start, area->end);
+        return (size_t)(area.end - area.start);
+    size_t size = canary_size(area.start, area.end);
     if (HK_UNLIKELY(size == CANARY_BROKEN))
-        hk_guard_fault(call, HK_TEXT_written_behind, area->start);
+        hk_guard_fault(call, HK_TEXT_written_behind, area.start);
     return size;
 }
 
@@ -206,8 +205,7 @@ size_t hk_guard_requested(enum hk_call call, const void *block)
     hk_state_byte *state = live_state(call, block);
     if (HK_UNLIKELY(state == NULL))
         return HK_SIZE_UNKNOWN;
-    struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    return requested_of(call, &area);
+    return requested_of(call, area_of(block, hk_guard_bytes(block), state, 0));
 }
 
 size_t hk_guard_requested_quietly(const void *block, size_t size)
@@ -286,7 +284,7 @@ HK_INLINE void retire(enum hk_call call, const struct area *area, hk_state_byte 
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state)
 {
     struct area area = {block, (char *)block + bytes, bytes, PLAIN};
-    (void)requested_of(call, &area);
+    (void)requested_of(call, area);
     retire(call, &area, state);
 }
 
@@ -339,7 +337,7 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
     if (!hk_guard.contents && size == HK_SIZE_UNKNOWN)
         return becomes_free(call, block, state) ? block : NULL;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    size_t requested = requested_of(call, &area);
+    size_t requested = requested_of(call, area);
     bool fits = true;
     if (size != HK_SIZE_UNKNOWN)
         fits = HK_GUARDS(canary) ? size == requested
@@ -361,12 +359,11 @@ bool hk_guard_resize(void *block, size_t before, size_t size)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
-    size_t bytes = area.bytes;
-    if (area.shape != PLAIN || hk_guard_size(size) > bytes || hk_guard_size(size) < bytes / 2)
+    if (area.shape != PLAIN || hk_guard_size(size) > area.bytes || hk_guard_size(size) < area.bytes / 2)
         return false;
     uint8_t now = make_busy(state);
     size_t same = hk_min(before, size);
-    memset(area.start + same, 0, bytes - same);
+    memset(area.start + same, 0, area.bytes - same);
     if (HK_GUARDS(canary))
         canary_write(area.start, area.end, size);
     hk_store_release(*state, now);
