@@ -139,15 +139,15 @@ static void json_site(struct json *json, unsigned i)
     json_frames(json, line->site);
 }
 
-static void json_live_samples(struct json *json, const struct hk_live_samples_sums *sums)
+static void json_live_samples(struct json *json, const struct hk_live_samples_line *line)
 {
-    ADD("\"live_count\": %lu, \"live_bytes\": %lu, \"pinned_bytes\": %lu", sums->blocks, sums->bytes, sums->pinned);
+    ADD("\"live_count\": %lu, \"live_bytes\": %lu, \"pinned_bytes\": %lu", line->blocks, line->bytes, line->pinned);
 }
 
 static void json_stack(struct json *json, unsigned n)
 {
     const struct hk_live_samples_line *line = &json->report->live_samples.stacks[n];
-    json_live_samples(json, &line->sums);
+    json_live_samples(json, line);
     json_frames(json, line->site);
 }
 

@@ -29,7 +29,6 @@ struct stretch {
     const struct hk_slab *slab;
 };
 
-/* Says how a page of a slab is divided. */
 struct slab_page {
     unsigned class;
     size_t taken, free, tail; /* bytes */
@@ -232,8 +231,7 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
-/* Returns how many free bytes a block pins on its first and its last page. All taken blocks of a page share its free bytes, in proportion to their
- * bytes on the page. Pages between the first and the last hold no other block. */
+/* Returns how many free bytes a block pins on its first and its last page, in proportion to its bytes on them. Pages between hold no other block. */
 static uint64_t pinned_by(uintptr_t block)
 {
     uint32_t entry = hk_page_map_lookup(block);
@@ -261,15 +259,15 @@ static void add_sample(void *context, const struct hk_live_sample *sample)
     size_t size = hk_max(sample->size, 1);
     uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
     line->site = sample->site;
-    line->sums.blocks += hk_max(weight / size, 1);
-    line->sums.bytes += weight;
-    line->sums.pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
+    line->blocks += hk_max(weight / size, 1);
+    line->bytes += weight;
+    line->pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
 }
 
 static bool ranks_before(const void *line, const void *other)
 {
     const struct hk_live_samples_line *one = line, *two = other;
-    return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
+    return one->bytes + one->pinned > two->bytes + two->pinned;
 }
 
 /* Keeps the sums of each site in a temporary mapping, because they are too large for the stack. */
@@ -285,9 +283,9 @@ void hk_live_samples_take(struct hk_live_samples *live_samples)
     for (const struct hk_live_samples_line *line = lines; line < lines + HK_SAMPLE_SITES; line++) {
         if (line->site == NULL)
             continue;
-        live_samples->all.blocks += line->sums.blocks;
-        live_samples->all.bytes += line->sums.bytes;
-        live_samples->all.pinned += line->sums.pinned;
+        live_samples->all.blocks += line->blocks;
+        live_samples->all.bytes += line->bytes;
+        live_samples->all.pinned += line->pinned;
         hk_top_insert(live_samples->stacks, sizeof *line, &live_samples->shown, HK_REPORT_STACKS, line, ranks_before);
     }
     hk_os.unmap(lines, bytes);

@@ -39,18 +39,14 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
 
 enum { HK_REPORT_STACKS = 200 };
 
-struct hk_live_samples_sums {
-    uint64_t blocks, bytes, pinned;
-};
-
 struct hk_live_samples_line {
     const struct hk_site *site;
-    struct hk_live_samples_sums sums;
+    uint64_t blocks, bytes, pinned;
 };
 
 struct hk_live_samples {
     uint64_t mean;                                        /* bytes between two samples; 0: sampling is off */
-    struct hk_live_samples_sums all;                      /* sums of all stacks */
+    struct hk_live_samples_line all;                      /* sums of all stacks, without a site */
     struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* the stacks with the most live and pinned bytes */
     unsigned shown;
 };

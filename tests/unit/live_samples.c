@@ -35,15 +35,15 @@ static void release(int first, int end)
 
 static void assert_all(uint64_t live, uint64_t pinned)
 {
-    struct hk_live_samples_sums sums = {0, 0, 0};
+    struct hk_live_samples_line sums = {0};
     hk_live_samples_take(&live_samples);
     assert_int_equal(live_samples.mean, 1);
     assert_int_equal(live_samples.all.blocks, live);
     assert_int_equal(live_samples.all.bytes, live * SIZE);
     assert_int_equal(live_samples.all.pinned, pinned);
     for (unsigned i = 0; i < live_samples.shown; i++) {
-        sums.blocks += live_samples.stacks[i].sums.blocks;
-        sums.pinned += live_samples.stacks[i].sums.pinned;
+        sums.blocks += live_samples.stacks[i].blocks;
+        sums.pinned += live_samples.stacks[i].pinned;
     }
     assert_int_equal(sums.blocks, live);
     assert_int_equal(sums.pinned, pinned);
@@ -77,7 +77,7 @@ UNIT_TEST(alone)
     hk_live_samples_take(&live_samples);
     assert_int_equal(live_samples.all.bytes, BLOCKS * SIZE + 4 * HK_MIB);
     assert_int_equal(live_samples.all.pinned, 0);
-    assert_int_equal(live_samples.stacks[0].sums.bytes, 3 * HK_MIB);
+    assert_int_equal(live_samples.stacks[0].bytes, 3 * HK_MIB);
     hak_free(large);
     hak_free(medium);
     assert_all(BLOCKS, 0);
@@ -100,7 +100,7 @@ UNIT_TEST(more_stacks_than_lines)
     assert_int_equal(live_samples.all.blocks, STACKS);
     assert_int_equal(live_samples.all.pinned, 0);
     for (unsigned i = 0; i < live_samples.shown; i++)
-        assert_int_equal(live_samples.stacks[i].sums.bytes, 1000 + STACKS - 1 - i);
+        assert_int_equal(live_samples.stacks[i].bytes, 1000 + STACKS - 1 - i);
 }
 
 UNIT_TEST(none)
