@@ -5,7 +5,7 @@
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "hakmem.h"
-#include "runtime/exit_report.h"
+#include "report/report.h"
 #include "runtime/lifecycle.h"
 #include "span/bootstrap.h"
 
@@ -15,7 +15,7 @@ static HK_COLD void note_refusal(size_t size)
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
     /* A size that no address space can hold is not reported, because its refusal does not mean that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
-        hk_first_refusal_report(size);
+        hk_report_out_of_memory(size);
 }
 
 HK_COLD void *hk_refuse(size_t size)

@@ -11,14 +11,13 @@ void hk_read_statm(struct hk_process *process)
     process->resident_bytes = hk_number_in(space + 1) * hk_system_page();
 }
 
-static struct hk_process this_process(uint64_t started_ms)
+static struct hk_process this_process(void)
 {
     struct hk_process process = {
         .id = hk_os.process_id(),
         .parent = hk_os_parent_id(),
         .address_limit = hk_os.address_limit(),
         .data_limit = hk_os_data_limit(),
-        .running_ms = hk_os.clock_ms() - started_ms,
     };
     size_t length = hk_os.read_file("/proc/self/comm", process.command, sizeof process.command);
     if (length > 0 && process.command[length - 1] == '\n')
@@ -27,22 +26,19 @@ static struct hk_process this_process(uint64_t started_ms)
     return process;
 }
 
-static HK_COLD_DATA struct {
-    struct hk_report report;
-    struct hk_heap_stats of_refusal;
-} desk;
+static struct hk_report desk HK_COLD_DATA;
 static _Atomic bool xdesk_taken;
 
 struct hk_report *hk_report_open(void)
 {
     if (!atomic_exchange_explicit(&xdesk_taken, true, memory_order_acquire))
-        return &desk.report;
+        return &desk;
     return hk_os.map(hk_in_system_pages(sizeof(struct hk_report)));
 }
 
 void hk_report_close(struct hk_report *report)
 {
-    if (report == &desk.report)
+    if (report == &desk)
         hk_store_release(xdesk_taken, false);
     else
         hk_os.unmap(report, hk_in_system_pages(sizeof *report));
@@ -52,7 +48,8 @@ void hk_report_fork_child(void) { hk_store(xdesk_taken, false); }
 
 void hk_report_take(struct hk_report *report, uint64_t started_ms)
 {
-    report->process = this_process(started_ms);
+    report->process = this_process();
+    report->process.running_ms = hk_os.clock_ms() - started_ms;
     hk_heap_stats_take(&report->heap_stats);
     hk_rss_stats_take(&report->rss_stats, &report->heap_stats);
     hk_live_samples_take(&report->live_samples);
@@ -67,37 +64,38 @@ unsigned hk_hit_rate(const struct hk_class_stats *class_stats)
     return (unsigned)((double)(class_stats->served - misses) * HK_HIT_RATE_ONE / (double)class_stats->served);
 }
 
-void hk_report_add_limit(struct hk_text *text, size_t limit, const char *none)
+void hk_report_add_limit(struct hk_text *text, const char *name, size_t limit, const char *none)
 {
     if (limit == SIZE_MAX)
-        hk_text_add(text, "%s", none);
+        hk_text_add(text, "%s%s", name, none);
     else
-        hk_text_add(text, "%zu", limit);
+        hk_text_add(text, "%s%zu", name, limit);
 }
 
 /* Prints no RSS statistics, because the program waits, and reading all mappings takes long. */
-void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
+HK_COLD void hk_report_out_of_memory(size_t requested)
 {
-    struct hk_process process = this_process(started_ms);
-    struct hk_heap_stats *heap_stats = &desk.of_refusal;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
+    static struct hk_heap_stats heap_stats HK_COLD_DATA;
+    if (!hk_options.oom_report || atomic_flag_test_and_set(&reported))
+        return;
+    struct hk_process process = this_process();
     struct hk_text text = {.fd = HK_STDERR};
-    hk_heap_stats_take(heap_stats);
+    hk_heap_stats_take(&heap_stats);
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
     if (hk_load(hk_footprint.xby_limit))
         hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
-    hk_text_add(&text, "; address limit ");
-    hk_report_add_limit(&text, process.address_limit, "none");
-    hk_text_add(&text, ", data limit ");
-    hk_report_add_limit(&text, process.data_limit, "none");
+    hk_report_add_limit(&text, "; address limit ", process.address_limit, "none");
+    hk_report_add_limit(&text, ", data limit ", process.data_limit, "none");
     hk_text_add(&text, ", virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
-                heap_stats->mapped);
+                heap_stats.mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        if (hk_part_shows(heap_stats, part))
-            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, heap_stats->parts[part]);
-    hk_text_add(&text, "), served %lu", heap_stats->mallocs);
+        if (hk_part_shows(&heap_stats, part))
+            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, heap_stats.parts[part]);
+    hk_text_add(&text, "), served %lu", heap_stats.mallocs);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        if (heap_stats->counts[i] != 0)
-            hk_text_add(&text, ", %s %lu", hk_stat_rows[i].name, heap_stats->counts[i]);
+        if (heap_stats.counts[i] != 0)
+            hk_text_add(&text, ", %s %lu", hk_stat_rows[i].name, heap_stats.counts[i]);
     hk_text_add(&text, "\n");
     hk_text_flush(&text);
 }

@@ -45,10 +45,10 @@ void hk_report_metrics(int fd, const struct hk_report *report);
 /* Prints the last events of each thread (the debug rings). A signal handler may call this function, because it neither locks, allocates nor waits. */
 void hk_last_events_write(int fd);
 
-/* Adds a limit, or the word `none` if there is no limit. */
-void hk_report_add_limit(struct hk_text *text, size_t limit, const char *none);
-/* Prints one line about an allocation that failed. Called at most once per process. */
-void hk_report_out_of_memory(size_t requested, uint64_t started_ms);
+/* Adds a limit after its name, or the word `none` if there is no limit. */
+void hk_report_add_limit(struct hk_text *text, const char *name, size_t limit, const char *none);
+/* Prints one line about the first allocation that is refused, if the option oom_report is on. Prints nothing about later ones. */
+void hk_report_out_of_memory(size_t requested);
 
 HK_INLINE bool hk_ends_with(const char *text, const char *end)
 {

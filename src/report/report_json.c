@@ -68,11 +68,13 @@ static void json_resident_class(struct json *json, unsigned class)
         json->report->rss_stats.all.pinned[class], row->tails);
 }
 
-static void json_resident(struct json *json)
+static void json_memory(struct json *json)
 {
+    const struct hk_process *process = &json->report->process;
+    const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
     const struct hk_rss_stats *rss_stats = &json->report->rss_stats;
     const struct hk_resident_sums *all = &rss_stats->all;
-    ADD(",\n \"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total, json->report->process.resident_bytes);
+    ADD(",\n \"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total, process->resident_bytes);
     ADD(" \"resident_parts\": {");
     json_parts(json, all->parts);
     ADD(", \"rest_of_process\": %zu}", rss_stats->rest_of_process);
@@ -80,15 +82,9 @@ static void json_resident(struct json *json)
     ADD(",\n \"resident_idle\": {\"ageing\": %zu, \"of_huge_pages\": %zu}", all->parts[HK_PART_idle] - all->idle_huge,
         all->idle_huge);
     ADD(",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", all->rest_files, all->rest);
-}
-
-static void json_mapped(struct json *json)
-{
-    const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
-    ADD(",\n \"virtual\": %zu, \"limits\": {\"address\": ", json->report->process.virtual_bytes);
-    hk_report_add_limit(&json->text, json->report->process.address_limit, "null");
-    ADD(", \"data\": ");
-    hk_report_add_limit(&json->text, json->report->process.data_limit, "null");
+    ADD(",\n \"virtual\": %zu, \"limits\": {", process->virtual_bytes);
+    hk_report_add_limit(&json->text, "\"address\": ", process->address_limit, "null");
+    hk_report_add_limit(&json->text, ", \"data\": ", process->data_limit, "null");
     ADD("},\n \"mapped\": {\"total\": %zu, \"parts\": {", heap_stats->mapped);
     json_parts(json, heap_stats->parts);
     ADD("}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", heap_stats->idle_dirty, heap_stats->idle_clean);
@@ -204,8 +200,7 @@ void hk_report_json(int fd, const struct hk_report *report)
     json_string(json, process->command);
     ADD(", \"time_ms\": %lu, \"threads\": %zu,\n ", process->running_ms, heap_stats->threads);
     ADD("\"served\": {\"malloc\": %lu, \"free\": %lu}", heap_stats->mallocs, heap_stats->frees);
-    json_resident(json);
-    json_mapped(json);
+    json_memory(json);
     json_array(json, "tiers", HK_TIERS, NULL, json_tier);
     json_array(json, "classes", HK_CLASSES, hk_class_shows, json_class);
     json_array(json, "thread_lines", heap_stats->thread_lines_shown, NULL, json_thread_line);

@@ -211,13 +211,6 @@ void hk_exit_report(bool takes_locks)
         write_wanted();
 }
 
-HK_COLD void hk_first_refusal_report(size_t requested)
-{
-    static atomic_flag reported = ATOMIC_FLAG_INIT;
-    if (hk_options.oom_report && !atomic_flag_test_and_set(&reported))
-        hk_report_out_of_memory(requested, reports.started_ms);
-}
-
 bool hk_report_may_take_locks(void)
 {
     struct hk_tcache *cache = hk_tcache_self();

@@ -40,7 +40,4 @@ bool hk_report_may_take_locks(void);
  * HAKMEM's handler looks like SIG_DFL. If the program sets SIG_DFL, HAKMEM's handler is installed again (os/linux_signals.c). */
 void hk_signals_begin(void);
 
-/* Prints one line about the first allocation that is refused, if the option oom_report is on. Prints nothing about later ones. */
-void hk_first_refusal_report(size_t requested);
-
 #endif
