@@ -8,7 +8,8 @@
 #include "tcache/tcache.h"
 
 const struct hk_row hk_class_stat_rows[HK_CLASS_STATS] = {
-#define HK_CLASS_STAT(name, kind, unit, meaning, high) {#name, meaning, #kind, #unit, 0, 0},
+#define HK_CLASS_STAT(name, kind, unit, meaning, high)                                                                 \
+    {#name, meaning, #kind, #unit, 0, offsetof(struct hk_class_stats, name)},
 #include "report/class_stats.def"
 };
 
@@ -106,8 +107,8 @@ static void sum_up(struct hk_heap_stats *heap_stats)
         }
         row->live -= row->rounding;
         for (unsigned i = 0; i < HK_CLASS_STATS; i++) {
-            ((uint64_t *)&heap_stats->tiers[hk_classes[class].tier])[i] += hk_class_stat(row, i);
-            ((uint64_t *)&heap_stats->sum)[i] += hk_class_stat(row, i);
+            ((uint64_t *)&heap_stats->tiers[hk_classes[class].tier])[i] += ((uint64_t *)row)[i];
+            ((uint64_t *)&heap_stats->sum)[i] += ((uint64_t *)row)[i];
         }
     }
 }

@@ -17,12 +17,13 @@ enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 /* Holds a row of hk_class_stat_rows or hk_heap_figure_rows. The loader writes addresses into the rows, so each process has a copy of their page. */
 struct hk_row {
     const char *name, *meaning, *kind, *unit;
-    uint16_t width, offset; /* width of the column in the text, and offset of the field; both 0 for classes */
+    uint16_t width, offset; /* width of the column in the text, which is 0 for classes, and offset of the field */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
-HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
+/* Returns the figure of a row. `figures` is a struct hk_class_stats or hk_heap_figures. */
+HK_INLINE uint64_t hk_row_value(const struct hk_row *row, const void *figures)
 {
-    return ((const uint64_t *)class_stats)[row];
+    return *(const uint64_t *)(const void *)((const char *)figures + row->offset);
 }
 
 enum hk_part {
@@ -67,10 +68,6 @@ enum hk_heap_figure {
 };
 
 extern const struct hk_row hk_heap_figure_rows[HK_HEAP_FIGURES];
-HK_INLINE uint64_t hk_heap_figure(const struct hk_heap_figures *line, unsigned row)
-{
-    return *(const uint64_t *)(const void *)((const char *)line + hk_heap_figure_rows[row].offset);
-}
 
 /* Returns false if the process has never used the class. Reports leave out such classes. */
 HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned class)

@@ -94,7 +94,7 @@ static void json_class_stats(struct json *json, const struct hk_class_stats *cla
 {
     unsigned rate = hk_hit_rate(class_stats);
     for (unsigned row = 0; row < HK_CLASS_STATS; row++)
-        ADD(", \"%s\": %lu", hk_class_stat_rows[row].name, hk_class_stat(class_stats, row));
+        ADD(", \"%s\": %lu", hk_class_stat_rows[row].name, hk_row_value(&hk_class_stat_rows[row], class_stats));
     ADD(", \"hit_rate\": %u.%u%u%u%u", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10, rate % 10);
 }
 
@@ -187,7 +187,7 @@ static void json_heap(struct json *json, unsigned n)
     ADD("\"heap\": %u, \"name\": ", line->number);
     json_string(json, line->name);
     for (unsigned i = 0; i < HK_HEAP_FIGURES; i++)
-        ADD(", \"%s\": %lu", hk_heap_figure_rows[i].name, hk_heap_figure(line, i));
+        ADD(", \"%s\": %lu", hk_heap_figure_rows[i].name, hk_row_value(&hk_heap_figure_rows[i], line));
 }
 
 void hk_report_json(int fd, const struct hk_report *report)

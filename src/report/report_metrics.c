@@ -8,18 +8,18 @@ struct sheet {
     const struct hk_report *report;
 };
 
-static void begin_family(struct sheet *sheet, const char *group, const char *name, const char *kind, const char *unit,
-                         const char *meaning)
+static void begin_family(struct sheet *sheet, const char *group, const struct hk_row *row)
 {
     const char *family = sheet->family.bytes;
-    bool bytes = strcmp(unit, "bytes") == 0;
-    sheet->suffix = strcmp(kind, "counter") == 0 ? "_total" : "";
+    bool bytes = strcmp(row->unit, "bytes") == 0;
+    sheet->suffix = strcmp(row->kind, "counter") == 0 ? "_total" : "";
     hk_text_init(&sheet->family, HK_NOWHERE);
-    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, name, bytes && !hk_ends_with(name, unit) ? "_bytes" : "", 0);
-    hk_text_add(&sheet->text, "# TYPE %s %s\n", family, kind);
+    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, row->name,
+                bytes && !hk_ends_with(row->name, "bytes") ? "_bytes" : "", 0);
+    hk_text_add(&sheet->text, "# TYPE %s %s\n", family, row->kind);
     if (bytes)
-        hk_text_add(&sheet->text, "# UNIT %s %s\n", family, unit);
-    hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, unit, meaning);
+        hk_text_add(&sheet->text, "# UNIT %s bytes\n", family);
+    hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, row->unit, row->meaning);
 }
 
 /* Adds the value of a label. Writes an underscore instead of each character that the format or a terminal would interpret. */
@@ -41,32 +41,14 @@ static void begin_sample(struct sheet *sheet)
 static void add_single(struct sheet *sheet, const char *name, const char *kind, const char *unit, const char *meaning,
                        uint64_t value)
 {
-    begin_family(sheet, "", name, kind, unit, meaning);
+    begin_family(sheet, "", &(struct hk_row){name, meaning, kind, unit, 0, 0});
     begin_sample(sheet);
     hk_text_add(&sheet->text, "} %lu\n", value);
 }
 
-static void add_process(struct sheet *sheet)
-{
-    const struct hk_report *report = sheet->report;
-    const struct hk_heap_stats *heap_stats = &report->heap_stats;
-    begin_family(sheet, "", "build_info", "gauge", "builds", "version of HAKMEM");
-    begin_sample(sheet);
-    hk_text_add(&sheet->text, ",version=\"%s\"} 1\n", HK_VERSION);
-    add_single(sheet, "mallocs", "counter", "calls", "allocations by any function", heap_stats->mallocs);
-    add_single(sheet, "frees", "counter", "calls", "blocks freed", heap_stats->frees);
-    add_single(sheet, "threads", "gauge", "threads", "threads that have a tcache", heap_stats->threads);
-    add_single(sheet, "process_resident", "gauge", "bytes", "resident memory of the process, by the kernel's count",
-               report->rss_stats.total);
-    add_single(sheet, "process_virtual", "gauge", "bytes", "address space of the process",
-               report->process.virtual_bytes);
-    add_single(sheet, "process_rest", "gauge", "bytes", "resident memory outside HAKMEM: code, stacks, other mappings",
-               report->rss_stats.rest_of_process);
-}
-
 static void add_parts(struct sheet *sheet, const char *name, const char *meaning, const size_t parts[HK_PARTS])
 {
-    begin_family(sheet, "", name, "gauge", "bytes", meaning);
+    begin_family(sheet, "", &(struct hk_row){name, meaning, "gauge", "bytes", 0, 0});
     for (unsigned part = 0; part < HK_PARTS; part++)
         if (hk_part_shows(&sheet->report->heap_stats, part)) {
             begin_sample(sheet);
@@ -74,54 +56,64 @@ static void add_parts(struct sheet *sheet, const char *name, const char *meaning
         }
 }
 
-static void add_class_stat(struct sheet *sheet, unsigned row)
+static void add_class_stat(struct sheet *sheet, const struct hk_row *row)
 {
     const struct hk_heap_stats *heap_stats = &sheet->report->heap_stats;
-    const struct hk_row *stat = &hk_class_stat_rows[row];
-    begin_family(sheet, "class_", stat->name, stat->kind, stat->unit, stat->meaning);
+    begin_family(sheet, "class_", row);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         begin_sample(sheet);
         hk_text_add(&sheet->text, ",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
-                    hk_tier_names[hk_classes[class].tier], hk_class_stat(&heap_stats->classes[class], row));
+                    hk_tier_names[hk_classes[class].tier], hk_row_value(row, &heap_stats->classes[class]));
     }
-    begin_family(sheet, "tier_", stat->name, stat->kind, stat->unit, stat->meaning);
+    begin_family(sheet, "tier_", row);
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
         begin_sample(sheet);
         hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_tier_names[tier],
-                    hk_class_stat(&heap_stats->tiers[tier], row));
+                    hk_row_value(row, &heap_stats->tiers[tier]));
     }
 }
 
-static void add_heap_figure(struct sheet *sheet, unsigned i)
+static void add_heap_figure(struct sheet *sheet, const struct hk_row *row)
 {
     const struct hk_heap_stats *heap_stats = &sheet->report->heap_stats;
-    const struct hk_row *row = &hk_heap_figure_rows[i];
     if (row->width == 0 || heap_stats->heap_lines_shown == 0)
         return;
-    begin_family(sheet, "heap_", row->name, row->kind, row->unit, row->meaning);
+    begin_family(sheet, "heap_", row);
     for (unsigned heap = 0; heap < heap_stats->heap_lines_shown; heap++) {
         const struct hk_heap_figures *line = &heap_stats->heap_lines[heap];
         begin_sample(sheet);
         hk_text_add(&sheet->text, ",heap=\"%u\",name=\"", line->number);
         add_label(&sheet->text, line->name);
-        hk_text_add(&sheet->text, "\"} %lu\n", hk_heap_figure(line, i));
+        hk_text_add(&sheet->text, "\"} %lu\n", hk_row_value(row, line));
     }
 }
 
 void hk_report_metrics(int fd, const struct hk_report *report)
 {
+    const struct hk_heap_stats *heap_stats = &report->heap_stats;
     struct sheet sheet = {.text.fd = fd, .report = report};
-    add_process(&sheet);
-    add_parts(&sheet, "mapped", "writable memory that HAKMEM has mapped, by part", report->heap_stats.parts);
+    begin_family(&sheet, "", &(struct hk_row){"build_info", "version of HAKMEM", "gauge", "builds", 0, 0});
+    begin_sample(&sheet);
+    hk_text_add(&sheet.text, ",version=\"%s\"} 1\n", HK_VERSION);
+    add_single(&sheet, "mallocs", "counter", "calls", "allocations by any function", heap_stats->mallocs);
+    add_single(&sheet, "frees", "counter", "calls", "blocks freed", heap_stats->frees);
+    add_single(&sheet, "threads", "gauge", "threads", "threads that have a tcache", heap_stats->threads);
+    add_single(&sheet, "process_resident", "gauge", "bytes", "resident memory of the process, by the kernel's count",
+               report->rss_stats.total);
+    add_single(&sheet, "process_virtual", "gauge", "bytes", "address space of the process",
+               report->process.virtual_bytes);
+    add_single(&sheet, "process_rest", "gauge", "bytes", "resident memory outside HAKMEM: code, stacks, other mappings",
+               report->rss_stats.rest_of_process);
+    add_parts(&sheet, "mapped", "writable memory that HAKMEM has mapped, by part", heap_stats->parts);
     add_parts(&sheet, "resident", "resident memory of HAKMEM, by part", report->rss_stats.all.parts);
     for (unsigned row = 0; row < HK_CLASS_STATS; row++)
-        add_class_stat(&sheet, row);
+        add_class_stat(&sheet, &hk_class_stat_rows[row]);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         const struct hk_stat_row *row = &hk_stat_rows[i];
-        add_single(&sheet, row->name, "counter", row->unit, row->meaning, report->heap_stats.counts[i]);
+        add_single(&sheet, row->name, "counter", row->unit, row->meaning, heap_stats->counts[i]);
     }
     for (unsigned i = 0; i < HK_HEAP_FIGURES; i++)
-        add_heap_figure(&sheet, i);
+        add_heap_figure(&sheet, &hk_heap_figure_rows[i]);
     hk_text_add(&sheet.text, "# EOF\n");
     hk_text_flush(&sheet.text);
 }

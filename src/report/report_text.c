@@ -122,9 +122,9 @@ static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_st
             if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
                 hk_text_add(text, "         none");
             else if (row->width != 0 && strcmp(row->unit, "bytes") == 0)
-                add_bytes(text, hk_heap_figure(line, i), row->width);
+                add_bytes(text, hk_row_value(row, line), row->width);
             else if (row->width != 0)
-                hk_text_add(text, "%*lu", row->width, hk_heap_figure(line, i));
+                hk_text_add(text, "%*lu", row->width, hk_row_value(row, line));
         }
         hk_text_add(text, "  %.300s\n", line->name);
     }
