@@ -135,7 +135,7 @@ static bool make_thread_without_signals(hk_thread_maker *make)
     bool made = pthread_attr_init(&attributes) == 0;
     if (made) {
         pthread_attr_setstacksize(&attributes, STACK);
-        made = make(&background.thread, &attributes, run) == 0;
+        made = make(&background.thread, &attributes, run, NULL) == 0;
         pthread_attr_destroy(&attributes);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -153,8 +153,7 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Returns true if a background thread is still wanted. The creator asks again after it has set the stage BEING_MADE, because a thread that ends the
- * background thread or restricts system calls waits only while the stage is BEING_MADE. */
+/* Returns true if a background thread is still wanted. The creator asks again after it has set the stage BEING_MADE (see wait_until_made). */
 static bool still_wanted(bool in_malloc)
 {
     return hk_options.background == HK_BACKGROUND_ON ||

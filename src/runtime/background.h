@@ -25,8 +25,9 @@ void hk_background_reset(void);
 /* Returns the id of the process that owns the background thread's state. In a vfork child, this is the id of the parent. */
 int hk_background_home(void);
 
-/* The type of a function that creates a thread of HAKMEM's. The new thread does not count as a thread of the program. */
-typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
+/* The type of pthread_create, and HAKMEM's way to the C library's function, which counts no thread. */
+typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                            void *argument);
 hk_thread_maker hk_thread_make; /* in threads.c */
 
 /* Returns true if the program has more than one thread that is counted (threads.c). Returns false if HAKMEM does not count threads. */
@@ -44,8 +45,7 @@ bool hk_background_thread_ended(void);
 /* Called if the system refuses the program a thread. Ends the background thread, and creates none for a minute. Returns false if there was none. */
 bool hk_background_give_way(void);
 
-/* Called before the program restricts its system calls or calls unshare. With HAKMEM_BACKGROUND=auto, only pthread_create may create the background
- * thread from then on. If another thread is creating it now, waits until it exists. */
+/* Called before the program restricts its system calls or calls unshare. Waits while another thread creates the background thread. */
 void hk_background_shut_in(void);
 
 #endif

@@ -15,8 +15,6 @@
 #include "runtime/lifecycle.h"
 #include "span/chunks.h"
 
-typedef int create_call(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
-
 /* A ticket keeps the function and the argument of a new thread until the thread begins. */
 struct ticket {
     _Atomic bool xtaken;
@@ -68,37 +66,30 @@ static void *begin_counted(void *given)
     HK_BY_JUMP return start(argument);
 }
 
-/* Returns the pthread_create that follows HAKMEM's, or the C library's if HAKMEM does not interpose the function. */
-static create_call *next_create(void)
+/* Calls the pthread_create that follows HAKMEM's, or the C library's if HAKMEM does not interpose the function. */
+int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
     static _Atomic(void *) xfound;
     bool interposed = HK_IS_OURS(pthread_create, hak_pthread_create);
-    return interposed ? (create_call *)hk_forward_next_once("pthread_create", &xfound) : pthread_create;
-}
-
-int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *))
-{
-    create_call *next = next_create();
-    return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
+    hk_thread_maker *next =
+        interposed ? (hk_thread_maker *)hk_forward_next_once("pthread_create", &xfound) : pthread_create;
+    return next != NULL ? next(thread, attributes, start, argument) : ENOSYS;
 }
 
 /* Creates the background thread just before a thread of the program, because a filter that forbids one creation would also forbid the other. */
 HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *argument)
 {
-    create_call *next = next_create();
-    if (HK_UNLIKELY(next == NULL))
-        return ENOSYS;
     struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
     if (ticket == NULL)
-        return next(thread, attributes, start, argument);
+        return hk_thread_make(thread, attributes, start, argument);
     hk_background_begin_with_thread(hk_thread_make);
-    int error = next(thread, attributes, begin_counted, ticket);
+    int error = hk_thread_make(thread, attributes, begin_counted, ticket);
     /* If the system refuses the thread, ends HAKMEM's own thread and tries again, for a while because the ended thread may still be counted. */
     if (error == EAGAIN && hk_background_give_way())
         for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND / 10 && error == EAGAIN; tries++) {
             hk_os_pause();
-            error = next(thread, attributes, begin_counted, ticket);
+            error = hk_thread_make(thread, attributes, begin_counted, ticket);
         }
     if (error != 0) {
         hk_store_release(ticket->xtaken, false);
@@ -132,7 +123,6 @@ HK_STANDS_BEFORE(int, prctl, (int option, ...))
     return hk_forward_prctl(option, arguments);
 }
 
-/* Calls shut_in(), because otherwise a thread with unshared files and root directory could create the background thread, which would share them. */
 HK_STANDS_BEFORE(int, unshare, (int flags))
 {
     shut_in();

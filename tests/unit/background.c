@@ -16,9 +16,9 @@ enum { MINUTE = 60000 };
 
 static unsigned asked;
 
-static int refuses(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *))
+static int refuses(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
-    (void)thread, (void)attributes, (void)start;
+    (void)thread, (void)attributes, (void)start, (void)argument;
     asked++;
     return EAGAIN;
 }
