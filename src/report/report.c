@@ -1,14 +1,14 @@
 /* Collects the figures of a report, and prints the line about an allocation that failed. */
 #include "report/report.h"
 
-void hk_read_statm(struct hk_process *process)
+size_t hk_resident_now(size_t *virtual_bytes)
 {
     char text[128];
     const char *space = hk_os.read_file("/proc/self/statm", text, sizeof text) > 0 ? strchr(text, ' ') : NULL;
     if (space == NULL)
-        return;
-    process->virtual_bytes = hk_number_in(text) * hk_system_page();
-    process->resident_bytes = hk_number_in(space + 1) * hk_system_page();
+        return 0;
+    *virtual_bytes = hk_number_in(text) * hk_system_page();
+    return hk_number_in(space + 1) * hk_system_page();
 }
 
 static struct hk_process this_process(void)
@@ -22,7 +22,7 @@ static struct hk_process this_process(void)
     size_t length = hk_os.read_file("/proc/self/comm", process.command, sizeof process.command);
     if (length > 0 && process.command[length - 1] == '\n')
         process.command[length - 1] = 0;
-    hk_read_statm(&process);
+    process.resident_bytes = hk_resident_now(&process.virtual_bytes);
     return process;
 }
 

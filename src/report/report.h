@@ -17,8 +17,8 @@ struct hk_process {
     uint64_t running_ms; /* time since HAKMEM started */
 };
 
-/* Reads the virtual and the resident size from /proc/self/statm. The kernel updates the resident size late, so some hundred KiB may be missing. */
-void hk_read_statm(struct hk_process *process);
+/* Returns the resident bytes in /proc/self/statm. The kernel updates them late, so some hundred KiB may be missing. Sets the virtual bytes too. */
+size_t hk_resident_now(size_t *virtual_bytes);
 
 enum { HK_REPORT_SITES = 20 };
 

@@ -43,10 +43,7 @@ static bool dumps_wanted(void)
  * estimated from the samples, than the last profile. */
 static bool comes(void)
 {
-    struct hk_process process = {0};
-    if (dumps.at != 0)
-        hk_read_statm(&process);
-    if (dumps.at == 0 || process.resident_bytes < dumps.at)
+    if (dumps.at == 0 || hk_resident_now(&(size_t){0}) < dumps.at)
         return false;
     if (dumps.at_peak)
         return hk_heap_profile_live() > dumps.live;
@@ -65,14 +62,13 @@ static int dump(int fd, const char *path)
 /* Keeps the file of the last peak if the program has freed much memory while the profile was written. */
 static int dump_peak(int fd, const char *path)
 {
-    struct hk_process process = {0};
     uint64_t live = hk_heap_profile_live();
     (void)dump(fd, path);
     if (hk_heap_profile_live() < live - live / PEAK_PART)
         return HK_FILE_STAYS;
-    hk_read_statm(&process);
+    size_t resident = hk_resident_now(&(size_t){0});
     dumps.live = live;
-    dumps.at = process.resident_bytes + process.resident_bytes / PEAK_PART;
+    dumps.at = resident + resident / PEAK_PART;
     hk_store(dumps.xat, true);
     return 0;
 }
