@@ -27,7 +27,7 @@ extern struct hk_attach_state {
     struct hk_samples_where where;
 } hk_attach_state;
 
-struct hk_attach_door {
+extern const struct hk_attach_door {
     char magic[16];
     struct hk_attach_state *state;
     struct hk_gate *gate;
@@ -35,7 +35,7 @@ struct hk_attach_door {
     const struct hk_class *classes;
     struct hk_attach_sampling *watch;
     uint64_t watch_served, class_bytes; /* offset of xserved in `watch`, and size of a struct hk_class */
-};
+} hak_attach;
 
 /* Carries out the request of `hakmem`, if there is one. Each tick calls this function. */
 void hk_attach_look(void);

@@ -58,6 +58,7 @@ void hk_background_reset(void)
     if (hk_options.background == HK_BACKGROUND_ON)
         hk_mode_set(HK_MODE_WAKE);
     hk_reports_begin();
+    hk_sample_rounds_begin();
 }
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }

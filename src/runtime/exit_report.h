@@ -28,16 +28,13 @@ void hk_exit_report(bool takes_locks);
 /* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */
 bool hk_report_may_take_locks(void);
 
-/* Installs handlers for signals that end the program. Called by the first thread.
+/* Installs handlers for signals that end the program (os/linux_signals.c). Called by the first thread.
  *
  * If an option names a file to write at exit, SIGTERM gets a handler. The handler writes the heap profile, and also the report if the thread holds
  * no lock. Then the signal takes its default action, so that the exit status is the same as without HAKMEM.
  *
  * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
- * process. After a fatal signal, the handler lets the signal take its default action, so that the exit status and the core dump do not change.
- *
- * No handler is installed if the program has one when HAKMEM is loaded. A handler that the program installs later replaces HAKMEM's. To the program,
- * HAKMEM's handler looks like SIG_DFL. If the program sets SIG_DFL, HAKMEM's handler is installed again (os/linux_signals.c). */
+ * process. After a fatal signal, the handler lets the signal take its default action, so that the exit status and the core dump do not change. */
 void hk_signals_begin(void);
 
 #endif

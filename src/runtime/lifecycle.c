@@ -1,5 +1,4 @@
-/* Runs the steps of the start in order, under a lock. Begins the cache of a thread, and ends it in the destructor of a thread key. Makes a fork child
- * consistent. Defines the library's constructor and destructor. */
+/* Runs the steps of the start, ends caches in the destructor of a thread key, and makes fork children consistent. Has constructor and destructor. */
 #include "runtime/lifecycle.h"
 #include "count/decisions.h"
 #include "decay/background_state.h"
@@ -59,7 +58,6 @@ static HK_NOINLINE void step_lists(void)
     hk_pool_init();
     hk_sites_init();
     hk_slots_init();
-    hk_sample_rounds_begin();
     if (hk_background_home() == 0)
         hk_background_settle();
     hk_background_reset();
@@ -198,7 +196,6 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    hk_sample_rounds_begin();
     if (cache != NULL) { /* the thread has a new system thread id in the child */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
@@ -206,7 +203,6 @@ static void fork_child(void)
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
-    /* Repairs the data that other threads of the parent were changing at the fork. */
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
