@@ -111,12 +111,24 @@ HK_INLINE uint64_t hk_number_in(const char *text)
     return value;
 }
 
-/* Inserts a row into an array of *count rows whose best row is first. If the array already has `most` rows, drops the worst row. */
+/* Returns true if the first words that differ are greater in `key`. */
+HK_INLINE bool hk_is_greater(const uint64_t *key, const uint64_t *other, unsigned words)
+{
+    unsigned i = 0;
+    while (i + 1 < words && key[i] == other[i])
+        i++;
+    return key[i] > other[i];
+}
+
+/* Inserts a row into an array of *count rows, which are in descending order of a key. If the array already has `most` rows, drops the last row. The
+ * key consists of `words` adjacent fields of a row, of which `key` points to the first one in `row`. */
 static inline void hk_top_insert(void *rows, size_t bytes, unsigned *count, unsigned most, const void *row,
-                                 bool (*is_better)(const void *row, const void *other))
+                                 const uint64_t *key, unsigned words)
 {
     char *place = (char *)rows + *count * bytes;
-    for (; place > (char *)rows && is_better(row, place - bytes); place -= bytes)
+    size_t offset = (size_t)((const char *)key - (const char *)row);
+    for (; place > (char *)rows && hk_is_greater(key, (const uint64_t *)(void *)(place - bytes + offset), words);
+         place -= bytes)
         if (place < (char *)rows + most * bytes)
             memcpy(place, place - bytes, bytes);
     if (place < (char *)rows + most * bytes)

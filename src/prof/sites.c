@@ -171,12 +171,6 @@ static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
                                                             : blocks * hk_countdown_weight(bytes / blocks, MEAN);
 }
 
-static bool lives_more(const void *line, const void *other)
-{
-    const struct hk_site_line *one = line, *two = other;
-    return one->live != two->live ? one->live > two->live : one->bytes > two->bytes;
-}
-
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
     unsigned count = 0;
@@ -196,7 +190,7 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
         for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)
             if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
                 line.lifetime_ms = (uint64_t)1 << span;
-        hk_top_insert(lines, sizeof line, &count, most, &line, lives_more);
+        hk_top_insert(lines, sizeof line, &count, most, &line, &line.live, 2);
     }
     hk_unlock(&sites_lock);
     return count;

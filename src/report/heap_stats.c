@@ -56,12 +56,6 @@ static void count_slab(struct hk_descriptor *descriptor, void *context)
         count_joined(heap_stats, slab);
 }
 
-static bool holds_more(const void *line, const void *other)
-{
-    const struct hk_thread_line *one = line, *two = other;
-    return one->in_bins + one->in_depots > two->in_bins + two->in_depots;
-}
-
 static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cache)
 {
     struct hk_thread_line line = {.thread = (int)cache->system_thread};
@@ -72,19 +66,19 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_class_stats *row = &heap_stats->classes[class];
-        size_t in_bin = hk_bin_items(bin) * hk_classes[class].size;
-        size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
-        row->in_bins += in_bin + in_depot;
-        row->in_depots += in_depot;
+        size_t in_depots = cache->depot.classes[class].blocks * hk_classes[class].size;
+        size_t in_bins = hk_bin_items(bin) * hk_classes[class].size + in_depots;
+        row->in_bins += in_bins;
+        row->in_depots += in_depots;
         row->remote += (uint64_t)unsent[class]; /* no slab counts these blocks yet; a slab's count may be below 0 */
         line.served += bin->served;
-        line.in_bins += in_bin;
-        line.in_depots += in_depot;
+        line.in_bins += in_bins;
+        line.in_depots += in_depots;
     }
     heap_stats->threads++;
     if (line.thread != 0)
         hk_top_insert(heap_stats->thread_lines, sizeof line, &heap_stats->thread_lines_shown, HK_REPORT_THREADS, &line,
-                      holds_more);
+                      &line.in_bins, 1);
 }
 
 /* Sums up the classes. Hits do not record the requested size, so the bytes that rounding adds to live blocks are estimated from the misses. */
@@ -129,12 +123,6 @@ static void count_large_and_slices(struct hk_heap_stats *heap_stats)
     heap_stats->mapped = slices.mapped + large.live + large.cached;
 }
 
-static bool has_more_memory(const void *line, const void *other)
-{
-    const struct hk_heap_figures *one = line, *two = other;
-    return one->physical > two->physical;
-}
-
 /* Counts the user heaps. The part `heaps` contains only their slabs, because their large blocks count as large_live. The heap of attach sampling
  * (prof/attach_sampling.h) is not in the list, because its blocks are blocks of malloc. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
@@ -151,7 +139,7 @@ static void count_heaps(struct hk_heap_stats *heap_stats)
         heap_stats->heaps += open;
         if (open)
             hk_top_insert(heap_stats->heap_lines, sizeof line, &heap_stats->heap_lines_shown, HK_REPORT_HEAPS, &line,
-                          has_more_memory);
+                          &line.physical, 1);
     }
 }
 

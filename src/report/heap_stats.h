@@ -39,7 +39,7 @@ extern const struct hk_part_row {
 struct hk_thread_line {
     int thread;      /* the system's number of the thread; threads whose number is not stored have no line */
     uint64_t served; /* blocks that the bins have served to this thread and to earlier threads of the tcache */
-    size_t in_bins, in_depots;
+    size_t in_bins, in_depots; /* bytes in bins and depots, and the part of them that is in depots */
 };
 
 enum { HK_REPORT_THREADS = 64, HK_REPORT_HEAPS = 32 };

@@ -114,7 +114,7 @@ static void json_thread_line(struct json *json, unsigned i)
 {
     const struct hk_thread_line *line = &json->report->heap_stats.thread_lines[i];
     ADD("\"thread\": %d, \"allocations\": %lu, \"bins\": %zu, \"depots\": %zu", line->thread, line->served,
-        line->in_bins, line->in_depots);
+        line->in_bins - line->in_depots, line->in_depots);
 }
 
 static void json_frames(struct json *json, const struct hk_site *site)

@@ -264,12 +264,6 @@ static void add_sample(void *context, const struct hk_live_sample *sample)
     line->pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
 }
 
-static bool ranks_before(const void *line, const void *other)
-{
-    const struct hk_live_samples_line *one = line, *two = other;
-    return one->bytes + one->pinned > two->bytes + two->pinned;
-}
-
 /* Keeps the sums of each site in a temporary mapping, because they are too large for the stack. */
 void hk_live_samples_take(struct hk_live_samples *live_samples)
 {
@@ -280,13 +274,14 @@ void hk_live_samples_take(struct hk_live_samples *live_samples)
         return;
     live_samples->mean = hk_hooks.mean;
     hk_samples_visit(&hk_samples, add_sample, lines);
-    for (const struct hk_live_samples_line *line = lines; line < lines + HK_SAMPLE_SITES; line++) {
+    for (struct hk_live_samples_line *line = lines; line < lines + HK_SAMPLE_SITES; line++) {
         if (line->site == NULL)
             continue;
         live_samples->all.blocks += line->blocks;
         live_samples->all.bytes += line->bytes;
         live_samples->all.pinned += line->pinned;
-        hk_top_insert(live_samples->stacks, sizeof *line, &live_samples->shown, HK_REPORT_STACKS, line, ranks_before);
+        line->rank = line->bytes + line->pinned;
+        hk_top_insert(live_samples->stacks, sizeof *line, &live_samples->shown, HK_REPORT_STACKS, line, &line->rank, 1);
     }
     hk_os.unmap(lines, bytes);
 }

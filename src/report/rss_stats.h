@@ -41,7 +41,7 @@ enum { HK_REPORT_STACKS = 200 };
 
 struct hk_live_samples_line {
     const struct hk_site *site;
-    uint64_t blocks, bytes, pinned;
+    uint64_t blocks, bytes, pinned, rank; /* `rank` is the sum of bytes and pinned */
 };
 
 struct hk_live_samples {
