@@ -35,12 +35,6 @@ static void json_parts(struct json *json, const size_t parts[HK_PARTS])
             ADD("%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
 }
 
-static void json_row(struct json *json)
-{
-    ADD("%s", json->separator);
-    json->separator = ",\n  ";
-}
-
 /* Writes an array of objects. `write` writes the members of object i. If `shows` is not NULL, leaves out objects for which `shows` returns false. */
 static void json_array(struct json *json, const char *name, unsigned count,
                        bool (*shows)(const struct hk_heap_stats *heap_stats, unsigned i),
@@ -51,8 +45,8 @@ static void json_array(struct json *json, const char *name, unsigned count,
     for (unsigned i = 0; i < count; i++) {
         if (shows != NULL && !shows(&json->report->heap_stats, i))
             continue;
-        json_row(json);
-        ADD("{");
+        ADD("%s{", json->separator);
+        json->separator = ",\n  ";
         write(json, i);
         ADD("}");
     }
@@ -162,7 +156,8 @@ static void json_sampled(struct json *json)
     if (live_samples->shown > 0 && hk_lines_open(&lines, "/proc/self/maps")) {
         while (hk_lines_next(&lines, line, sizeof line))
             if (hk_mapping_parse(line, &mapping) && mapping.is_code && strchr(mapping.path, '/') != NULL) {
-                json_row(json);
+                ADD("%s", json->separator);
+                json->separator = ",\n  ";
                 json_string(json, line);
             }
         hk_os_close(lines.fd);

@@ -198,23 +198,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Divides the resident bytes of a class's taken blocks into live blocks, rounding, bins and remote frees. It is not known which of the resident
+/* Divides the resident bytes of each class's taken blocks into live blocks, rounding, bins and remote frees. It is not known which of the resident
  * blocks are in bins. Therefore the function uses the proportions of all taken blocks of the class. */
-static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
-{
-    struct hk_resident_sums *all = &rss_stats->all;
-    struct hk_class_stats *resident = &rss_stats->classes[class];
-    size_t taken = all->taken[class];
-    uint64_t whole = row->live + row->rounding + row->in_bins + row->remote;
-    resident->rounding = share(taken, row->rounding, whole);
-    resident->in_bins = share(taken, row->in_bins, whole);
-    resident->remote = share(taken, row->remote, whole);
-    resident->live = taken - hk_min(taken, resident->rounding + resident->in_bins + resident->remote);
-    resident->free_in_slabs = all->pinned[class] + all->loose[class];
-    resident->tails = all->tails[class];
-    hk_parts_add_class(all->parts, resident);
-}
-
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
     struct hk_resident_sums *all = &rss_stats->all;
@@ -223,8 +208,19 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     hk_smaps_visit(divide_mapping, &walk);
     all->parts[HK_PART_idle] += all->idle_huge;
     rss_stats->rest_of_process = all->rest_files + all->rest;
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        divide_class(rss_stats, class, &heap_stats->classes[class]);
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_class_stats *row = &heap_stats->classes[class];
+        struct hk_class_stats *resident = &rss_stats->classes[class];
+        size_t taken = all->taken[class];
+        uint64_t whole = row->live + row->rounding + row->in_bins + row->remote;
+        resident->rounding = share(taken, row->rounding, whole);
+        resident->in_bins = share(taken, row->in_bins, whole);
+        resident->remote = share(taken, row->remote, whole);
+        resident->live = taken - hk_min(taken, resident->rounding + resident->in_bins + resident->remote);
+        resident->free_in_slabs = all->pinned[class] + all->loose[class];
+        resident->tails = all->tails[class];
+        hk_parts_add_class(all->parts, resident);
+    }
     size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
     spare = share(all->areas, spare, spare + in_use);
     all->parts[HK_PART_metadata_spare] += spare;
