@@ -26,11 +26,11 @@ enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
 static struct {
     _Atomic uint32_t xstage;
     _Atomic bool xshut_in;
-    int home;         /* id of the only process that may use this state; a vfork child has another id */
     pthread_t thread; /* used only by the thread that changes the stage */
     _Atomic uint32_t xtries;
     _Atomic uint64_t xnot_before; /* earliest time in ms at which a thread may be created */
 } background HK_EACH_PROCESS_DATA;
+int hk_background_home HK_EACH_PROCESS_DATA;
 
 static _Atomic uint32_t xthreads = 1;
 
@@ -46,8 +46,6 @@ static bool move_on(uint32_t from, uint32_t to)
     return true;
 }
 
-HK_EACH_PROCESS void hk_background_settle(void) { background.home = hk_os.process_id(); }
-
 void hk_background_reset(void)
 {
     hk_store(xthreads, 1);
@@ -60,8 +58,6 @@ void hk_background_reset(void)
     hk_reports_begin();
     hk_sample_rounds_begin();
 }
-
-HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
 /* Waits while another thread creates the background thread. A caller that wants to prevent its creation first changes a value that still_wanted()
  * reads. The fences here and in begin_if_wanted() ensure that still_wanted() reads the new value, or that this function sees BEING_MADE and waits. */
@@ -197,7 +193,7 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *
         return;
     hk_mode_clear(HK_MODE_WAKE);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os_in_loader(caller) &&
-        hk_os.process_id() == background.home)
+        hk_os.process_id() == hk_background_home)
         begin_if_wanted(true, make);
 }
 

@@ -18,12 +18,10 @@
 #include <pthread.h>
 #include "base/base.h"
 
-/* Makes this process the owner of the background thread's state. Called when the library is loaded, and in a fork child. */
-void hk_background_settle(void);
 /* Resets the state for a process that has no background thread, and no thread except the caller. Called at the start, and in a fork child. */
 void hk_background_reset(void);
-/* Returns the id of the process that owns the background thread's state. In a vfork child, this is the id of the parent. */
-int hk_background_home(void);
+/* The id of the process that owns the background thread's state. It is set at the start and in a fork child, but not in a vfork child. */
+extern int hk_background_home;
 
 /* The type of pthread_create, and HAKMEM's way to the C library's function, which counts no thread. */
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),

@@ -58,8 +58,8 @@ static HK_NOINLINE void step_lists(void)
     hk_pool_init();
     hk_sites_init();
     hk_slots_init();
-    if (hk_background_home() == 0)
-        hk_background_settle();
+    if (hk_background_home == 0)
+        hk_background_home = hk_os.process_id();
     hk_background_reset();
     hk_learning_begin();
     size_t hits_to = hk_hooks_begin();
@@ -194,7 +194,7 @@ static void fork_child(void)
     struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
     hk_named_files_fork_child();
-    hk_background_settle();
+    hk_background_home = hk_os.process_id();
     hk_background_reset();
     if (cache != NULL) { /* the thread has a new system thread id in the child */
         hk_liveness_renew(&cache->liveness);
@@ -263,7 +263,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     if (HK_UNLIKELY(is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
-        hk_background_settle();
+        hk_background_home = hk_os.process_id();
         hk_store_release(life.xhooked, true);
         watch();
         return;
@@ -289,14 +289,14 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
     }
     if (hk_named_files_wanted())
         hk_exit_report(true);
-    life.ended_as = hk_background_home();
+    life.ended_as = hk_background_home;
 }
 
 /* Does nothing in a vfork child, which shares its parent's memory, because only the parent writes the reports. */
 void hk_end_at_once(void)
 {
-    if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home())
+    if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home)
         return;
-    if (hk_background_home() == hk_os.process_id() && hk_report_may_take_locks())
+    if (hk_background_home == hk_os.process_id() && hk_report_may_take_locks())
         process_ends();
 }
