@@ -11,7 +11,6 @@
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "guard/sampled.h"
-#include "guard/sampled_due.h"
 #include "guard/guard.h"
 #include "span/page_heap.h"
 #include "hakmem.h"
