@@ -149,7 +149,7 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
 {
     bool last = false;
     while (!last && sweep->work > 0) {
-        struct hk_slab *slab = hk_inbox_take_one(owner, class, &last);
+        struct hk_slab *slab = hk_inbox_steal(owner, class, 1, UINT64_MAX, &last);
         if (slab == NULL)
             return;
         if (lies_idle(slab, sweep) && (sweep->reclaims || worth_its_split(slab)))

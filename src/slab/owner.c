@@ -178,22 +178,12 @@ struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned m
     return chain;
 }
 
-/* The walk sends each slab back to the inbox. The slabs in the inbox are not taken before the backlog is empty, so the walk visits each slab once. */
-struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
-{
-    if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
-        return NULL;
-    struct hk_slab *slab = take_locked(owner, class, 1);
-    *last = owner->backlog[class] == NULL;
-    hk_unlock(&owner->drain_lock);
-    return slab;
-}
-
-struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since)
+struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since, bool *last)
 {
     if (!is_pending(owner, class) || hk_load(owner->xawake) > asleep_since || !hk_try_lock(&owner->drain_lock))
         return NULL;
     struct hk_slab *chain = take_locked(owner, class, most);
+    *last = owner->backlog[class] == NULL;
     hk_unlock(&owner->drain_lock);
     return chain;
 }

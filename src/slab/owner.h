@@ -107,12 +107,11 @@ uint32_t hk_owner_next(uint32_t from);
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
 /* Takes up to `most` slabs of a class out of the inbox, chained by xnext. The caller drains the slabs. Some slabs may have another holder by now. */
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
-/* Takes slabs out of another owner's inbox for a thread that is short of blocks. Returns NULL if the owner has read the clock after `asleep_since`,
- * if no slab of the class is queued, or if another thread holds the lock. */
-struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
-/* Takes one slab out of the inbox, for a walk that visits each slab once and sends it back. Sets *last to true if this is the last slab. Returns NULL
- * if no slab is queued, or if another thread holds the lock. */
-struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);
+/* Takes slabs out of another owner's inbox. Returns NULL if the owner has read the clock after `asleep_since`, if no slab of the class is queued, or
+ * if another thread holds the lock. A walk that sends each slab back visits each slab once, because the slabs that are sent back are not taken before
+ * the backlog is empty. Sets *last to true if the backlog is empty, so that the walk must end. */
+struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since,
+                               bool *last);
 HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
 /* Makes the inboxes refuse slabs when a thread ends. Slabs that were queued before can still be taken. */
 void hk_inboxes_close(struct hk_owner *owner);

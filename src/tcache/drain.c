@@ -79,10 +79,13 @@ static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
     return receive(cache, slab, bits);
 }
 
-static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
+/* Moves remote frees of a few slabs of owner `id` into this thread's bin. Returns the number of moved blocks. */
+static unsigned steal_chain(struct hk_tcache *cache, uint32_t id, unsigned class, uint64_t asleep_since)
 {
     unsigned blocks = 0;
-    for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
+    bool last;
+    struct hk_slab *slab = hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, asleep_since, &last);
+    for (struct hk_slab *next; slab != NULL; slab = next) {
         next = hk_inbox_next(slab);
         blocks += steal_idle(cache, slab);
     }
@@ -101,9 +104,7 @@ static void steal(struct hk_tcache *cache, unsigned class)
     for (unsigned tries = 0; tries < OWNERS_PER_MISS; tries++) {
         uint32_t id = cache->owner.next_victim < end ? cache->owner.next_victim : HK_FIRST_OWNER;
         cache->owner.next_victim = id + 1;
-        struct hk_slab *chain =
-            id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, asleep_since) : NULL;
-        if (steal_chain(cache, chain) > 0)
+        if (id != cache->owner.id && steal_chain(cache, id, class, asleep_since) > 0)
             return;
     }
 }
@@ -116,7 +117,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
             struct hk_bin *bin = &cache->hot.bins[class];
             if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) &&
                 hk_bin_items(bin) == 0)
-                steal_chain(cache, hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, UINT64_MAX));
+                steal_chain(cache, id, class, UINT64_MAX);
         }
 }
 

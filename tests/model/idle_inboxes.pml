@@ -4,7 +4,7 @@
  *   them, and sends the slab on       owner: collects, takes blocks, uses them, frees them       stranger: marks, counts, queues
  *
  * Code     `purge_slab()`, `visit_inbox()` in `slab/idle.c`; `hk_slab_purge_claimed()` in `slab/slab_purge.c`;
- *          `hk_inbox_take_one()`, `hk_inbox_take()`, `hk_inbox_push()` in `slab/owner.c`; `hk_remote_claim()`, `hk_remote_put_back()`, `hk_remote_mark()`,
+ *          `hk_inbox_steal()`, `hk_inbox_take()`, `hk_inbox_push()` in `slab/owner.c`; `hk_remote_claim()`, `hk_remote_put_back()`, `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_send()` in `slab/outbox.c`; `hk_slab_all_free()` in
  *          `slab/remote.h`
  * Shows    no page with a block in use is purged, although no lock is held; the blocks come back, each once; the slab is

@@ -101,11 +101,11 @@ UNIT_TEST(one_after_the_other)
     bool last = false;
     size_t looked_at = 0;
     start();
-    assert_null(hk_inbox_take_one(&owner, CLASS, &last));
+    assert_null(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX, &last));
     for (size_t i = 1; i <= 5; i++)
         assert_true(push(i));
     for (; !last; looked_at++) {
-        struct hk_slab *slab = hk_inbox_take_one(&owner, CLASS, &last);
+        struct hk_slab *slab = hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX, &last);
         assert_non_null(slab);
         assert_true(hk_inbox_push(&owner, slab));
         if (looked_at == 2)
@@ -115,7 +115,8 @@ UNIT_TEST(one_after_the_other)
     assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 6);
     assert_true(push(1));
     assert_true(hk_try_lock(&owner.drain_lock));
-    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* While the drain lock is held, the call returns NULL. */
+    /* While the drain lock is held, the call returns NULL. */
+    assert_null(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX, &last));
     hk_unlock(&owner.drain_lock);
 }
 
@@ -197,21 +198,22 @@ UNIT_TEST(many_strangers)
 /* Another thread may steal if the owner has not read the clock since the given time, and if the owner is not using its inboxes. */
 UNIT_TEST(steal)
 {
+    bool last;
     start();
     hk_store(owner.xawake, 100);
-    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100, &last));
     for (size_t i = 1; i <= 3; i++)
         assert_true(push(i));
-    assert_null(hk_inbox_steal(&owner, CLASS, 10, 99));
-    assert_null(hk_inbox_steal(&owner, CLASS + 1, 10, 100));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 99, &last));
+    assert_null(hk_inbox_steal(&owner, CLASS + 1, 10, 100, &last));
     assert_true(hk_try_lock(&owner.drain_lock));
-    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100, &last));
     hk_unlock(&owner.drain_lock);
-    struct hk_slab *two = hk_inbox_steal(&owner, CLASS, 2, 100);
+    struct hk_slab *two = hk_inbox_steal(&owner, CLASS, 2, 100, &last);
     assert_ptr_equal(two, &few_slabs[3]);
     assert_int_equal(length(two), 2);
     assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 1);
-    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100, &last));
 }
 
 static _Atomic bool over;
@@ -219,8 +221,9 @@ static _Atomic size_t stolen;
 
 static void *steal_until_over(void *unused)
 {
+    bool last;
     while (!atomic_load(&over))
-        atomic_fetch_add(&stolen, length(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX)));
+        atomic_fetch_add(&stolen, length(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX, &last)));
     return unused;
 }
 

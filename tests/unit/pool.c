@@ -243,7 +243,7 @@ UNIT_TEST(stale_number)
     struct hk_slab slab = {.d = {.class = CLASS_OF_112}};
     assert_false(hk_inbox_push(hk_owner_by_id(id), &slab));
     assert_null(hk_inbox_take(hk_owner_by_id(id), CLASS_OF_112, 1));
-    assert_null(hk_inbox_steal(hk_owner_by_id(id), CLASS_OF_112, 1, UINT64_MAX));
+    assert_null(hk_inbox_steal(hk_owner_by_id(id), CLASS_OF_112, 1, UINT64_MAX, &(bool){false}));
     assert_false(hk_load(hk_owner_by_id(id)->xopen));
     assert_int_equal(resident_pages(id) == 0 || hk_owner_by_id(id)->id == 0, 1);
 }

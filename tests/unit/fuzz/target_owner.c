@@ -161,13 +161,13 @@ void fuzz_inbox(struct fuzz_input *in)
             note_out(hk_inbox_take(first_owner, class, most), most);
             FUZZ_CHECK(before == 0 || queued_of(class) < before);
         } else if (op < 200) {
-            struct hk_slab *one = hk_inbox_take_one(first_owner, class, &last);
+            struct hk_slab *one = hk_inbox_steal(first_owner, class, 1, UINT64_MAX, &last);
             note_out(one, 1);
             FUZZ_CHECK((one != NULL) == (before > 0));
         } else if (op < 240) {
             uint64_t awake = op % 2 == 0 ? 100 : 300;
             hk_store(first_owner->xawake, 200);
-            struct hk_slab *stolen = hk_inbox_steal(first_owner, class, most, awake);
+            struct hk_slab *stolen = hk_inbox_steal(first_owner, class, most, awake, &last);
             FUZZ_CHECK((stolen != NULL) == (before > 0 && awake == 300));
             note_out(stolen, most);
         } else if (op == 255) {
