@@ -33,14 +33,6 @@ static struct owners_part *part_of(uint32_t id)
     return id < OWNERS_IN_PART ? &owners.first : more_parts[id / OWNERS_IN_PART];
 }
 
-static bool has_part(uint32_t id)
-{
-    unsigned part = id / OWNERS_IN_PART;
-    if (part != 0 && part < PARTS && more_parts[part] == NULL)
-        more_parts[part] = hk_meta_alloc(sizeof(struct owners_part));
-    return part < PARTS && part_of(id) != NULL;
-}
-
 struct hk_owner_bits *hk_owner_bits(uint32_t id) { return &part_of(id)->bits; }
 
 void hk_owners_rest(uint32_t first, uint64_t bits)
@@ -89,8 +81,10 @@ uint32_t hk_owner_next(uint32_t from)
 bool hk_owner_register(struct hk_owner *owner)
 {
     hk_lock(&owners.lock);
-    uint32_t id = hk_load(owners.xend);
-    bool room = has_part(id);
+    uint32_t id = hk_load(owners.xend), part = id / OWNERS_IN_PART;
+    if (part != 0 && part < PARTS && more_parts[part] == NULL)
+        more_parts[part] = hk_meta_alloc(sizeof(struct owners_part));
+    bool room = part < PARTS && part_of(id) != NULL;
     if (room) {
         begin_life(owner, id);
         part_of(id)->owners[id % OWNERS_IN_PART] = owner;
@@ -206,35 +200,31 @@ void hk_inboxes_close(struct hk_owner *owner)
     hk_unlock(&owner->drain_lock);
 }
 
-/* Writes only fields that must change, because a fork child copies each page that it writes to. */
-static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        if (hk_load(owner->xinbox[class]) != to)
-            hk_store(owner->xinbox[class], to);
-        if (owner->backlog[class] != NULL)
-            owner->backlog[class] = NULL;
-    }
-    if (hk_load(owner->xpending) != 0)
-        hk_store(owner->xpending, 0);
-}
-
 void hk_owners_init(void)
 {
     hk_lock_register(HK_RANK_OWNERS, &owners.lock);
     hk_lock_register(HK_RANK_SWEEP, &hk_sweep_lock);
 }
 
-/* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. */
+/* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. Writes only
+ * fields that must change, because a fork child copies each page that it writes to. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
-        restart_inboxes(owner, owner == self ? EMPTY : CLOSED);
+        struct hk_slab *inbox = owner == self ? EMPTY : CLOSED;
+        for (unsigned class = 0; class < HK_CLASSES; class ++) {
+            if (hk_load(owner->xinbox[class]) != inbox)
+                hk_store(owner->xinbox[class], inbox);
+            if (owner->backlog[class] != NULL)
+                owner->backlog[class] = NULL;
+        }
+        if (hk_load(owner->xpending) != 0)
+            hk_store(owner->xpending, 0);
         if (hk_slab_lists_shared)
             hk_store(owner->slab_lists_lock.xstate, 0);
-        if (hk_load(owner->xopen) != (owner == self)) /* no store without need, because it would copy a page */
+        if (hk_load(owner->xopen) != (owner == self))
             hk_store(owner->xopen, owner == self);
     }
     for (unsigned class = 0; class < HK_CLASSES; class ++)
