@@ -234,17 +234,13 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* Returns true if a slab of free blocks is kept for the next miss, because the class has no other free blocks. Medium slabs are too large to keep. */
-static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
-{
-    struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
-    bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
-    return only_one && hk_classes[slab->d.class].tier != HK_TIER_MEDIUM;
-}
-
+/* Releases a slab if all its blocks are free. If the class has no other free blocks, keeps the slab for the next miss. A medium slab is too large for
+ * this. */
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
 {
-    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
+    const struct hk_link *head = &owner->slab_lists[slab->d.class].partial.head;
+    if (hk_slab_all_free(slab) &&
+        (head->next != &slab->link || slab->link.next != head || hk_classes[slab->d.class].tier == HK_TIER_MEDIUM))
         hk_slab_heap_release(owner, slab);
 }
 
@@ -318,39 +314,18 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-static void abandon_list(struct hk_list *list)
-{
-    for (struct hk_link *link; (link = hk_list_first(list)) != NULL;) {
-        hk_link_remove(link);
-        hk_abandoned_add(hk_container_of(link, struct hk_slab, link));
-    }
-}
-
 void hk_slab_heap_abandon(struct hk_owner *owner)
 {
     hk_slab_lists_lock(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        abandon_list(&owner->slab_lists[class].partial);
-        abandon_list(&owner->slab_lists[class].full);
+        struct hk_slab_list *lists = &owner->slab_lists[class];
+        struct hk_link *link;
+        while ((link = hk_list_first(&lists->partial)) != NULL || (link = hk_list_first(&lists->full)) != NULL) {
+            hk_link_remove(link);
+            hk_abandoned_add(hk_container_of(link, struct hk_slab, link));
+        }
     }
-    owner->sweep.at = NULL;
-    owner->sweep_left = 0;
     hk_store(owner->xopen, false);
-    hk_slab_lists_unlock(owner);
-}
-
-/* Changes the class and the number of slices of a slab of one block. */
-static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t slices)
-{
-    hk_slab_lists_lock(owner);
-    leave_list_of_class(owner, slab);
-    slab->d.class = (uint8_t) class;
-    slab->d.bytes = slices * HK_SLICE;
-    slab->d.block_size = hk_classes[class].size;
-    slab->reciprocal = hk_reciprocal(slab->d.block_size);
-    hk_slab_note_plain(slab);
-    hk_page_map_assign(slab->d.start, slices, hk_entry(owner->id, class), &slab->d);
-    enter_slab(owner, slab);
     hk_slab_lists_unlock(owner);
 }
 
@@ -363,7 +338,16 @@ bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t si
     if (hk_classes[class].slab_bytes / hk_classes[class].size != 1 ||
         (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices)))
         return false;
-    recut(owner, slab, class, wanted);
+    hk_slab_lists_lock(owner);
+    leave_list_of_class(owner, slab);
+    slab->d.class = (uint8_t) class;
+    slab->d.bytes = hk_classes[class].slab_bytes;
+    slab->d.block_size = hk_classes[class].size;
+    slab->reciprocal = hk_reciprocal(slab->d.block_size);
+    hk_slab_note_plain(slab);
+    hk_page_map_assign(slab->d.start, wanted, hk_entry(owner->id, class), &slab->d);
+    enter_slab(owner, slab);
+    hk_slab_lists_unlock(owner);
     if (wanted < slices) {
         hk_page_map_set(slab->d.start + wanted * HK_SLICE, slices - wanted, 0);
         hk_span_free(slab->d.start + wanted * HK_SLICE, slices - wanted);
