@@ -39,9 +39,11 @@ static size_t block_index(const struct hk_slab *slab, const void *block)
 static void send_to(struct hk_slab *slab, void *block)
 {
     size_t index = block_index(slab, block);
-    hk_track_put(slab, index);
-    hk_track_step(slab, HK_TRACK_SEND, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
-    hk_remote_mark(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
+    unsigned word = (unsigned)(index / 64);
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    hk_track_step(slab, HK_TRACK_PUT, word, bit);
+    hk_track_step(slab, HK_TRACK_SEND, word, bit);
+    hk_remote_mark(slab, word, bit);
     if (hk_remote_count(slab, 1))
         hk_send(slab);
 }
@@ -189,7 +191,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
     size_t index = block_index(slab, block);
     if (HK_UNLIKELY(tracked))
-        hk_track_put(slab, index);
+        hk_track_step(slab, HK_TRACK_PUT, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
     outbox->used = true;
     outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
@@ -255,8 +257,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
 {
     for (size_t at = 0; hk_remote_track.on && at < survivor->size; at++) {
         const struct hk_outbox_entry *entry = &survivor->table[at];
-        for (uint64_t left = entry->bits; left != 0; left &= left - 1)
-            hk_track_put(entry->slab, (size_t)entry->word * 64 + hk_ctz64(left));
+        hk_track_step(entry->slab, HK_TRACK_PUT, entry->word, entry->bits);
     }
 }
 

@@ -27,20 +27,21 @@ static const struct {
     [HK_TRACK_RECEIVE] = {AT(CLAIMED), HK_STAGE_HOME, HK_TEXT_not_claimed},
 };
 
+/* If the block's word is empty, stores this thread in it, because hk_track_freed() did not store a place there. */
 static void step_block(struct hk_slab *slab, size_t index, enum hk_track_step step)
 {
-    uint64_t before = hk_load(slab->track[index]);
-    do
+    uint64_t before = hk_load(slab->track[index]), place;
+    do {
         if (HK_UNLIKELY((track_steps[step].from >> stage_of(before) & 1) == 0))
             hk_remote_track.tell(HK_CALL_FLUSH, track_steps[step].fault, block_at(slab, index), before);
-    while (!atomic_compare_exchange_weak_explicit(&slab->track[index], &before,
-                                                  place_part(before) | track_steps[step].to, memory_order_acq_rel,
-                                                  memory_order_relaxed));
+        place = before != HK_STAGE_HOME ? place_part(before) : hk_remote_track.place(NULL, false);
+    } while (!atomic_compare_exchange_weak_explicit(&slab->track[index], &before, place | track_steps[step].to,
+                                                    memory_order_acq_rel, memory_order_relaxed));
 }
 
 void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits)
 {
-    for (; slab->track != NULL && bits != 0; bits &= bits - 1)
+    for (; bits != 0 && slab->track != NULL; bits &= bits - 1)
         step_block(slab, (size_t)word * 64 + hk_ctz64(bits), step);
 }
 
@@ -102,17 +103,6 @@ void hk_track_freed(enum hk_call call, const void *block, const void *caller, ui
     uint64_t after = hk_remote_track.place(caller, !own);
     if (before != after && !atomic_compare_exchange_strong(word, &before, after))
         expect_home(call, block, before);
-}
-
-/* Does HK_TRACK_PUT. First stores this thread in the block's word if the word is empty, because hk_track_freed() did not store a place there. */
-void hk_track_put(struct hk_slab *slab, size_t index)
-{
-    if (slab->track == NULL)
-        return;
-    uint64_t known = hk_load(slab->track[index]);
-    if (known == HK_STAGE_HOME)
-        atomic_compare_exchange_strong(&slab->track[index], &known, hk_remote_track.place(NULL, false));
-    step_block(slab, index, HK_TRACK_PUT);
 }
 
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells)

@@ -39,8 +39,6 @@ uint64_t hk_track_of(const void *block);
 void hk_track_freed(enum hk_call call, const void *block, const void *caller, uint32_t self);
 /* Ends the program if the block is not home. Called when a thread takes the block from its bin or puts the block into its bin. */
 void hk_track_expect_home(enum hk_call call, const void *block);
-/* Does the step HK_TRACK_PUT of a block that enters an outbox. First notes this thread in the block's word if the word is empty. */
-void hk_track_put(struct hk_slab *slab, size_t index);
 /* The steps of a remote free. `bits` is a set of blocks of a bitmap word. hk_track_step() applies a step to these blocks. */
 enum hk_track_step { HK_TRACK_PUT, HK_TRACK_SEND, HK_TRACK_COLLECT, HK_TRACK_CLAIM, HK_TRACK_RECEIVE };
 void hk_track_step(struct hk_slab *slab, enum hk_track_step step, unsigned word, uint64_t bits);

@@ -167,7 +167,7 @@ static void mark_word(struct fuzz_input *in)
         if ((wanted >> bit & 1) != 0 && where[word * 64 + bit] == TAKEN) {
             bits |= (uint64_t)1 << bit;
             where[word * 64 + bit] = REMOTE;
-            hk_track_put(slab, word * 64 + bit);
+            hk_track_step(slab, HK_TRACK_PUT, word, (uint64_t)1 << bit);
         }
     if (bits != 0)
         send_word(word, bits);
