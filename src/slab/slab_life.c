@@ -12,15 +12,14 @@ enum { OWN_WORDS = sizeof((struct hk_slab *)0)->own_bits / sizeof(uint64_t) };
 HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
 {
     slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
-    slab->freebits = slab->own_bits;
+    bool own = slab->words <= OWN_WORDS;
+    slab->freebits = own ? slab->own_bits : hk_meta_alloc(hk_slab_bits_bytes(slab) * (remote ? 2 : 1));
     slab->xremote = slab->xown_remote;
-    if (slab->words > OWN_WORDS)
-        slab->freebits = hk_meta_alloc(hk_slab_bits_bytes(slab) * (remote ? 2 : 1));
     if (slab->freebits == NULL) {
         hk_footprint_refused(false);
         return false;
     }
-    if (remote && slab->words > OWN_WORDS)
+    if (remote && !own)
         slab->xremote = (void *)((char *)slab->freebits + hk_slab_bits_bytes(slab));
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->d.blocks % 64 != 0)

@@ -108,21 +108,19 @@ static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
     return due;
 }
 
-enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
-
 /* Purges the slab's due pages. If the work budget ends, *within is the block at which the next call continues, otherwise 0. Marks the slab as purged
- * before the first purge. An allocation or a free between two calls clears this mark, and the next call then stops. */
-HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
+ * before the first purge. An allocation or a free between two calls clears this mark, and the next call then stops. Returns true if pages were purged. */
+HK_INLINE bool sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.bits = slab->freebits, .next = *within};
     bool purged = *within != 0;
     *within = 0;
     if (purged ? slab->pages != HK_PAGES_PURGED : !begins(slab, sweep))
-        return purged ? SWEPT_PAGES : SWEPT_NOTHING;
+        return purged;
     bool holds = next_resident(slab, &range);
     if (holds && !purged && !worth_a_split(slab)) {
         slab->idle_from = hk_age_stamp(sweep->now);
-        return SWEPT_NOTHING;
+        return false;
     }
     slab->pages = HK_PAGES_PURGED;
     while (holds) {
@@ -132,19 +130,20 @@ HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, un
         holds = next_resident(slab, &range);
         if (holds && HK_UNLIKELY(sweep->work <= 0)) {
             *within = behind;
-            return SWEPT_IN_PART;
+            return true;
         }
     }
-    return purged ? SWEPT_PAGES : SWEPT_NOTHING;
+    return purged;
 }
 
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
     struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
-    enum swept swept = sweep_slab(slab, sweep, &walk->within);
-    if (swept != SWEPT_IN_PART)
-        walk->at = slab->link.next;
-    if (swept == SWEPT_PAGES)
+    bool purged = sweep_slab(slab, sweep, &walk->within);
+    if (walk->within != 0)
+        return;
+    walk->at = slab->link.next;
+    if (purged)
         hk_list_move_to_back(list, &slab->link, walk);
 }
 
