@@ -16,12 +16,12 @@ enum {
 enum { LEAST_SHELF = 16, FREED_TO = 4096 };
 
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
-void *hk_no_heap_items[1];
+static void *no_heap_items[1];
 
 static void init_shut(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
+        cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = no_heap_items;
     hk_store(cache->xhit, &hk_no_cache);
 }
 
@@ -31,8 +31,6 @@ static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 0: not begun, 1: begun, 2: done */
     uint32_t none = 0;
-    if (HK_LIKELY(hk_load_acquire(xstage) == 2))
-        return;
     if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
         init_shut(&hk_no_cache);
         hk_store_release(xstage, 2);
@@ -129,7 +127,7 @@ static void drop_array(struct hk_heap_bin *bin)
 {
     if (capacity_of(bin) >= FIRST_SLOTS)
         hk_meta_free(bin->base, slots_of(bin) * sizeof(void *));
-    bin->base = bin->top = bin->limit = hk_no_heap_items;
+    bin->base = bin->top = bin->limit = no_heap_items;
 }
 
 /* Gives a bin its first array or a larger array. Leaves the bin as it is if its capacity is the largest, or memory is refused. The first arrays of 8
@@ -257,7 +255,7 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
     }
     bool reaches = any && hk_os.fence_threads();
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
+        if (cache->shelf == own || (reaches && hk_load(cache->xhit) != cache && comes_out_of_hit(cache->shelf, &waits)))
             flush_locked(cache);
     hk_heap_release_empty(heap);
 }

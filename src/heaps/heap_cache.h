@@ -52,7 +52,6 @@ struct hk_heap_shelf {
 
 /* Stands for a missing or shut cache. Its bins are both empty and full, so that each call misses. */
 extern struct hk_heap_cache hk_no_cache;
-extern void *hk_no_heap_items[1];
 
 /* Announces a hit. A plain store is enough, because a thread that recalls blocks first shuts the cache, and then makes this thread execute a fence.
  * After the fence, either the recalling thread sees `xbusy` set, or this thread sees the cache shut (see hk_heap_recall_locked()). */
@@ -63,9 +62,6 @@ HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 }
 
 HK_INLINE void hk_heap_hit_end(struct hk_heap_shelf *shelf) { hk_store_release(shelf->xbusy, 0); }
-
-/* Returns false if the heap was reset, or if another thread has shut the cache to recall its blocks. */
-HK_INLINE bool hk_heap_cache_is_open(const struct hk_heap_cache *cache) { return hk_load(cache->xhit) == cache; }
 
 HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t offset)
 {

@@ -33,7 +33,7 @@ static void recall(struct hak_heap *heap)
 static struct hk_heap_cache *open_cache(struct hak_heap *heap)
 {
     struct hk_heap_cache *cache = heap->index < my_shelf()->size ? my_shelf()->caches[heap->index] : &hk_no_cache;
-    return hk_heap_cache_is_open(cache) && cache != &hk_no_cache ? cache : NULL;
+    return hk_load(cache->xhit) == cache && cache != &hk_no_cache ? cache : NULL;
 }
 
 static unsigned take(struct hak_heap *heap, unsigned class, void **blocks, unsigned n)
