@@ -4,7 +4,6 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* Unlocks the owner's lists, and lets a waiting thread take the lock before the caller, which may lock the lists again immediately. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
@@ -81,7 +80,6 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
     return true;
 }
 
-/* If the lists are shared, unlocks them after each system call, so that other threads can use them. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     bool over;

@@ -15,7 +15,6 @@ void hk_joined_end(struct hk_slab *slab)
 {
     void *joined = hk_load(slab->xjoined);
     hk_store(slab->xjoined, NULL);
-    slab->tried_cells = 0;
     hk_meta_free(joined, hk_slab_bits_bytes(slab));
 }
 

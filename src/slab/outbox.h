@@ -80,10 +80,9 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
 /* Sends all waiting blocks to their slabs. Sets and counts the remote bits of these blocks. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
-/* Frees the table if no block was put since the last call. The caller must have sent all blocks. */
-void hk_outbox_drop_idle(struct hk_outbox *outbox);
-/* Frees the table, because the thread ends. The caller must have sent all blocks. */
+/* Both free the table. hk_outbox_drop_idle() does so only if no block was put since its last call. The caller must have sent all blocks. */
 void hk_outbox_drop(struct hk_outbox *outbox);
+void hk_outbox_drop_idle(struct hk_outbox *outbox);
 /* Adapts the size of the table, and the number of bytes that may wait, to the footprint. The table must exist. */
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* In a fork child, drops the waiting blocks of a thread that does not exist there. Returns the number of these blocks. */
