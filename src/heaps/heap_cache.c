@@ -90,9 +90,7 @@ static struct hk_heap_cache **place_on_shelf(struct hk_heap_shelf *shelf, uint32
 {
     if (HK_LIKELY(index < shelf->size))
         return &shelf->caches[index];
-    uint32_t size = (uint32_t)hk_max(shelf->size, LEAST_SHELF);
-    while (size <= index)
-        size *= 2;
+    uint32_t size = (uint32_t)hk_max(hk_pow2_from(index + 1), LEAST_SHELF);
     struct hk_heap_cache **caches = array_for_shelf(size);
     if (caches == NULL)
         return NULL;
@@ -295,9 +293,9 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     *by_limit = false;
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     void *block = hk_heap_is_open(heap) ? refill_locked(shelf, heap, class, by_limit) : NULL;
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return block;
 }
 
@@ -326,10 +324,10 @@ static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsi
 
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     if (class >= HK_FINE_CLASSES || !keep_locked(shelf, heap, class, block))
         hk_heap_put(heap, &block, 1);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
 }
 
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
@@ -337,10 +335,10 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
     for (uint32_t at = 0; at < shelf->size; at++)
         if (shelf->caches[at] != &hk_no_cache) {
             struct hak_heap *heap = shelf->caches[at]->heap;
-            hk_heap_lock(heap);
+            hk_lock(heap->lock);
             flush_locked(shelf->caches[at]);
             hk_heap_release_empty(heap);
-            hk_heap_unlock(heap);
+            hk_unlock(heap->lock);
         }
 }
 
@@ -349,13 +347,13 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     struct hk_heap_cache *cache = shelf->caches[at];
     struct hak_heap *heap = cache->heap;
     shelf->caches[at] = &hk_no_cache;
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     flush_locked(cache);
     if (cache->generation == hk_load(heap->xgeneration)) {
         heap->served += served_by(cache);
         HK_HEAP_LIST_REMOVE(&heap->caches, cache);
     }
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         drop_array(&cache->bins[class]);
     for (unsigned group = 0; group < HK_HEAP_GROUPS; group++)
@@ -378,9 +376,9 @@ void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
         }
         uint64_t served = served_by(cache);
         if (served == cache->served_when_aged) {
-            hk_heap_lock(cache->heap);
+            hk_lock(cache->heap->lock);
             flush_locked(cache);
-            hk_heap_unlock(cache->heap);
+            hk_unlock(cache->heap->lock);
         }
         cache->served_when_aged = served;
     }

@@ -57,7 +57,7 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit)
     hk_unlock(&locks[0]);
     if (heap == NULL)
         return NULL;
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     size_t length = name != NULL ? strnlen(name, HK_HEAP_NAME) : 0;
     if (length == HK_HEAP_NAME)
         for (length--; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
@@ -71,7 +71,7 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit)
     heap->served = heap->large_calls = heap->resets = 0;
     heap->has_caches = limit == 0 || hk_os.can_fence();
     hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + 1);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return heap;
 }
 

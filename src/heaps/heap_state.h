@@ -75,8 +75,6 @@ struct hak_heap *hk_heap_by_index(uint32_t index);
     } while (0)
 
 HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xgeneration) & 1) != 0; }
-HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
-HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
 /* Adds the bytes to xcharged. If xcharged would exceed the heap's limit, adds nothing and returns false. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);

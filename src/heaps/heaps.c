@@ -26,9 +26,9 @@ static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *h
 {
     bool charged = hk_heap_charge(heap, bytes);
     if (HK_UNLIKELY(!charged)) {
-        hk_heap_lock(heap);
+        hk_lock(heap->lock);
         hk_heap_recall_locked(own, heap);
-        hk_heap_unlock(heap);
+        hk_unlock(heap->lock);
         charged = hk_heap_charge(heap, bytes);
     }
     if (charged)
@@ -63,11 +63,11 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
         return NULL;
     }
     mark_as(heap, block);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     HK_HEAP_LIST_PUSH(&heap->large, &hk_large_at((uintptr_t)block)->in_heap);
     heap->large_calls++;
     heap->large_blocks_live++;
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return block;
 }
 
@@ -149,9 +149,9 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
         hk_invalid_pointer(call, HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE) {
         struct hk_large_block *large = large_at(call, block);
-        hk_heap_lock(heap);
+        hk_lock(heap->lock);
         leave_list_locked(heap, large);
-        hk_heap_unlock(heap);
+        hk_unlock(heap->lock);
         free_unlisted(heap, large, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
@@ -169,9 +169,9 @@ const char *hk_heaps_fault(const void *block, uint32_t entry)
     if (class == HK_CLASS_LARGE)
         return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block ? NULL : HK_TEXT_inside;
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     const char *fault = hk_heap_fault_at(block, entry);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return fault;
 }
 
@@ -196,7 +196,7 @@ struct hak_heap *hk_heaps_of(const void *block)
 /* Frees all blocks of a heap. Begins a new generation first, so that no thread uses the blocks in caches. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     bool open = hk_heap_is_open(heap);
     if (open) {
         hk_heap_void_caches(heap);
@@ -204,13 +204,13 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
         hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + step);
         hk_heap_release_all(heap);
     }
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     while (open) {
-        hk_heap_lock(heap);
+        hk_lock(heap->lock);
         struct hk_large_block *large = heap->large != NULL ? large_of(heap->large) : NULL;
         if (large != NULL)
             leave_list_locked(heap, large);
-        hk_heap_unlock(heap);
+        hk_unlock(heap->lock);
         if (large == NULL)
             break;
         free_unlisted(heap, large, HK_ENTRY_ENDED_LARGE);
@@ -230,7 +230,7 @@ bool hk_heaps_destroy(struct hak_heap *heap)
 
 bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures)
 {
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     struct hk_heap_cached cached = hk_heap_cached(heap);
     size_t large = hk_load(heap->xbig);
     bool open = hk_heap_is_open(heap);
@@ -249,7 +249,7 @@ bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures)
         .resets = heap->resets,
     };
     memcpy(figures->name, heap->name, sizeof figures->name);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return open;
 }
 

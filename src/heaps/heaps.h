@@ -67,9 +67,8 @@ HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page
 /* Returns the heap to which the address belongs, or NULL if it belongs to no heap. */
 struct hak_heap *hk_heaps_of(const void *block);
 
-/* Frees all blocks of a heap, which stays open. Returns false if the heap is not open. */
+/* Both free all blocks of a heap, and hk_heaps_destroy() closes the heap too. They return false if the heap is not open. */
 bool hk_heaps_reset(struct hak_heap *heap);
-/* Frees all blocks and closes the heap. Returns false if the heap is not open. */
 bool hk_heaps_destroy(struct hak_heap *heap);
 
 struct hk_heap_figures {

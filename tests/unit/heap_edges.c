@@ -138,9 +138,9 @@ UNIT_TEST(blocks_that_are_none)
     assert_non_null(hak_heap_create("other", 0));
     char *large = hak_heap_malloc(heap, 2 * HK_MIB);
     unit_dies(hak_free, large + HK_SLICE, "pointer inside a block");
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     assert_int_equal(hk_heap_take(heap, CLASS_OF_64, taken + 2, 2, &by_limit), 2);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     unit_dies(put_elsewhere, taken[0], "block of another heap");
     unit_dies(put_twice, taken[0], "block already free");
     unit_dies(put_here, (char *)taken[0] + 15 * HK_PAGE, "block already free"); /* That page belongs to no slab. */

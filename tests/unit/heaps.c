@@ -24,9 +24,9 @@ static struct hk_heap_shelf *my_shelf(void) { return &hk_tcache_self()->shelf; }
 
 static void recall(struct hak_heap *heap)
 {
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     hk_heap_recall_locked(my_shelf(), heap);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
 }
 
 /* Returns this thread's cache of the heap. Returns NULL while the cache is shut. */
@@ -39,9 +39,9 @@ static struct hk_heap_cache *open_cache(struct hak_heap *heap)
 static unsigned take(struct hak_heap *heap, unsigned class, void **blocks, unsigned n)
 {
     bool by_limit;
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     unsigned got = hk_heap_take(heap, class, blocks + n, n, &by_limit);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     return got;
 }
 
@@ -73,11 +73,11 @@ UNIT_TEST(slices_are_shared)
             assert_int_equal(hk_heap_class_at(blocks[i][n], hk_page_map_lookup((uintptr_t)blocks[i][n])), classes[i]);
         }
     assert_int_equal(heap->xcharged, HK_SLICE);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     for (unsigned i = 0; i < 4; i++)
         hk_heap_put(heap, blocks[i], 4);
     hk_heap_release_empty(heap);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     assert_int_equal(heap->taken_blocks, 0);
     assert_int_equal(heap->xcharged, 0);
 }
@@ -102,9 +102,9 @@ UNIT_TEST(one_slab_at_a_time)
     void *blocks[64], *more[64];
     struct hak_heap *heap = begin_heap(0);
     assert_in_range(take(heap, CLASS_OF_512, blocks, 64), 1, 63);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     hk_heap_put(heap, &blocks[63], 1);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     assert_int_equal(take(heap, CLASS_OF_512, more, 64), 1);
     assert_ptr_equal(more[63], blocks[63]);
 }
@@ -117,10 +117,10 @@ UNIT_TEST(holes_of_a_slice)
     assert_int_equal(take(heap, CLASS_OF_64, first, 1), 1);
     assert_int_equal(take(heap, CLASS_OF_512, hole, 1), 1);
     assert_int_equal(take(heap, CLASS_OF_256, last, 1), 1);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     hk_heap_put(heap, hole, 1);
     hk_heap_release_empty(heap);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     expect_mark(hole[0], 0);
     assert_int_equal(take(heap, CLASS_OF_1024, wide, 8), 8);
     expect_mark(last[0], hk_mark_of_class(CLASS_OF_256));
@@ -210,10 +210,10 @@ UNIT_TEST(no_bin_of_an_empty_page)
     assert_int_equal(take(heap, CLASS_OF_512, &blocks[1], 1), 1);
     assert_non_null(hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit));
     assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* Class 0 has a bin with room now. */
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     hk_heap_put(heap, &blocks[1], 1);
     hk_heap_release_empty(heap);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     uint32_t entry = hk_page_map_lookup((uintptr_t)blocks[1]);
     assert_true(hk_entry_is_heap(entry));
     expect_mark(blocks[1], 0);
@@ -355,14 +355,14 @@ UNIT_TEST(empty_slabs_make_room)
     struct hak_heap *heap = begin_heap(8 * HK_SLICE);
     for (unsigned i = 0; i < 3 * 64; i++)
         assert_int_equal(take(heap, CLASS_OF_1024 + i % 3, &blocks[i % 3][i / 3], 1), 1);
-    hk_heap_lock(heap);
+    hk_lock(heap->lock);
     for (unsigned i = 0; i < 3; i++) {
         /* One slab now has only free blocks. Then one block of another slab is freed. */
         hk_heap_put(heap, blocks[i] + 1, 63);
         hk_heap_put(heap, blocks[i], 1);
     }
     hk_heap_release_empty(heap);
-    hk_heap_unlock(heap);
+    hk_unlock(heap->lock);
     assert_int_equal(heap->taken_blocks, 0);
     assert_int_equal(heap->xcharged, 0);
 }
