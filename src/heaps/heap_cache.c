@@ -258,35 +258,29 @@ void hk_heap_recall_locked(const struct hk_heap_shelf *own, struct hak_heap *hea
     hk_heap_release_empty(heap);
 }
 
-/* Takes blocks from slabs. If the limit refuses a new slab, recalls the blocks in caches, which may empty other slabs, and tries again. */
-static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
-                               unsigned want, bool *by_limit)
-{
-    unsigned got = hk_heap_take(heap, class, end, want, by_limit);
-    if (HK_LIKELY(got != 0) || !*by_limit)
-        return got;
-    hk_heap_recall_locked(own, heap);
-    return hk_heap_take(heap, class, end, want, by_limit);
-}
-
-/* Returns a block. First fills the bin to half of its capacity if the bin is empty. */
+/* Returns a block. First fills the bin to half of its capacity if the bin is empty. If the limit refuses a new slab, recalls the blocks in caches,
+ * which may empty other slabs, and tries again. */
 static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
     struct hk_heap_bin *bin = cache != NULL ? bin_in_need(cache, class) : NULL;
+    void *block = NULL, **first = bin != NULL ? bin->base + 1 : &block;
+    unsigned want = bin != NULL ? (unsigned)(capacity_of(bin) + 1) / 2 : 1;
+    /* The bin may have blocks, because a shut cache has no hits, and not every caller has tried a hit. */
+    if (bin != NULL && items_of(bin) > 0)
+        return hk_heap_pop(cache, class * HK_CLASS_BYTES);
+    unsigned got = hk_heap_take(heap, class, first + want, want, by_limit);
+    if (HK_UNLIKELY(got == 0) && *by_limit) {
+        hk_heap_recall_locked(shelf, heap);
+        got = hk_heap_take(heap, class, first + want, want, by_limit);
+    }
     if (bin == NULL) {
-        void *block = NULL;
-        heap->served += take_or_recall(shelf, heap, class, &block + 1, 1, by_limit);
+        heap->served += got;
         return block;
     }
-    /* The bin may have blocks, because a shut cache has no hits, and not every caller has tried a hit. */
-    if (items_of(bin) == 0) {
-        unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
-        unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
-        if (got < want)
-            memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
-        bin->top = bin->base + got;
-    }
+    if (got < want)
+        memmove(first, first + (want - got), got * sizeof *first);
+    bin->top = bin->base + got;
     return hk_heap_pop(cache, class * HK_CLASS_BYTES);
 }
 
