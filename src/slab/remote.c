@@ -84,8 +84,7 @@ unsigned hk_remote_collect(struct hk_slab *slab)
         got += hk_popcount64(bits);
     }
     slab->first_word = (uint16_t)first;
-    slab->free = (uint16_t)(slab->free + got + more);
-    slab->pages &= HK_PAGES_FREED;
+    hk_slab_count_free(slab, got + more);
     uncount(slab, got);
     return got;
 }
