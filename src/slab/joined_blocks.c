@@ -11,13 +11,6 @@ static void set_mixed(struct hk_slab *slab, bool mixed)
     hk_slab_hand_to(slab, hk_load(slab->xowner));
 }
 
-void hk_joined_end(struct hk_slab *slab)
-{
-    void *joined = hk_load(slab->xjoined);
-    hk_store(slab->xjoined, NULL);
-    hk_meta_free(joined, hk_slab_bits_bytes(slab));
-}
-
 void hk_joined_recount(struct hk_slab *slab)
 {
     unsigned joined = 0;
@@ -104,8 +97,7 @@ void hk_joined_free(struct hk_slab *slab, void *block)
     unsigned cells = 1 + hk_joined_part(slab, (unsigned)(index / 64), bit);
     slab->freebits[index / 64] |= bit;
     slab->first_word = (uint16_t)hk_min(slab->first_word, index / 64);
-    slab->free = (uint16_t)(slab->free + cells);
-    slab->pages &= HK_PAGES_FREED;
+    hk_slab_count_free(slab, cells);
 }
 
 size_t hk_joined_bytes(const void *block)

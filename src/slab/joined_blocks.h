@@ -29,8 +29,6 @@ HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
 size_t hk_joined_bytes(const void *block);
 /* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns slab->d.blocks if there is none. */
 unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
-/* Frees the memory of the joined bits of a slab that is being released. */
-void hk_joined_end(struct hk_slab *slab);
 /* Counts the slab's joined bits again. Called by hk_slab_recount(). The caller of that function then writes the page map entries. */
 void hk_joined_recount(struct hk_slab *slab);
 /* Splits the joined blocks whose first cells are in `bits`, a set of blocks of a bitmap word. Frees their other cells. The caller frees the blocks in

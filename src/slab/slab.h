@@ -199,7 +199,7 @@ void hk_mark_end(enum hk_call call, const void *block);
 /* In a fork child, marks every block that is not free in the slab as live. This includes the blocks in other threads' bins, which are lost. */
 void hk_marks_assume(const struct hk_slab *slab);
 
-/* These functions make and release slabs (slab_life.c). If a slab has more than 128 blocks, they also own the memory of its bitmaps.
+/* These functions make and release slabs (slab_life.c). They also free the bitmaps that do not lie in the descriptor.
  *
  *   make: descriptor and bitmaps -> span -> page map entries     release free slab: clear entries -> free bitmaps and descriptor -> free span */
 

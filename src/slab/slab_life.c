@@ -47,6 +47,11 @@ struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remo
 
 void hk_slab_drop(struct hk_slab *slab)
 {
+    void *joined = hk_load(slab->xjoined);
+    if (joined != NULL) {
+        hk_store(slab->xjoined, NULL);
+        hk_meta_free(joined, hk_slab_bits_bytes(slab));
+    }
     if (slab->freebits != slab->own_bits)
         hk_meta_free(slab->freebits, hk_slab_bits_bytes(slab) * (slab->xremote != slab->xown_remote ? 2 : 1));
     hk_descriptor_drop(&slab->d);
@@ -88,8 +93,6 @@ void hk_slab_release(struct hk_slab *slab)
     uintptr_t start = slab->d.start;
     size_t slices = slab->d.bytes / HK_SLICE;
     hk_page_map_set(start, slices, 0);
-    if (hk_load(slab->xjoined) != NULL)
-        hk_joined_end(slab);
     hk_slab_drop(slab);
     hk_span_free_hollow(start, slices, hollow);
     HK_COUNT(slabs_released, 1);
