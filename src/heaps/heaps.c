@@ -42,12 +42,6 @@ static void uncharge_large(struct hak_heap *heap, size_t bytes)
     hk_heap_uncharge(heap, bytes);
 }
 
-static void leave_list_locked(struct hak_heap *heap, struct hk_large_block *large)
-{
-    heap->large_blocks_live--;
-    HK_HEAP_LIST_REMOVE(&heap->large, &large->in_heap);
-}
-
 static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                          bool *by_limit)
 {
@@ -71,9 +65,12 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     return block;
 }
 
-/* Frees a large block. The caller has taken it off the heap's list. */
-static void free_unlisted(struct hak_heap *heap, struct hk_large_block *large, uint32_t entry)
+static void free_large(struct hak_heap *heap, struct hk_large_block *large, uint32_t entry)
 {
+    hk_lock(heap->lock);
+    heap->large_blocks_live--;
+    HK_HEAP_LIST_REMOVE(&heap->large, &large->in_heap);
+    hk_unlock(heap->lock);
     large->ended = entry == HK_ENTRY_ENDED_LARGE;
     hk_page_map_set(large->d.start, 1, entry);
     uncharge_large(heap, large->requested);
@@ -148,11 +145,7 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         hk_invalid_pointer(call, HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE) {
-        struct hk_large_block *large = large_at(call, block);
-        hk_lock(heap->lock);
-        leave_list_locked(heap, large);
-        hk_unlock(heap->lock);
-        free_unlisted(heap, large, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+        free_large(heap, large_at(call, block), hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -205,16 +198,8 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
         hk_heap_release_all(heap);
     }
     hk_unlock(heap->lock);
-    while (open) {
-        hk_lock(heap->lock);
-        struct hk_large_block *large = heap->large != NULL ? large_of(heap->large) : NULL;
-        if (large != NULL)
-            leave_list_locked(heap, large);
-        hk_unlock(heap->lock);
-        if (large == NULL)
-            break;
-        free_unlisted(heap, large, HK_ENTRY_ENDED_LARGE);
-    }
+    while (open && heap->large != NULL) /* needs no lock, because no other thread uses the heap meanwhile */
+        free_large(heap, large_of(heap->large), HK_ENTRY_ENDED_LARGE);
     return open;
 }
 
