@@ -160,14 +160,16 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* This rule sets purge_delay to the delay that would have cost least in the recent past. It assumes that holding a page for reuse_worth ms costs as
- * much as a page fault on the page. The signals sort reused memory by its idle time into time spans (count/stats.h). Spans before FIRST_SPAN are
- * ignored, because every delay holds their memory, and the large amount of this memory would hide the differences. */
+/* This rule sets purge_delay to the delay that would have cost least in the recent past, but at most to the option. It assumes that holding a page for
+ * reuse_worth ms costs as much as a page fault, and counts each fault FAULT_WEIGHT times, because the program waits for it. The signals sort reused
+ * memory by its idle time into time spans (count/stats.h). Spans before FIRST_SPAN are ignored, because every delay holds their memory, and the large
+ * amount of this memory would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */
     LEAST_DELAY = 1, /* the shortest delay is the end of this time span, 128 ms, which is less than a tick */
     FIRST_SPAN = 2,
+    FAULT_WEIGHT = 2,
 };
 #define LEAST_SEEN (4 * HK_MIB)
 
@@ -199,8 +201,8 @@ static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 {
     uint64_t cost = never_back(learner) / HK_KIB * delay;
     for (unsigned span = FIRST_SPAN; span < HK_REUSE_SPANS; span++) {
-        uint64_t ms = hk_reuse_span_ms(span), fault = ms > delay ? learner->reuse_worth : 0;
-        cost += learner->back[span] / HK_KIB * (hk_min(ms * 3 / 4, delay) + fault);
+        uint64_t idle = hk_reuse_span_ms(span) * 3 / 4, fault = idle > delay ? learner->reuse_worth * FAULT_WEIGHT : 0;
+        cost += learner->back[span] / HK_KIB * (hk_min(idle, delay) + fault);
     }
     return cost;
 }
@@ -208,11 +210,14 @@ static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 static void delay_step(struct hk_learner *learner, struct hk_step *step)
 {
     uint64_t *now = &learner->target.value[HK_KNOB_purge_delay], best = *now, cost = cost_of(learner, *now);
-    if (*now == 0 || learner->idled < LEAST_SEEN)
+    uint64_t option = learner->option.value[HK_KNOB_purge_delay];
+    if (learner->idled < LEAST_SEEN)
         return;
-    for (unsigned span = LEAST_DELAY; span < HK_REUSE_SPANS - 1; span++)
-        if (cost_of(learner, hk_reuse_span_ms(span)) < cost_of(learner, best))
-            best = hk_reuse_span_ms(span);
+    for (unsigned span = LEAST_DELAY; span < HK_REUSE_SPANS; span++) {
+        uint64_t delay = span < HK_REUSE_SPANS - 1 ? hk_min(hk_reuse_span_ms(span), option) : option;
+        if (cost_of(learner, delay) < cost_of(learner, best))
+            best = delay;
+    }
     uint64_t gain = cost != 0 ? (cost - cost_of(learner, best)) * 100 / cost : 0;
     if (best == *now || gain < LEAST_GAIN)
         return;

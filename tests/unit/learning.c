@@ -89,17 +89,17 @@ UNIT_TEST(what_has_no_measured_gain_is_off_unless_asked_for)
     hk_options.learn_trace = "-";
     start();
     let_ticks_pass(1);
-    assert_int_equal(rules_in(fake_os.captured), HK_RULE_CAPS | HK_RULE_HUGE | HK_RULE_BURST);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_DELAY | HK_RULE_CAPS | HK_RULE_HUGE | HK_RULE_BURST);
 }
 
 UNIT_TEST(each_rule_is_switched_by_its_option)
 {
     hk_options.learn_trace = "-";
-    hk_options.learn_delay = hk_options.learn_crowd = hk_options.learn_remote = true;
-    hk_options.learn_huge = hk_options.learn_burst = false;
+    hk_options.learn_crowd = hk_options.learn_remote = true;
+    hk_options.learn_delay = hk_options.learn_huge = hk_options.learn_burst = false;
     start();
     let_ticks_pass(1);
-    assert_int_equal(rules_in(fake_os.captured), HK_RULE_DELAY | HK_RULE_CROWD | HK_RULE_CAPS | HK_RULE_REMOTE);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_CROWD | HK_RULE_CAPS | HK_RULE_REMOTE);
 }
 
 UNIT_TEST(none_when_it_is_off)
