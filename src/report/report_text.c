@@ -76,16 +76,18 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
     }
 }
 
-/* Adds a table with the misses of each class, and with how many of these misses each source of blocks served. */
+/* Adds a table with the misses of each class, with how many of these misses each source of blocks served, and with the bins of the class. */
 static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    hk_text_add(text, "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs\n");
+    hk_text_add(
+        text,
+        "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs hot bins    warm\n");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_class_stats *row = &heap_stats->classes[class];
         if (row->misses != 0)
-            hk_text_add(text, "%7u%14lu%14lu%13lu%12lu%12lu%12lu\n", hk_classes[class].size, row->misses,
+            hk_text_add(text, "%7u%14lu%14lu%13lu%12lu%12lu%12lu%9lu%8lu\n", hk_classes[class].size, row->misses,
                         row->refills_depot, row->refills_own, row->refills_drained, row->refills_adopted,
-                        row->refills_new);
+                        row->refills_new, row->bins_hot, row->bins_warm);
     }
 }
 

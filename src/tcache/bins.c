@@ -29,6 +29,8 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
+bool hk_bin_is_hot(const struct hk_bin *bin, unsigned class) { return hk_bin_capacity(bin) >= largest_capacity(class); }
+
 /* Returns true if the thread is new and takes blocks of this class from the commons. New threads share the commons if there are many threads. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
@@ -162,7 +164,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
-    if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n)) {
+    if (!hk_bin_is_hot(bin, class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n)) {
         if (class >= HK_FINE_CLASSES && cache->depot.bytes + n * hk_classes[class].size > HK_POLICY(depot))
             HK_COUNT_THREAD(&cache->owner.counts, depot_full, 1);
         hk_flush(cache, bin->base + 1, (unsigned)n);
