@@ -77,6 +77,12 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 
 /* `HK_BY_JUMP return f(x);` compiles the call of f to a jump, so that HK_CALLER has the same value in f as in this function. gcc before 15 has no
  * attribute musttail, but its optimization of sibling calls also makes jumps of these calls. tests/process/check_jumps.py verifies the jumps. */
+/* Marks an object to which no code refers. Linkers that remove unused sections (--gc-sections, as in Rust) must keep the object. */
+#if __has_attribute(retain)
+#define HK_RETAIN __attribute__((used, retain))
+#else
+#define HK_RETAIN __attribute__((used))
+#endif
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
 #else

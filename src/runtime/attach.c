@@ -34,7 +34,7 @@ void hk_attach_look(void)
 }
 
 /* hak_attach is exported, so that `hakmem` finds it by its name. If the program was stripped of names, `hakmem` searches for the bytes of `magic`. */
-HK_EXPORT const struct hk_attach_door hak_attach = {
+HK_RETAIN HK_EXPORT const struct hk_attach_door hak_attach = {
     .magic = "hakmem attach 3",
     .state = &hk_attach_state,
     .gate = &hk_gate,

@@ -169,6 +169,7 @@ def test_example() -> None:
     said = run(CARGO, "run", folder=folder).stdout
     steps = [tuple(map(float, found)) for found in re.findall(r"([\d.]+) MiB with the program +([\d.]+) MiB resident +(\d+) blocks", said)]
     must(len(steps) == 4, said)
+    must(" hak_attach" in run("nm", FOLDER / "target/debug/hakmem-example").stdout, "the linker keeps hak_attach, by which `hakmem` samples the program")
     must(steps[1][0] > 50 and steps[1][2] > 200_000 and steps[2][2] < 1000 and steps[3][1] < 0.5 * steps[1][1], said)
 
 
