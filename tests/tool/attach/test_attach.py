@@ -147,7 +147,8 @@ class Attach(worker.WorkerTest):
         self.assertTrue(watched.wait(tool.WAIT_S))
 
         def some() -> bool:
-            watched.watch(1.1)
+            for _ in watched.watch(1.1):
+                pass
             return watched.read().samples > 64
 
         self.wait_for(some, "samples of hits")

@@ -178,11 +178,12 @@ class Attached:
         self.check()
         return self.answered()
 
-    def watch(self, seconds: float) -> None:
-        """Waits for some seconds. Wakes the process if it makes no tick, because all its calls are hits."""
-        until, rounds = time.monotonic() + seconds, -1
-        while time.monotonic() < until:
-            time.sleep(max(0.0, min(WAKE_S, until - time.monotonic())))
+    def watch(self, seconds: float) -> Iterator[float]:
+        """Waits for some seconds, and yields the time that has passed. Wakes the process if it makes no tick, because all its calls are hits."""
+        begun, rounds = time.monotonic(), -1
+        while (passed := time.monotonic() - begun) < seconds:
+            yield passed
+            time.sleep(min(WAKE_S, seconds - passed))
             now = self.rounds()
             if self.state == ON and now == rounds and self.hits:
                 self.wake()

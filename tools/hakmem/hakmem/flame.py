@@ -58,7 +58,7 @@ def lines(profile: Profile, sources: Sources) -> list[Node]:
     """Returns the lines of the program that allocate."""
     flat = Node("all")
     for one in profile.sums():
-        flat.step(blame(sources.frames(one.stack))).add(one.live_bytes, one.bytes)
+        flat.step(blame(sources.frames(one.stack))[0]).add(one.live_bytes, one.bytes)
     return list(flat.inner.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hakmem.figures import bytes_text, count_text
 from hakmem.profiles import Profile, Site
-from hakmem.sources import Frame, Sources, blame, short
+from hakmem.sources import BEST_RULE, Frame, Sources, blame, short
 
 MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the usual lifetime
 OLD = 2.0  # usual lifetimes, after which a block is old
@@ -16,6 +16,7 @@ LEAST_SAMPLES = 3
 LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
 FEW = 10
+HIDDEN = 6.3  # mean bytes between samples; 19 of 20 lines that allocate so much have at least LEAST_SAMPLES samples (Poisson)
 SPAN_MS = 0.001
 
 
@@ -24,6 +25,7 @@ class Line:
     """All samples that one line of the program allocated."""
 
     frame: Frame
+    rule: str
     sites: list[Site] = field(default_factory=list)
     stacks: dict[tuple, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -59,8 +61,8 @@ def freed_after(freed: dict[int, int], age: float) -> float:
 def lines_of(profile: Profile, sources: Sources) -> list[Line]:
     found: dict[tuple, Line] = {}
     for site in profile.sites:
-        frame = blame(sources.frames(site.stack))
-        line = found.setdefault((frame.function, frame.place), Line(frame))
+        frame, rule = blame(sources.frames(site.stack))
+        line = found.setdefault((frame.function, frame.place), Line(frame, rule))
         line.sites.append(site)
         line.stacks[site.stack] += site.scale * site.live_bytes
     return list(found.values())
@@ -98,6 +100,10 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
         why = f"none of its blocks was freed in {seconds_text(seconds)}, and new ones keep coming"
     if len(old) < FEW:
         why += f"; only {len(old)} samples"
+    if line.rule != BEST_RULE:
+        why += f"; no function of the program's own files is known, so this is the innermost {line.rule}"
+    elif not line.frame.file:
+        why += "; its file has no lines (debug information)"
     stack = max(line.stacks, key=lambda one: line.stacks[one])
     return Finding(line.frame, weight, blocks, len(old), why, sources.frames(stack), weight * min(1.0, 2 * late) * min(1.0, len(old) / FEW))
 
@@ -120,10 +126,13 @@ def text(profile: Profile, findings: list[Finding], most: int) -> str:
     ]
     if not lines:
         lines.append("No samples: the process allocated nothing, or too little." if profile.samples == 0 else
-                     "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start.")
+                     "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start. "
+                     f"A line that leaked less than {bytes_text(HIDDEN * profile.mean)} in this time may be hidden, because it may have fewer than "
+                     f"{LEAST_SAMPLES} samples. A smaller --sample finds smaller leaks.")
     for number, one in enumerate(findings[:most], 1):
         lines += ["", f"{number}. allocated by"]
         lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
-    lines += ["", f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
+    lines += ["", *([f"Each place is in the innermost {BEST_RULE}, if one is known."] if findings else []),
+              f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
               f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time."]
     return "\n".join(lines)

@@ -53,30 +53,37 @@ def profile(
     sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples."),
 ) -> None:
     """Samples a running process. Shows by stack what is live, and what was allocated during sampling."""
-    from hakmem.sources import Sources
-
     for path in output:
         check_output(path)
     found = taken(target, seconds, bytes_of(sample))
-    sources = Sources(found.maps, found.pid)
+    sources = sources_of(found, target)
     sources.learn(site.stack for site in found.sites)
     for path in output:
         write(path, found, sources, target, allocated)
     show(found, sources, allocated)
+    sources.tell_changed()
 
 
 def leaks(
     target: str = PID_OR_FILE,
     seconds: Optional[float] = typer.Option(None, min=0, help="How long to sample a process that is not sampled yet; default: 30."),
     most: int = typer.Option(10, "--most", min=1, help="Lines to show."),
+    sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples of a process that is not sampled yet."),
 ) -> None:
     """Lists the lines whose live blocks are older than blocks of the line usually become."""
     from hakmem import leaks as suspects
+
+    found = taken(target, seconds, bytes_of(sample))
+    sources = sources_of(found, target)
+    print(suspects.text(found, suspects.find(found, sources), most))
+    sources.tell_changed()
+
+
+def sources_of(found: Profile, target: str) -> Sources:
+    """Returns the sources of a process, or those of a file of samples, without files that were changed after the samples were written."""
     from hakmem.sources import Sources
 
-    found = taken(target, seconds, None)
-    sources = Sources(found.maps, found.pid)
-    print(suspects.text(found, suspects.find(found, sources), most))
+    return Sources(found.maps, found.pid) if found.pid is not None else Sources(found.maps, written=Path(target).stat().st_mtime)
 
 
 def bytes_of(text: Optional[str]) -> Optional[int]:
@@ -119,8 +126,15 @@ def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile
 
 def watch(process: Attached, seconds: float) -> None:
     """Samples for some seconds. Ctrl-C ends this early, and the samples so far are used."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(TextColumn("sampling"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     try:
-        process.watch(seconds)
+        with bar:
+            task = bar.add_task("", total=seconds)
+            for passed in process.watch(seconds):
+                bar.update(task, completed=passed)
     except KeyboardInterrupt:
         print("hakmem: ended early", file=sys.stderr)
 

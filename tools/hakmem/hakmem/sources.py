@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,12 +22,20 @@ from hakmem.trouble import Trouble
 
 UNKNOWN = "??"
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
-SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<")
+SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<", "/rustc/")
+PACKAGES = ("/.cargo/registry/", "/.cargo/git/")
 TOOL_S = 120
 STT_FUNC = 2
 # Matches what a compiler adds to the name of a function when it makes a copy of the function.
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+RUST_ESCAPES = {"LT": "<", "GT": ">", "RF": "&", "BP": "*", "LP": "(", "RP": ")", "C": ","}  # or uXX, the code of the character
 CLONE = re.compile(r"(?: \[clone [^]]*\]| \(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv)(?:\.\d+)*)+$")
 OWN = re.compile(r"/libhakmem[^/]*$")
+ALLOCATORS = re.compile(r"<?hakmem::|hak_|hk_|operator (?:new|delete)\b|(?:__rustc::)?(?:__rust_|__rdl_|__rg_)")
+RUNTIMES = re.compile(
+    r"<?(?:std|__gnu_cxx|hashbrown)::|<?alloc::(?:alloc|borrow|boxed|collections|fmt|rc|raw_vec|slice|str|string|sync|vec)::|"
+    r"<?core::(?:alloc|cell|convert|fmt|iter|mem|ops|option|ptr|result|slice|str)::|_?start_thread$|_start$|__libc_start|clone3?$")
+C_LIBRARIES = re.compile(r"/(?:ld-|ld\.|lib(?:c|m|pthread|stdc\+\+|c\+\+|c\+\+abi|gcc_s)[-.])[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -48,9 +57,16 @@ class Frame:
         return f"{self.function} ({os.path.basename(self.file)}:{self.line})" if self.file else self.function
 
     @property
+    def is_of_runtime(self) -> bool:
+        """Returns True if the function belongs to an allocator, a runtime of a language, or a standard library."""
+        libraries = self.file.startswith(SYSTEM_SOURCES) or any(folder in self.file for folder in PACKAGES)
+        named = ALLOCATORS.match(self.function) or (not self.file and RUNTIMES.match(self.function))
+        return bool(libraries or named or C_LIBRARIES.search(self.module))
+
+    @property
     def is_the_programs(self) -> bool:
-        """Returns True if the line is known and belongs to the program's own sources."""
-        return bool(self.file) and not self.file.startswith(SYSTEM_SOURCES) and not self.module.startswith(SYSTEM)
+        """Returns True if the function lies in a file of the program that was not installed with the system."""
+        return bool(self.module) and not self.module.startswith(SYSTEM) and not self.is_of_runtime
 
     def __str__(self) -> str:
         return f"{self.function} at {self.place}" if self.place else self.function
@@ -65,6 +81,7 @@ class Sources:
         self.starts = [mapping.start for mapping in self.maps]
         self.pid, self.written, self.symbols = pid, written, symbols
         self.known: dict[int, list[Frame]] = {}
+        self.changed: set[str] = set()
 
     def mapping(self, address: int) -> Mapping | None:
         at = bisect.bisect_right(self.starts, address) - 1
@@ -78,9 +95,17 @@ class Sources:
         inside = f"/proc/{self.pid}/root{path}"
         file = inside if self.pid and os.path.exists(inside) else path
         try:
-            return file if os.stat(file).st_mtime <= self.written else None
+            if os.stat(file).st_mtime <= self.written:
+                return file
+            self.changed.add(path)
         except OSError:
-            return None
+            pass
+        return None
+
+    def tell_changed(self) -> None:
+        """Says on stderr which files were changed after the stacks were written, because the functions of these files have no names."""
+        for path in sorted(self.changed):
+            print(f"hakmem: {path} has changed since: its functions and lines are not shown", file=sys.stderr)
 
     def learn(self, stacks: Iterable[tuple]) -> None:
         """Looks up all addresses at once. A return address is that of the instruction after the call, so the byte before it is looked up."""
@@ -111,12 +136,20 @@ class Sources:
         return found
 
 
-def blame(frames: list[Frame]) -> Frame:
-    """Returns the frame that is reported for a stack. It is the innermost frame of the program's own sources. Without one, it is the innermost frame
-    that has a line, or else the innermost frame."""
-    with_lines = [frame for frame in frames if frame.file]
-    own = [frame for frame in with_lines if frame.is_the_programs]
-    return next(iter([*own, *with_lines, *frames]), Frame(UNKNOWN))
+# The first rule that finds a frame names the innermost such frame.
+RULES = {
+    "function of the program's own files": lambda frame: frame.is_the_programs,
+    "function of the executable": lambda frame: bool(frame.module) and ".so" not in os.path.basename(frame.module) and not frame.is_of_runtime,
+    "function outside the C library and the runtimes": lambda frame: bool(frame.module) and not frame.is_of_runtime,
+    "function": lambda frame: True,
+}
+BEST_RULE = next(iter(RULES))
+
+
+def blame(frames: list[Frame]) -> tuple[Frame, str]:
+    """Returns the frame that is reported for a stack, and the rule that chose it."""
+    found = ((frame, rule) for rule, fits in RULES.items() for frame in frames if fits(frame))
+    return next(found, (Frame(UNKNOWN), "function"))
 
 
 Answer = list  # of (function, file, line)
@@ -148,6 +181,15 @@ def source_of(text: str) -> tuple[str, int]:
     return os.path.normpath(found[1]), int(found[2])
 
 
+def plain(function: str) -> str:
+    """Returns the name of a function without what compilers add. Also decodes what tools leave of the names of Rust."""
+    name = CLONE.sub("", re.sub(r" inlined at .*", "", function))
+    if not RUST_HASH.search(name):
+        return name
+    name = re.sub(r"\$(\w+?)\$", lambda found: RUST_ESCAPES.get(found[1]) or chr(int(found[1][1:], 16)), RUST_HASH.sub("", name))
+    return name.replace("..", "::").removeprefix("_")
+
+
 def by_addr2line(tool: list[str], file: str, places: list[int]) -> dict[int, Answer]:
     """Asks addr2line, which prints the place because of -a, and then pairs of lines."""
     command, asked = [*tool, "-a", "-C", "-f", "-i", "-e", file], "".join(f"0x{place:x}\n" for place in places)
@@ -159,7 +201,7 @@ def by_addr2line(tool: list[str], file: str, places: list[int]) -> dict[int, Ans
         if re.fullmatch(r"0x[0-9a-f]+", line):
             answer = found.setdefault(int(line, 16), [])
         elif line:
-            answer.append((CLONE.sub("", re.sub(r" inlined at .*", "", line)), *source_of(next(lines, ""))))
+            answer.append((plain(line), *source_of(next(lines, ""))))
     return found
 
 

@@ -1,0 +1,85 @@
+"""Tests which frame of a stack `hakmem leaks` and the page of a profile name, with stacks of several languages."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/hakmem"))
+from hakmem.sources import BEST_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
+
+LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+STDCXX = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
+SHOP = "/srv/shop/bin/shop"
+THREAD = Frame("start_thread", "./nptl/pthread_create.c", 442, LIBC)
+MAIN = Frame("main", "/srv/shop/main.c", 7, SHOP)
+
+
+class Blame(unittest.TestCase):
+    def named(self, *frames: Frame) -> tuple:
+        frame, rule = blame(list(frames))
+        return frame.function, frame.line, rule == BEST_RULE
+
+    def test_c_with_lines_of_the_c_library(self) -> None:
+        self.assertEqual(self.named(Frame("strdup", "./string/strdup.c", 42, LIBC), Frame("remember", "/srv/shop/names.c", 12, SHOP), MAIN, THREAD),
+                         ("remember", 12, True))
+
+    def test_cxx(self) -> None:
+        push = Frame("std::vector<int>::push_back(int const&)", "/usr/include/c++/12/bits/stl_vector.h", 1287, SHOP)
+        new = Frame("operator new(unsigned long)", "/srv/hakmem/src/api/operators.c", 80, SHOP)
+        self.assertEqual(self.named(new, push, Frame("Orders::add(Order)", "orders.cpp", 31, SHOP), MAIN), ("Orders::add(Order)", 31, True))
+        self.assertEqual(self.named(Frame("std::string::_M_create", module=STDCXX), Frame("std::vector<int>::_M_grow", module=SHOP), MAIN), ("main", 7, True))
+
+    def test_rust(self) -> None:
+        crate = Frame("<hakmem::HakMem as core::alloc::global::GlobalAlloc>::alloc", "/srv/rust/hakmem/src/lib.rs", 120, SHOP)
+        library = Frame("alloc::raw_vec::finish_grow", "/rustc/90c541806f23/library/alloc/src/raw_vec.rs", 430, SHOP)
+        package = Frame("serde_json::de::from_str", "/home/me/.cargo/registry/src/index/serde_json-1.0.1/src/de.rs", 2600, SHOP)
+        self.assertEqual(self.named(crate, Frame("__rust_alloc", module=SHOP), library, package, Frame("shop::orders::load", "src/orders.rs", 42, SHOP), MAIN),
+                         ("shop::orders::load", 42, True))
+
+    def test_names_of_rust(self) -> None:
+        names = {
+            "_$LT$hakmem..HakMem$u20$as$u20$core..alloc..global..GlobalAlloc$GT$::alloc::hd450598dbe76bdcf":
+                "<hakmem::HakMem as core::alloc::global::GlobalAlloc>::alloc",
+            "shop::main::_$u7b$$u7b$closure$u7d$$u7d$::hbe9e2ba227dcaf32": "shop::main::_{{closure}}",
+            "alloc::vec::Vec$LT$T$C$A$GT$::with_capacity_in::ha92f2faed47b63f9": "alloc::vec::Vec<T,A>::with_capacity_in",
+            "load.constprop.0": "load",
+            "a$b$c": "a$b$c",
+        }
+        self.assertEqual({name: plain(name) for name in names}, names)
+        shim = Frame("__rustc::__rust_alloc", "/srv/shop/src/main.rs", 3, SHOP)
+        self.assertEqual(self.named(shim, Frame("shop::load", "/srv/shop/src/main.rs", 7, SHOP)), ("shop::load", 7, True))
+
+    def test_a_plugin_without_lines_is_not_hidden_by_its_caller(self) -> None:
+        self.assertEqual(self.named(Frame("plugin_open", module="/srv/shop/plugin.so"), MAIN, THREAD), ("plugin_open", 0, True))
+
+    def test_a_stripped_program(self) -> None:
+        self.assertEqual(self.named(Frame("shop+0x11e1", module=SHOP), Frame("__libc_start_call_main", module=LIBC)), ("shop+0x11e1", 0, True))
+
+    def test_a_program_of_the_system(self) -> None:
+        glib, nginx = "/usr/lib/x86_64-linux-gnu/libglib-2.0.so.0", "/usr/sbin/nginx"
+        self.assertEqual(self.named(Frame("g_malloc", module=glib), Frame("ngx_alloc", module=nginx), THREAD), ("ngx_alloc", 0, False))
+        self.assertEqual(self.named(Frame("g_malloc", module=glib), THREAD), ("g_malloc", 0, False))
+
+    def test_a_replaced_file_is_named_and_not_used(self) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            written = Path(file.name).stat().st_mtime
+            for since, said in ((0, ""), (-1, f"hakmem: {file.name} has changed since: its functions and lines are not shown\n")):
+                sources = Sources(f"1000-2000 r-xp 00000000 00:00 1 {file.name}\n", written=written + since)
+                sources.learn([(0x1100,)])
+                told = io.StringIO()
+                with contextlib.redirect_stderr(told):
+                    sources.tell_changed()
+                self.assertEqual(told.getvalue(), said)
+                self.assertEqual(sources.frames((0x1100,))[0].function, f"{Path(file.name).name}+0x{0x10ff - 0x1000:x}")
+
+    def test_nothing_but_the_c_library(self) -> None:
+        self.assertEqual(self.named(THREAD, Frame("clone3", "../sysdeps/unix/clone3.S", 81, LIBC)), ("start_thread", 442, False))
+        self.assertEqual(blame([])[0], Frame(UNKNOWN))
+
+
+if __name__ == "__main__":
+    unittest.main()
