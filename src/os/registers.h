@@ -11,7 +11,8 @@
 
 /* HK_REGISTERS_HERE(at) stores the current registers into the array at `at`. HK_SIGNAL_RETURN holds the bytes of the instructions to which a signal
  * handler returns. If a stack walk reaches them, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer.
- * Register i of the array is word number HK_SIGNAL_ORDER[i] there. */
+ * Register i of the array is word number HK_SIGNAL_ORDER[i] there. HK_CALL_ENDS_AT(code) is true if the bytes before `code` are a call instruction.
+ * It reads up to HK_CALL_BYTES bytes there. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -28,6 +29,11 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
         REG_R13, REG_R14, REG_R15, REG_RIP
 /* HK_UNSIGNED_CODE removes the signature (pointer authentication) that a processor may have put into the upper bits of a code address. */
 #define HK_UNSIGNED_CODE(p) ((void)(p))
+enum { HK_CALL_BYTES = 7 };
+#define HK_CALLS_INDIRECTLY(code, bytes) ((code)[-(bytes)] == 0xff && ((code)[1 - (bytes)] & 0x38) == 0x10)
+#define HK_CALL_ENDS_AT(code)                                                                                          \
+    ((code)[-5] == 0xe8 || HK_CALLS_INDIRECTLY(code, 2) || HK_CALLS_INDIRECTLY(code, 3) ||                             \
+     HK_CALLS_INDIRECTLY(code, 4) || HK_CALLS_INDIRECTLY(code, 6) || HK_CALLS_INDIRECTLY(code, 7))
 #elif defined(__aarch64__)
 /* The array holds x19 to x30, the stack pointer, and last the code address, which has no register number of its own. */
 enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_REG_STACK = 12, HK_REG_FRAME = 10 };
@@ -47,6 +53,8 @@ enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_R
         __asm__("hint 7" : "+r"(x30)); /* xpaclri */                                                                   \
         (p) = x30;                                                                                                     \
     } while (0)
+enum { HK_CALL_BYTES = 4 };
+#define HK_CALL_ENDS_AT(code) (((code)[-1] & 0xfc) == 0x94 || ((code)[-1] == 0xd6 && (code)[-2] == 0x3f)) /* bl, blr */
 #else
 enum { HK_REG_FIRST = 0, HK_REGS = 3, HK_REG_LINK = 2, HK_REG_CODE = 2, HK_REG_STACK = 1, HK_REG_FRAME = 0 };
 #define HK_REGISTERS_HERE(at) ((void)(at))
@@ -54,6 +62,8 @@ enum { HK_REG_FIRST = 0, HK_REGS = 3, HK_REG_LINK = 2, HK_REG_CODE = 2, HK_REG_S
 #define HK_SIGNAL_REGISTERS ((size_t)0)
 #define HK_SIGNAL_ORDER 0, 1, 2
 #define HK_UNSIGNED_CODE(p) ((void)(p))
+enum { HK_CALL_BYTES = 1 };
+#define HK_CALL_ENDS_AT(code) ((void)(code), false)
 #endif
 
 #endif

@@ -208,7 +208,14 @@ static bool is_code(struct stack_walk *walk, uintptr_t address)
     return address - walk->code.start < walk->code.size || hk_os.code_at(address, &walk->code);
 }
 
-/* Moves to the caller of code without a table, such as generated code. Follows the frame pointers if they lead upward to code of a module. */
+/* Returns true if the address may be a return address into generated code, such as that of a JIT compiler. Such code belongs to no module. */
+__attribute__((no_sanitize("address"))) static bool is_after_call(uintptr_t address)
+{
+    return hk_os.readable(address - HK_CALL_BYTES) && hk_os.readable(address - 1) &&
+           HK_CALL_ENDS_AT((const uint8_t *)address);
+}
+
+/* Moves to the caller of code without a table. Follows the frame pointers if they lead upward to code of a module or to generated code. */
 static bool step_by_frame(struct stack_walk *walk)
 {
     uintptr_t frame = walk->registers[HK_REG_FRAME], next, code;
@@ -216,7 +223,7 @@ static bool step_by_frame(struct stack_walk *walk)
         !load_word(walk, frame + WORD, &code))
         return false;
     HK_UNSIGNED_CODE(code);
-    if (code == 0 || !is_code(walk, code - 1))
+    if (code == 0 || (!is_code(walk, code - 1) && !is_after_call(code)))
         return false;
     walk->registers[HK_REG_FRAME] = next;
     return enter_caller_at(walk, frame + 2 * WORD, code);
