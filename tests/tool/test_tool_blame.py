@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 import tempfile
 import unittest
@@ -53,6 +54,24 @@ class Blame(unittest.TestCase):
         shim = Frame("__rustc::__rust_alloc", "/srv/shop/src/main.rs", 3, SHOP)
         self.assertEqual(self.named(shim, Frame("shop::load", "/srv/shop/src/main.rs", 7, SHOP)), ("shop::load", 7, True))
 
+    def test_generated_code(self) -> None:
+        """Runtimes write the functions of their generated code to /tmp/perf-PID.map. A later line replaces an earlier one."""
+        lines = ("7f0000001000 100 JS:~old /srv/shop.js:1:1", "7f0000001000 80 JS:*remember /srv/shop.js:2:18", "7f0000002000 40 JS:^ file:///srv/shop.mjs:7:3",
+                 "0x7f0000003000 40 py::Shop.load:/srv/shop.py", "7f0000004000 10 JS:^emit node:events:465:44", "no line of the format")
+        written = Path(f"/tmp/perf-{os.getpid()}.map")
+        written.write_text("\n".join(lines))
+        self.addCleanup(written.unlink)
+        sources = Sources("", pid=os.getpid())
+        asked = {0x7f0000001080: ("remember", "/srv/shop.js:2"), 0x7f0000001081: ("old", "/srv/shop.js:1"), 0x7f0000002040: ("(anonymous)", "/srv/shop.mjs:7"),
+                 0x7f0000003001: ("Shop.load", "/srv/shop.py"), 0x7f0000004001: ("JS:^emit node:events:465:44", ""), 0x7f0000005000: ("0x7f0000005000", "")}
+        sources.learn([tuple(asked)])
+        found = sources.frames(tuple(asked))
+        self.assertEqual([(frame.function, frame.place) for frame in found], list(asked.values()))
+        node = Frame("node::NodeArrayBufferAllocator::Allocate(unsigned long)", module="/srv/node/bin/node")
+        self.assertEqual(self.named(node, Frame("Builtins_CreateTypedArray", module="/srv/node/bin/node"), found[4], found[0]), ("remember", 2, True))
+        package = Frame("parse", "/srv/node_modules/json5/parse.js", 9, "/srv/node_modules/json5/parse.js")
+        self.assertEqual(self.named(node, package, found[2]), ("(anonymous)", 7, True))
+
     def test_a_plugin_without_lines_is_not_hidden_by_its_caller(self) -> None:
         self.assertEqual(self.named(Frame("plugin_open", module="/srv/shop/plugin.so"), MAIN, THREAD), ("plugin_open", 0, True))
 
@@ -72,7 +91,7 @@ class Blame(unittest.TestCase):
                 sources.learn([(0x1100,)])
                 told = io.StringIO()
                 with contextlib.redirect_stderr(told):
-                    sources.tell_changed()
+                    sources.tell_missing()
                 self.assertEqual(told.getvalue(), said)
                 self.assertEqual(sources.frames((0x1100,))[0].function, f"{Path(file.name).name}+0x{0x10ff - 0x1000:x}")
 

@@ -157,10 +157,11 @@ class Attached:
         return self.fields()[0] == 0
 
     def begin(self, mean: int | None = None) -> bool:
-        """Asks for sampling if it is off. Returns True if it was already on."""
+        """Asks for sampling if it is off. Returns True if it was already on. A process that began with samples says so only in its answer."""
         was_on = self.state == ON
         if not was_on:
             self.ask(mean or default_mean(self.pid))
+            was_on = self.wait(WAKE_S) and bool(self.fields()[2])
         return was_on
 
     def check(self) -> None:

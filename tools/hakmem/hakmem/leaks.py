@@ -115,7 +115,7 @@ def find(profile: Profile, sources: Sources) -> list[Finding]:
 
 
 def where(frame: Frame) -> str:
-    return f"{short(frame.file)}:{frame.line}" if frame.file else frame.place
+    return f"{short(frame.file)}:{frame.line}" if frame.line else short(frame.file) or frame.place
 
 
 def text(profile: Profile, findings: list[Finding], most: int) -> str:

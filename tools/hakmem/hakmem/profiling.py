@@ -61,7 +61,7 @@ def profile(
     for path in output:
         write(path, found, sources, target, allocated)
     show(found, sources, allocated)
-    sources.tell_changed()
+    sources.tell_missing()
 
 
 def leaks(
@@ -76,7 +76,7 @@ def leaks(
     found = taken(target, seconds, bytes_of(sample))
     sources = sources_of(found, target)
     print(suspects.text(found, suspects.find(found, sources), most))
-    sources.tell_changed()
+    sources.tell_missing()
 
 
 def sources_of(found: Profile, target: str) -> Sources:

@@ -23,7 +23,10 @@ from hakmem.trouble import Trouble
 UNKNOWN = "??"
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
 SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<", "/rustc/")
-PACKAGES = ("/.cargo/registry/", "/.cargo/git/")
+PACKAGES = ("/.cargo/registry/", "/.cargo/git/", "/node_modules/", "/site-packages/", "/dist-packages/")
+INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jvm|lua|R|octave)[\w.-]*$")
+# Matches what Node ("JS:*load /srv/shop.js:12:7") and Python ("py::load:/srv/shop.py") write into the map of their generated code.
+GENERATED = re.compile(r"(?:py::(?P<py>.*):(?P<script>/.*)|\w+:[~^*+]?(?P<js>\S*) ?(?:file://)?(?P<file>/.*?):(?P<line>\d+)(?::\d+)?)$")
 TOOL_S = 120
 STT_FUNC = 2
 # Matches what a compiler adds to the name of a function when it makes a copy of the function.
@@ -49,7 +52,7 @@ class Frame:
 
     @property
     def place(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else os.path.basename(self.module)
+        return f"{self.file}:{self.line}" if self.line else self.file or os.path.basename(self.module)
 
     @property
     def text(self) -> str:
@@ -61,7 +64,7 @@ class Frame:
         """Returns True if the function belongs to an allocator, a runtime of a language, or a standard library."""
         libraries = self.file.startswith(SYSTEM_SOURCES) or any(folder in self.file for folder in PACKAGES)
         named = ALLOCATORS.match(self.function) or (not self.file and RUNTIMES.match(self.function))
-        return bool(libraries or named or C_LIBRARIES.search(self.module))
+        return bool(libraries or named or C_LIBRARIES.search(self.module) or INTERPRETERS.search(self.module))
 
     @property
     def is_the_programs(self) -> bool:
@@ -70,6 +73,14 @@ class Frame:
 
     def __str__(self) -> str:
         return f"{self.function} at {self.place}" if self.place else self.function
+
+
+def generated_frame(name: str) -> Frame:
+    found = GENERATED.match(name)
+    if not found:
+        return Frame(name)
+    file = found["script"] or found["file"]
+    return Frame(found["py"] or found["js"] or "(anonymous)", file, int(found["line"] or 0), file)
 
 
 class Sources:
@@ -82,6 +93,7 @@ class Sources:
         self.pid, self.written, self.symbols = pid, written, symbols
         self.known: dict[int, list[Frame]] = {}
         self.changed: set[str] = set()
+        self.interpreted = False
 
     def mapping(self, address: int) -> Mapping | None:
         at = bisect.bisect_right(self.starts, address) - 1
@@ -102,21 +114,44 @@ class Sources:
             pass
         return None
 
-    def tell_changed(self) -> None:
-        """Says on stderr which files were changed after the stacks were written, because the functions of these files have no names."""
+    def tell_missing(self) -> None:
+        """Says on stderr why some functions have no names."""
         for path in sorted(self.changed):
             print(f"hakmem: {path} has changed since: its functions and lines are not shown", file=sys.stderr)
+        if self.interpreted and self.pid and not self.map_of_generated_code():
+            print("hakmem: this shows functions of the interpreter: start Python 3.12 or newer with -X perf, and Node with --perf-basic-prof, to see those of "
+                  "the script; with PYTHONMALLOC=malloc, each object of Python is seen", file=sys.stderr)
 
     def learn(self, stacks: Iterable[tuple]) -> None:
         """Looks up all addresses at once. A return address is that of the instruction after the call, so the byte before it is looked up."""
         by_path: dict[str, dict[int, int]] = defaultdict(dict)
+        generated = []
         for address in {address for stack in stacks for address in stack} - set(self.known):
             mapping = self.mapping(address - 1)
             self.known[address] = [Frame(f"0x{address:x}")]
             if mapping:
                 by_path[mapping.path][address] = address - 1 - mapping.start + mapping.offset
+            else:
+                generated.append(address)
+        self.learn_generated(sorted(generated))
+        self.interpreted |= any(INTERPRETERS.search(path) for path in by_path)
         for path, places in by_path.items():
             self.learn_file(path, places)
+
+    def map_of_generated_code(self) -> str:
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            inside = re.findall(r"^NSpid:.*?(\d+)$", status, re.MULTILINE)[-1]
+            return Path(f"/proc/{self.pid}/root/tmp/perf-{inside}.map").read_text(errors="replace")
+        except (OSError, IndexError):
+            return ""
+
+    def learn_generated(self, addresses: list[int]) -> None:
+        """Looks up addresses of generated code in the map that runtimes write for `perf`. A later line of the map replaces an earlier one."""
+        for row in re.finditer(r"^(?:0x)?([0-9a-f]+) ([0-9a-f]+) (.*)$", self.map_of_generated_code() if addresses else "", re.MULTILINE):
+            start = int(row[1], 16)
+            for address in addresses[bisect.bisect_right(addresses, start):bisect.bisect_right(addresses, start + int(row[2], 16))]:
+                self.known[address] = [generated_frame(row[3])]
 
     def learn_file(self, path: str, offsets: dict[int, int]) -> None:
         file = self.file_of(path) or ""
