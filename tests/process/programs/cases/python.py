@@ -14,6 +14,8 @@ MORE = """
     test_mmap test_ordered_dict test_pickle test_queue test_struct test_thread test_threading_local test_weakref
     test_xml_etree test_capi
 """.split()
+# It may wait forever for a future that it has cancelled, with CPython before 3.11.3 (its issue gh-94440).
+UNSTEADY = "test_map_exception"
 SLOW = {"test_concurrent_futures": 600, "test_multiprocessing_fork": 600}
 
 
@@ -45,6 +47,6 @@ class Python(Case):
 
     def run(self, side, group):
         work = side.fresh("work")
-        done = side.run([self.python, "-m", "test", "-v", "--junit-xml", work / "results.xml", group], cwd=work,
+        done = side.run([self.python, "-m", "test", "-v", "-i", UNSTEADY, "--junit-xml", work / "results.xml", group], cwd=work,
                         env={"PYTHONMALLOC": "malloc"}, timeout=SLOW.get(group, 240))
         return {**junit(work / "results.xml"), "end": done.outcome}

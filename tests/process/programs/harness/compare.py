@@ -17,6 +17,7 @@ GOOD = ("ok", "skip", "todo", "exit 0", "same")
 BAD = ("fail", "error", "exit", "signal", "timeout", "not ok", ABSENT)
 REPETITIONS = 2
 MORE_IN_DOUBT = 10
+LONGEST_DOUBT_S = 300
 MOST_FLAKY = 0.1
 
 
@@ -110,12 +111,13 @@ class Comparison:
             d.add(control, library, sides[1].complaints(d.group, sides[0]) if control != library else [])
 
     def repeat(self, scratch, differences):
-        """Repeats all differences a few times. Then it repeats doubtful ones more often, while all processors are busy."""
+        """Repeats all differences a few times. Then it repeats doubtful ones more often, while all processors are busy, for some minutes."""
+        begun = time.monotonic()
         for number in range(REPETITIONS):
             self.once_more(scratch, number, differences)
         for number in range(REPETITIONS, REPETITIONS + MORE_IN_DOUBT):
             doubtful = [d for d in differences if d.in_doubt]
-            if not doubtful:
+            if not doubtful or time.monotonic() - begun > LONGEST_DOUBT_S:
                 break
             with busy():
                 self.once_more(scratch, number, doubtful)
