@@ -314,16 +314,20 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
+static void abandon_list(struct hk_list *list)
+{
+    for (struct hk_link *link; (link = hk_list_first(list)) != NULL;) {
+        hk_link_remove(link);
+        hk_abandoned_add(hk_container_of(link, struct hk_slab, link));
+    }
+}
+
 void hk_slab_heap_abandon(struct hk_owner *owner)
 {
     hk_slab_lists_lock(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_slab_list *lists = &owner->slab_lists[class];
-        struct hk_link *link;
-        while ((link = hk_list_first(&lists->partial)) != NULL || (link = hk_list_first(&lists->full)) != NULL) {
-            hk_link_remove(link);
-            hk_abandoned_add(hk_container_of(link, struct hk_slab, link));
-        }
+        abandon_list(&owner->slab_lists[class].partial);
+        abandon_list(&owner->slab_lists[class].full);
     }
     hk_store(owner->xopen, false);
     hk_slab_lists_unlock(owner);
