@@ -108,6 +108,7 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_WHOEVER(f) (f)
 #endif
 
+/* An integer of this type can hold the product of two 64-bit words. */
 __extension__ typedef unsigned __int128 hk_wide;
 
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)

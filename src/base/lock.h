@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 
+/* Lists the ranks in the order in which a thread, or fork, takes locks. */
 enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,

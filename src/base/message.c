@@ -7,6 +7,7 @@
 
 enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };
 
+/* Identifies the file to which descriptor 2 referred when the library was loaded. The program may open another file as descriptor 2 later. */
 static struct {
     _Atomic int xstate; /* 0 until the file is identified */
     struct hk_file_id id;

@@ -22,6 +22,7 @@ enum hk_background_states {
 };
 extern _Atomic uint32_t hk_background_state;
 
+/* begin is called when the background thread begins, and end when it has ended. */
 void hk_background_state_begin(void);
 void hk_background_state_end(void);
 /* Tells the background thread that blocks were freed in a heap with this footprint. */
@@ -30,6 +31,7 @@ void hk_background_notify(size_t footprint);
 bool hk_background_is_worth(size_t footprint);
 /* Makes the background thread run another round, whatever the footprint is. */
 void hk_background_force(void);
+/* Makes the background thread end as soon as it can. */
 void hk_background_leave(void);
 
 /* Returns true while the background thread purges idle memory, so that the other threads need not purge it. */

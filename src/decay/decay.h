@@ -47,7 +47,9 @@ struct hk_round {
     bool threads; /* a thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
+/* Returns the bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
+/* Returns the bytes of the heap that may be resident. */
 size_t hk_decay_footprint(void);
 /* Returns the bytes of dirty free slices and of cached large blocks, which are free but may be resident. */
 size_t hk_decay_idle(void);

@@ -1,5 +1,8 @@
-/* Large blocks have more than 1 MiB (128 KiB if address space is scarce), or are aligned to more than 64 KiB. Each has a mapping of its own. The
- * option large_fit limits the slack, which is the end of a mapping behind its block. A realloc may use the slack, and a purge cuts it off.
+/* Large blocks have more than 1 MiB (128 KiB if address space is scarce), or are aligned to more than 64 KiB. Each has a mapping of its own.
+ *
+ *   Freed blocks are cached. A request takes the cached block nearest in size. Blocks that are old or over the budget are unmapped, oldest first.
+ *   The option large_fit limits the slack, which is the end of a mapping behind its block. A realloc may use the slack, and a purge cuts it off.
+ *
  * Owns       This file allocates, frees and resizes large blocks. Their state is in large_state.h, their cache in large_cache.h.
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
@@ -41,6 +44,7 @@ struct hk_large_extent {
 /* Finds the extent that contains the address. Never waits for the lock, but returns false if another thread holds it. */
 bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
 
+/* Returns the mapped bytes of all large blocks, in use or cached, including slack. */
 HK_INLINE size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }
 
 #endif

@@ -12,6 +12,7 @@
 
 enum { HK_ELF_PATH = 512 };
 
+/* Describes a loaded library, or the program itself. */
 struct hk_elf_loaded {
     uintptr_t base;
     const Elf64_Phdr *segments;

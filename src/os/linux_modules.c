@@ -136,6 +136,7 @@ static bool list_is_as_read(const struct r_debug *state)
            last->l_next == NULL && last->l_addr == atomic_load_explicit(&modules.xlast_base, memory_order_relaxed);
 }
 
+/* Stores the new modules of all namespaces. Returns true if there is a new module. */
 static bool read_lists(void)
 {
     const struct r_debug *state = loader_state();

@@ -130,7 +130,7 @@ bool hk_os_rename(const char *from, const char *to);
 /* Overwrites constants of HAKMEM through /proc/self/mem. Returns false if the system refuses. A part of the bytes may be written even then. */
 bool hk_os_overwrite(const void *constants, const void *bytes, size_t size);
 void hk_os_remove(const char *path);
-/* Stores the environment that the loader passes to HAKMEM. hk_os.environment() returns it until a constructor of the C library has set `environ`. */
+/* Stores the environment that the loader passes to HAKMEM. hk_os.environment() returns it until the C library has set `environ`. */
 void hk_os_environment_begins(char **variables);
 /* Returns RLIMIT_DATA in bytes, or SIZE_MAX if it is unlimited. */
 size_t hk_os_data_limit(void);

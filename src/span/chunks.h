@@ -68,15 +68,17 @@ void hk_page_heap_count_dirty(int slices);
 /* Notes that the chunk is not on a huge page, and asks the kernel to use no huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size. In the window (page_map.h),
- * each mapping begins where the previous one ends, so that the kernel merges the two. A mapping of whole chunks is aligned to a chunk, because huge
- * pages need this alignment. If another mapping is in the way, the heap continues behind it. */
+/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
+ * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
+ * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
+ * the system does not let HAKMEM choose addresses, the system chooses them. */
 /* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even the `slices` that are needed. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
 /* Makes a new span of a growing class resident by one system call, to save a fault for each page. Does so only if the footprint is at least 4 MiB,
- * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices resident that the heap takes next. */
+ * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, because the heap takes them
+ * next. The field `ahead` doubles with each call, up to 8. It becomes 0 if the system refuses, or if a purge finds that no span took such slices. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the settings of transparent huge pages (THP). Called when first needed, and before the program restricts its system calls. Needs no lock. */

@@ -32,6 +32,7 @@ static struct {
 
 void hk_descriptors_init(void) { hk_lock_register(HK_RANK_DESCRIPTORS, &descriptors.lock); }
 
+/* Takes the next slot of the newest group. If all slots of this group are taken, makes a new group. Returns NULL if the system refuses memory. */
 static union slot *next_in_group(void)
 {
     struct group *older = hk_load(descriptors.xnewest), *group = older;

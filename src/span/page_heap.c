@@ -49,6 +49,7 @@ HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices
     return NULL;
 }
 
+/* Returns the chunk whose longest free run fits most tightly. Prefers chunks with free dirty slices. Returns NULL if no chunk fits. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -188,6 +189,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
     return address;
 }
 
+/* Stores how many pages of each slice are purged. If these are all pages of the slice, the slice becomes a purged slice. */
 static void note_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {
     if (pages < HK_SLICE / HK_PAGE) {

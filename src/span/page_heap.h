@@ -1,5 +1,10 @@
-/* Page heap: allocates spans, which are runs of 1 to 32 slices. Dense and sparse spans (enum hk_use) lie in separate chunks, because only dense chunks
- * stand on huge pages. On a huge page, the first touch of a sparse span would make the whole huge page resident.
+/* Page heap: allocates spans, which are runs of 1 to 32 slices.
+ *
+ *   by_run[n]   lists the chunks whose longest free run has n slices. A request for n slices searches by_run[n], and then the lists of longer runs.
+ *   by_age      lists the chunks with free dirty slices. The first has been dirty longest. Purges take the chunks in this order.
+ *
+ * Dense and sparse spans (enum hk_use) lie in separate chunks, because only dense chunks stand on huge pages. The program may touch only a few
+ * pages of a sparse span. On a huge page, the first touch of the span would make the whole huge page resident.
  * Owns       This file owns the states of the slices of every chunk.
  * Invariant  An owned slice is in use or free. A slice in use belongs to exactly one span. A slice that is not marked dirty is not resident.
  * Threads    Any thread may call these functions. The page heap's lock is not held during a purge.
@@ -42,6 +47,8 @@ struct hk_page_heap_totals {
 };
 struct hk_page_heap_totals hk_page_heap_total(void);
 
+/* hk_page_heap_purge() and hk_page_heap_unmap() make slices unavailable for allocation before they purge or unmap these slices (purge.c). They
+ * release purge_lock after each system call of a purge, or after each unmapped chunk, because fork waits for this lock. */
 /* Purges free slices, until `enough` bytes are purged. Begins with the chunk that has been dirty longest. Skips chunks that have been dirty for less
  * than `delay_ms`. If `enough` is SIZE_MAX, also skips single slices that have been dirty for less than `delay_ms`. While another purge is running,
  * waits if `waits` is true, and stops otherwise. Returns the purged bytes. */

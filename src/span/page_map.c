@@ -116,6 +116,7 @@ bool hk_page_map_init(void)
     return chosen;
 }
 
+/* Returns the number of bytes between the window's base and the start of the heap. These bytes have no marks. */
 static size_t below_heap(void) { return window.first - hk_window.base; }
 
 static void show_window(void)
@@ -179,6 +180,7 @@ static bool has_chunks(size_t to)
     return true;
 }
 
+/* Returns the leaf of an address. Makes the branch of the leaf if necessary. Returns NULL if the system refuses memory for the branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];

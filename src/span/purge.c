@@ -55,6 +55,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
+/* Makes the slices of a range free again after a purge. `purged` says whether the purge succeeded. */
 static void end_purge(const struct hk_os_range *range, bool purged)
 {
     struct hk_chunk *chunk = hk_page_map_chunk(range->start);
@@ -74,6 +75,7 @@ static void end_purge(const struct hk_os_range *range, bool purged)
     hk_unlock(&hk_page_heap.lock);
 }
 
+/* Returns the chunk whose free slices have been dirty longest, or NULL if no chunk is due. */
 static struct hk_chunk *oldest_due(const struct purge *purge)
 {
     struct hk_link *oldest = hk_list_first(&hk_page_heap.by_age);
@@ -154,6 +156,7 @@ size_t hk_page_heap_purge_excess(size_t keep, size_t most)
     return purge_until(&purge, keep, most, false);
 }
 
+/* Returns a chunk whose free slices hk_page_heap_unmap() unmaps, or NULL if there is none. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -184,6 +187,7 @@ static void disown_free(struct hk_chunk *chunk)
         hk_link_remove(&chunk->by_age);
 }
 
+/* Unmaps slices. Returns the slices that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
@@ -224,7 +228,8 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
 size_t hk_page_heap_unmap(bool dirty_too)
 {
     size_t bytes = 0;
-    for (bool more = true; more;) {
+    bool more = true;
+    while (more) {
         hk_lock(&hk_page_heap.purge_lock);
         more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);

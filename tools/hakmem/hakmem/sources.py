@@ -25,6 +25,7 @@ SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
 SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<", "/rustc/")
 PACKAGES = ("/.cargo/registry/", "/.cargo/git/", "/node_modules/", "/site-packages/", "/dist-packages/")
 INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jvm|lua|R|octave)[\w.-]*$")
+MAPPING_INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python)[\w.-]*$")
 # Matches what Node ("JS:*load /srv/shop.js:12:7") and Python ("py::load:/srv/shop.py") write into the map of their generated code.
 GENERATED = re.compile(r"(?:py::(?P<py>.*):(?P<script>/.*)|\w+:[~^*+]?(?P<js>\S*) ?(?:file://)?(?P<file>/.*?):(?P<line>\d+)(?::\d+)?)$")
 TOOL_S = 120
@@ -134,7 +135,7 @@ class Sources:
             else:
                 generated.append(address)
         self.learn_generated(sorted(generated))
-        self.interpreted |= any(INTERPRETERS.search(path) for path in by_path)
+        self.interpreted |= any(MAPPING_INTERPRETERS.search(path) for path in by_path)
         for path, places in by_path.items():
             self.learn_file(path, places)
 
