@@ -30,7 +30,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_failed(ENOMEM);
 }
 
-/* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno. Counts no refusal. */
+/* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno. */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;

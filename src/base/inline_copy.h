@@ -40,7 +40,7 @@ HK_INLINE void hk_write_short(void *to, const void *from, size_t bytes, bool zer
         hk_write_pairs(to, last_to, from, last_from, zeroes, 4, 8);
 }
 
-/* Copies between two addresses that are multiples of 16. May read and write up to 15 bytes beyond `bytes`, or 16 bytes if `bytes` is 0. */
+/* Copies `bytes` bytes. Both addresses must be multiples of 16. Reads and writes whole quanta of 16 bytes, and at least one quantum. */
 HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN))

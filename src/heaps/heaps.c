@@ -198,7 +198,8 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
         hk_heap_release_all(heap);
     }
     hk_unlock(heap->lock);
-    while (open && heap->large != NULL) /* needs no lock, because no other thread uses the heap meanwhile */
+    /* Reads the list without the lock, because no other thread may use the heap during this call. */
+    while (open && heap->large != NULL)
         free_large(heap, large_of(heap->large), HK_ENTRY_ENDED_LARGE);
     return open;
 }

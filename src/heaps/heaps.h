@@ -67,7 +67,7 @@ HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page
 /* Returns the heap to which the address belongs, or NULL if it belongs to no heap. */
 struct hak_heap *hk_heaps_of(const void *block);
 
-/* Both free all blocks of a heap, and hk_heaps_destroy() closes the heap too. They return false if the heap is not open. */
+/* Each of these functions frees all blocks of a heap. hk_heaps_destroy() then closes the heap. They return false if the heap is not open. */
 bool hk_heaps_reset(struct hak_heap *heap);
 bool hk_heaps_destroy(struct hak_heap *heap);
 

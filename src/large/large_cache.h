@@ -115,9 +115,9 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);
 /* Returns how many bytes may be cached. This is the option large_cache plus a slice, so that a block as large as the option still fits. */
 HK_INLINE size_t hk_large_budget(void) { return HK_POLICY(large_cache) + HK_SLICE; }
-/* Cached bytes beyond hk_large_allowed plus a quarter of the bytes in use are excess. A tick that looks for excess sets hk_large_allowed. */
-extern _Atomic size_t
-    hk_large_allowed; /* bytes; before the first tick, 8 MiB and a slice; HK_LARGE_NO_EXCESS if excess may stay */
+/* The cached bytes may be at most the sum of hk_large_allowed and a quarter of the bytes in use. More cached bytes are excess, and are purged. Each
+ * tick that looks for excess sets hk_large_allowed. Before the first tick, it is 8 MiB and a slice. It is HK_LARGE_NO_EXCESS if excess may stay. */
+extern _Atomic size_t hk_large_allowed;
 #define HK_LARGE_NO_EXCESS (SIZE_MAX / 2)
 HK_INLINE size_t hk_large_excess_from_locked(void)
 {

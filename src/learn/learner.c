@@ -160,10 +160,10 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* This rule sets purge_delay to the delay that would have cost least in the recent past, but at most to the option. It assumes that holding a page for
- * reuse_worth ms costs as much as a page fault, and counts each fault FAULT_WEIGHT times, because the program waits for it. The signals sort reused
- * memory by its idle time into time spans (count/stats.h). Spans before FIRST_SPAN are ignored, because every delay holds their memory, and the large
- * amount of this memory would hide the differences. */
+/* This rule sets purge_delay to the delay that would have cost least in the recent past. It chooses no delay above the option. It assumes that
+ * holding a page for reuse_worth ms costs as much as a page fault, and counts each fault FAULT_WEIGHT times, because the program waits for it. The
+ * signals sort reused memory by its idle time into time spans (count/stats.h). Spans before FIRST_SPAN are ignored, because every delay holds
+ * their memory, and the large amount of this memory would hide the differences. */
 enum {
     FADE = 32,       /* divisor; each tick forgets this part of the history, so that half is forgotten in some 3 s */
     LEAST_GAIN = 10, /* percent; the delay does not change for a smaller gain */

@@ -198,8 +198,8 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
-/* Divides the resident bytes of each class's taken blocks into live blocks, rounding, bins and remote frees. It is not known which of the resident
- * blocks are in bins. Therefore the function uses the proportions of all taken blocks of the class. */
+/* Computes how many resident bytes of each class are in live blocks, in bins, and in remote frees, and how many are rounding. The resident bytes of
+ * all these blocks are known only as a sum. The function divides the sum in the proportions that all these blocks of the class have. */
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
     struct hk_resident_sums *all = &rss_stats->all;

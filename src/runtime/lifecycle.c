@@ -1,4 +1,4 @@
-/* Runs the steps of the start, ends caches in the destructor of a thread key, and makes fork children consistent. Has constructor and destructor. */
+/* Runs the steps of the start, ends caches in the destructor of a thread key, and makes fork children consistent. */
 #include "runtime/lifecycle.h"
 #include "count/decisions.h"
 #include "decay/background_state.h"

@@ -3,7 +3,6 @@
  *   hk_meta_alloc() -> a recently freed block of the same size; if none, lines of an area of 64 KiB; if none, a new region (meta_regions.h)
  *   hk_meta_pages() -> pages of a region
  *
- * Owns       This file owns no state, because meta_regions.h holds the state of metadata.
  * Invariant  A block is aligned to 64 bytes, and is zero when it is allocated. The memory of a block is never unmapped. Therefore a stale pointer
  *            to a block stays readable, and reads old data, new data or zeros.
  * Threads    Any thread may call these functions. The lock of metadata is not held during the system calls of a purge. */

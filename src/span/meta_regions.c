@@ -206,7 +206,8 @@ HK_ROOM bool hk_meta_more_areas(void)
     return new_areas();
 }
 
-/* Takes pages from blank areas at the end of the only region, so that few programs map a second. Fails if a second exists or areas are too few. */
+/* Takes pages from blank areas at the end of the first region, so that few programs map a second region. Returns false if there is a second region,
+ * or if the first has too few blank areas. */
 static bool pages_of_blanks(size_t size)
 {
     struct hk_region *region = hk_meta.newest;

@@ -12,7 +12,8 @@
 
 #include "tcache/layout.h"
 
-/* Returns the waiting cache with the lowest number, or a new one, or NULL if memory is refused. Bins are not initialized, and inboxes are closed. */
+/* Returns the waiting cache with the lowest number. If no cache waits, makes a new one. Returns NULL if memory is refused. The bins of the cache are
+ * not initialized, and its inboxes are closed. */
 struct hk_tcache *hk_pool_take(void);
 /* Puts a cache into the pool. Precondition: the cache's thread has ended, the cache holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
