@@ -95,15 +95,20 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 
 static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* the owner at which the sweep continues */
 
+/* Purges the pages of remote frees. fork takes the lock, because the child would lose the blocks that are claimed at that moment. */
 static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
-    unsigned blocks = hk_remote_claim(slab, bits);
-    if (blocks == 0)
-        return;
-    slab->seen_remote = blocks;
-    hk_remote_note_clean(slab, hk_slab_purge_claimed(slab, bits, sweep));
-    hk_remote_put_back(slab, bits);
+    size_t bytes = 0;
+    unsigned within = 0;
+    for (bool more = true; more; sweep->work -= HK_WORK_OF_CALL) {
+        uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
+        hk_lock(&hk_sweep_lock);
+        hk_remote_claim(slab, bits);
+        more = hk_slab_purge_claimed(slab, bits, &within, &bytes);
+        hk_remote_put_back(slab, bits);
+        hk_unlock_in_turn(&hk_sweep_lock);
+    }
+    hk_remote_note_clean(slab, bytes);
 }
 
 /* Returns true if the slab has unpurged remote blocks, and their number has not changed for the purge delay. A reclaiming sweep needs no delay. */

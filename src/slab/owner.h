@@ -74,7 +74,8 @@ bool hk_owner_register(struct hk_owner *owner);
 /* If true, other threads may use an owner's lists, so each use of the lists takes a lock. Set before a second thread exists. */
 extern bool hk_slab_lists_shared;
 
-/* A thread holds this lock while it changes the lists of another thread's owner. fork takes this lock, so that the lists are whole in the child. */
+/* A thread holds this lock while it changes the lists of another thread's owner, or purges claimed blocks. fork takes this lock, so that the lists are
+ * whole in the child, and no block is claimed there. */
 extern struct hk_lock hk_sweep_lock;
 
 HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)

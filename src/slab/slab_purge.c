@@ -180,16 +180,17 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
 }
 
 /* Does not change the fields that only the slab's holder uses, because the caller does not hold the slab. */
-size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
+bool hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, unsigned *within, size_t *bytes)
 {
-    size_t bytes = 0;
-    for (struct range range = {.bits = bits}; range.next < slab->d.blocks && next_range(slab, &range);) {
-        sweep->work -= HK_WORK_OF_CALL;
-        bytes += purge_counted(&range);
-    }
-    HK_COUNT(purged_bytes, bytes);
-    HK_COUNT(purged_remote, bytes);
-    return bytes;
+    struct range range = {.bits = bits, .next = *within};
+    if (range.next >= slab->d.blocks || !next_range(slab, &range))
+        return false;
+    size_t purged = purge_counted(&range);
+    HK_COUNT(purged_bytes, purged);
+    HK_COUNT(purged_remote, purged);
+    *bytes += purged;
+    *within = range.next;
+    return true;
 }
 
 void hk_slab_purge_block(const void *block)

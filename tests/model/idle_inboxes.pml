@@ -1,7 +1,7 @@
 /* Idle inboxes: a thread purges the pages of remote frees for an owner that sleeps, while the owner wakes.
  *
- *   trimmer: takes the slab out, claims marked blocks, purges a page if all blocks on it are claimed, marks the blocks again, counts
- *   them, and sends the slab on       owner: collects, takes blocks, uses them, frees them       stranger: marks, counts, queues
+ *   trimmer: takes the slab out; once or more often, claims marked blocks, purges a page if all blocks on it are claimed, marks the
+ *   blocks again, and counts them; sends the slab on       owner: collects, takes blocks, uses them, frees them       stranger: marks, counts, queues
  *
  * Code     `purge_slab()`, `visit_inbox()` in `slab/idle.c`; `hk_slab_purge_claimed()` in `slab/slab_purge.c`;
  *          `hk_inbox_steal()`, `hk_inbox_take()`, `hk_inbox_push()` in `slab/owner.c`; `hk_remote_claim()`, `hk_remote_put_back()`, `hk_remote_mark()`,
@@ -61,10 +61,12 @@ proctype Trimmer()
 {
     bool first;
     byte got, turns;
+    bool again;
     do
     :: turns < 2 ->
        if
-       :: atomic { inbox -> inbox = false };
+       :: atomic { inbox -> inbox = false; again = true };
+claim:
           atomic {
               got = marked;
 #if FAULT != 1
@@ -98,6 +100,10 @@ proctype Trimmer()
 #endif
           :: else
           fi;
+          if
+          :: again -> again = false; goto claim
+          :: again = false
+          fi;
 #if FAULT == 5
           if
           :: got == 0 -> atomic { assert(!gone); queued = false }
@@ -111,7 +117,7 @@ proctype Trimmer()
        turns++
     :: else -> break
     od;
-    atomic { got = 0; turns = 0; ended++ }
+    atomic { got = 0; turns = 0; again = false; ended++ }
 }
 
 inline collect()

@@ -2,8 +2,11 @@
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tcache/tcache.h"
 #include "hakmem.h"
@@ -250,6 +253,50 @@ UNIT_TEST(while_all_work)
     expect_all_home();
 }
 
+static sem_t purging;
+
+static bool tell_of_purge(enum fake_call call, uint64_t ordinal)
+{
+    (void)ordinal;
+    if (call == FAKE_PURGE) {
+        sem_post(&purging);
+        usleep(100 * 1000);
+    }
+    return false;
+}
+
+static void *trim_once(void *unused)
+{
+    hk_idle_inboxes_purge();
+    return unused;
+}
+
+/* Remote frees are claimed while their pages are purged. A process that forks during the purge must not lose them in the child. */
+UNIT_TEST(fork_during_a_purge)
+{
+    pthread_t trimmer;
+    static struct hk_heap_stats heap_stats;
+    int status = 0;
+    sem_init(&purging, 0, 0);
+    get(SIZE);
+    free_elsewhere(all);
+    fake_os_refuse(tell_of_purge);
+    assert_int_equal(pthread_create(&trimmer, NULL, trim_once, NULL), 0);
+    sem_wait(&purging);
+    pid_t child = fork();
+    if (child == 0) {
+        fake_os_refuse(NULL);
+        hak_malloc_trim(0);
+        hk_heap_stats_take(&heap_stats);
+        _exit(heap_stats.sum.slabs == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    fake_os_refuse(NULL);
+    pthread_join(trimmer, NULL);
+    expect_all_home();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +309,7 @@ int main(void)
         cmocka_unit_test(swept_in_the_background),
         cmocka_unit_test(refused),
         cmocka_unit_test(while_all_work),
+        cmocka_unit_test(fork_during_a_purge),
     };
     return cmocka_run_group_tests_name("idle_inboxes", tests, NULL, NULL);
 }
