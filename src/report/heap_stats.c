@@ -31,9 +31,13 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     for (unsigned at = 0, cells; (at = hk_joined_next(slab, at, &cells)) < slab->d.blocks; at += cells) {
         size_t bytes = (size_t)cells * slab->d.block_size;
         unsigned class = hk_class_that_fits(bytes);
+        size_t size = hk_classes[class].size;
+        bool remote = (hk_load(slab->xremote[at / 64]) >> at % 64 & 1) != 0;
         host->live -= hk_min(host->live, bytes);
-        heap_stats->classes[class].live += hk_classes[class].size;
-        heap_stats->classes[class].tails += bytes - hk_classes[class].size;
+        host->remote -= remote ? slab->d.block_size : 0;
+        heap_stats->classes[class].live += size;
+        heap_stats->classes[class].remote += remote ? size : 0;
+        heap_stats->classes[class].tails += bytes - size;
     }
 }
 
@@ -89,8 +93,9 @@ static void sum_up(struct hk_heap_stats *heap_stats)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         struct hk_class_stats *row = &heap_stats->classes[class];
         size_t size = hk_classes[class].size;
-        row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
-        row->live -= hk_min(row->live, row->in_bins + row->remote);
+        row->live -= hk_min(row->live, row->in_bins);
+        row->remote = hk_min(hk_positive_part((int64_t)row->remote), row->live);
+        row->live -= row->remote;
         row->live_blocks = row->live / size;
         row->served = hk_tcaches_served(class);
         uint64_t *refills = (uint64_t *)row + offsetof(struct hk_class_stats, refills_depot) / sizeof(uint64_t);

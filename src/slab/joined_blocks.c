@@ -21,21 +21,41 @@ void hk_joined_recount(struct hk_slab *slab)
     hk_slab_note_plain(slab);
 }
 
-/* Flips a joined bit. A load and a store suffice, because only the holder writes the bits. */
-static void flip_joined(struct hk_slab *slab, size_t index)
+/* Returns the bits of a bitmap word that stand for the blocks from `first` to `end` - 1. */
+static uint64_t bits_between(unsigned word, unsigned first, unsigned end)
 {
-    _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
-    hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
+    uint64_t from = first > word * 64 ? UINT64_MAX << (first - word * 64) : UINT64_MAX;
+    return end < (word + 1) * 64 ? from & ~(UINT64_MAX << (end - word * 64)) : from;
+}
+
+/* Flips joined bits. A load and a store suffice, because only the holder writes the bits. */
+static void flip_joined(struct hk_slab *slab, unsigned first, unsigned end)
+{
+    for (unsigned word = first / 64; word * 64 < end; word++) {
+        _Atomic uint64_t *joined = &hk_load(slab->xjoined)[word];
+        hk_store(*joined, hk_load(*joined) ^ bits_between(word, first, end));
+    }
 }
 
 /* Takes free blocks as the cells of a joined block. Clears the free bits first. In the opposite order, a fork child could allocate a block twice. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
-    for (unsigned at = first; at < first + cells; at++)
-        slab->freebits[at / 64] &= ~((uint64_t)1 << (at % 64));
+    for (unsigned word = first / 64; word * 64 < first + cells; word++)
+        slab->freebits[word] &= ~bits_between(word, first, first + cells);
     HK_FENCE(memory_order_release);
-    for (unsigned at = first + 1; at < first + cells; at++)
-        flip_joined(slab, at);
+    if (cells > 1)
+        flip_joined(slab, first + 1, first + cells);
+}
+
+unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
+{
+    const _Atomic uint64_t *joined = hk_load_acquire(slab->xjoined);
+    for (size_t at = index + 1; joined != NULL && at < slab->d.blocks; at = (at / 64 + 1) * 64) {
+        uint64_t ends = ~hk_load(joined[at / 64]) >> (at % 64);
+        if (ends != 0)
+            return (unsigned)(hk_min(at + hk_ctz64(ends), slab->d.blocks) - index);
+    }
+    return joined != NULL ? (unsigned)(slab->d.blocks - index) : 1;
 }
 
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n)
@@ -73,11 +93,13 @@ unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits)
         size_t index = (size_t)word * 64 + hk_ctz64(bits);
         if (HK_UNLIKELY(hk_slab_joins(slab, index)))
             hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
-        for (index++; hk_slab_joins(slab, index); index++, more++) {
-            flip_joined(slab, index);
-            HK_FENCE(memory_order_release);
-            slab->freebits[index / 64] |= (uint64_t)1 << (index % 64);
-        }
+        unsigned first = (unsigned)index + 1, end = (unsigned)index + hk_joined_cells(slab, index);
+        if (end > first)
+            flip_joined(slab, first, end);
+        HK_FENCE(memory_order_release);
+        for (unsigned at = first / 64; at * 64 < end && end > first; at++)
+            slab->freebits[at] |= bits_between(at, first, end);
+        more += end - first;
     }
     slab->joined = (uint16_t)(slab->joined - more);
     if (more > 0 && slab->joined == 0)

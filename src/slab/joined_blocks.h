@@ -1,5 +1,6 @@
-/* A joined block serves a request of a larger class. It consists of 2 to 16 adjacent blocks of a slab. They are called its cells. Blocks are joined
- * only if the program requests the slab's class less than before, because free blocks between live ones then stay unused, but resident.
+/* A joined block serves a request of a larger class. It consists of 2 to 512 adjacent blocks of a slab. They are called its cells. Blocks are joined
+ * in slabs whose class the program requests less than before, because free blocks between live ones then stay unused, but resident. If block sizes
+ * drift, blocks are also joined in new slabs of 16-byte blocks, because the free cells of such a slab can serve each size.
  *
  *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
@@ -15,16 +16,10 @@
 
 #include "slab/slab.h"
 
-enum { HK_JOINED_MOST_CELLS = 16 };
+enum { HK_JOINED_MOST_CELLS = 512 };
 
-HK_INLINE unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
-{
-    unsigned cells = 1;
-    while (hk_slab_joins(slab, index + cells))
-        cells++;
-    return cells;
-}
-
+/* Returns the number of cells of the block that begins at `index`. */
+unsigned hk_joined_cells(const struct hk_slab *slab, size_t index);
 /* Returns the size of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);
 /* Returns the index of the first joined block from `at` on, and sets *cells to the number of its cells. Returns slab->d.blocks if there is none. */

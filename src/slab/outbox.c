@@ -1,5 +1,6 @@
 /* Collects a thread's remote frees in a hash table, and sends them to their slabs. Each entry of the table holds one bitmap word. */
 #include "slab/outbox.h"
+#include "slab/joined_blocks.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"
@@ -261,6 +262,18 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
+/* Adds the bytes of the blocks in an entry's bits. Joined blocks count in the class that they serve. */
+static void count_bits(const struct hk_outbox_entry *entry, size_t block_size, int64_t bytes[HK_CLASSES])
+{
+    for (uint64_t left = entry->bits; left != 0; left &= left - 1) {
+        uintptr_t block = entry->start + hk_ctz64(left) * block_size;
+        bool joined = hk_entry_is_mixed(hk_page_map_lookup(block));
+        size_t size = hk_max(joined ? hk_joined_bytes((void *)block) : block_size, hk_classes[0].size);
+        unsigned class = hk_class_that_fits(hk_min(size, HK_MEDIUM_MAX));
+        bytes[class] += hk_classes[class].size;
+    }
+}
+
 /* Skips impossible values. The outbox's thread may have freed the table in the meantime, and the table's memory may have been reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
@@ -269,7 +282,9 @@ void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
     size_t size = word == 0 ? 0 : (size_t)1 << word % HK_CACHE_LINE;
     for (size_t at = 0; at < size; at++) {
         uint64_t block_size = (uint64_t)table[at].block_size, blocks = hk_popcount64(table[at].bits) + table[at].marked;
-        if (blocks > 0 && block_size - 1 < HK_MEDIUM_MAX && blocks <= HK_OUTBOX_MOST_BLOCKS)
-            bytes[hk_class_of(block_size)] += (int64_t)(blocks * block_size);
+        if (blocks == 0 || block_size - 1 >= HK_MEDIUM_MAX || blocks > HK_OUTBOX_MOST_BLOCKS)
+            continue;
+        bytes[hk_class_of(block_size)] += (int64_t)(table[at].marked * block_size);
+        count_bits(&table[at], block_size, bytes);
     }
 }

@@ -33,6 +33,12 @@ struct hk_slab_list {
     uint32_t free;  /* number of free blocks on `partial` at the last sweep, minus the blocks joined since */
 };
 
+/* What an owner's slabs held when it last looked for a drift of block sizes (sizes_drift() in slab_heap.c). */
+struct hk_drift {
+    size_t bytes, idle; /* the bytes of the slabs, and those of them that were free in classes without requests */
+    unsigned points;    /* more for each look that found the sign of a drift, and fewer for each look that did not */
+};
+
 /* Where the blocks of a refill came from. DRAINED are remote frees, also stolen ones. ADOPTED are from abandoned slabs or slabs of idle threads. */
 enum hk_source { HK_SOURCE_DEPOT, HK_SOURCE_OWN, HK_SOURCE_DRAINED, HK_SOURCE_ADOPTED, HK_SOURCE_NEW, HK_SOURCES };
 
@@ -56,6 +62,7 @@ struct hk_owner {
     enum hk_source source; /* where the blocks of the last refill came from */
     const void *blank;     /* a block that contains only zeros, because it was never allocated before */
     uint32_t slabs;        /* number of slabs on all lists */
+    struct hk_drift drift;
     uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */
     struct hk_lock drain_lock;

@@ -39,7 +39,7 @@ struct hk_slab {
     uint16_t clean;       /* bit i is set if sixteenth i of the slab is purged, and the slab had no allocation since */
     uint16_t joined;      /* number of cells of joined blocks, without the first cell of each */
     uint16_t tried_free;  /* number of free blocks after the last search for room for joined blocks */
-    uint8_t tried_cells;  /* number of cells for which the last search found no room; 0 if there may be room */
+    uint16_t tried_cells; /* number of cells for which the last search found no room; 0 if there may be room */
     struct hk_link link;  /* link in a list of the owner or of the abandoned slabs */
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* number of the last trim that purged all free pages of the slab (see slab_purge.h) */

@@ -14,8 +14,10 @@ enum {
 };
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
  * class. A joined block has at most LARGEST_JOINED bytes, because longer rows of free blocks cover whole pages, which can be purged. */
-enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
-#define JOIN_FROM (64 * HK_MIB)
+enum { LEAST_JOINED = 48, SMALLEST_CELL = 16, LARGEST_JOINED = HK_JOINED_MOST_CELLS * SMALLEST_CELL };
+enum { LOOKS_FOR_ROOMS = 16, SLABS_UNTIL_NEXT_TRY = 4, PART_THAT_FADES = 5 };
+enum { PART_THAT_DRIFTS = 12, PART_OF_GROWTH = 6, POINTS_OF_SIGN = 2, MOST_POINTS = 6 };
+#define JOIN_FROM (32 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
 
 static void place(struct hk_owner *owner, struct hk_slab *slab)
@@ -82,7 +84,7 @@ static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
     bool tried =
-        slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->d.blocks / 16;
+        slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->d.blocks / 32;
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
@@ -92,7 +94,7 @@ static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned c
     unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
     list_of_class->free -= (uint32_t)hk_min(list_of_class->free, got * cells); /* an estimate until the next sweep */
-    slab->tried_cells = got < want ? (uint8_t)cells : 0;
+    slab->tried_cells = got < want ? (uint16_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0)
         move_between_lists(owner, slab);
@@ -111,8 +113,45 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
         next = link->next;
         if (has_rooms(slab, cells))
             got += join_in(owner, slab, cells, end - got, want - got);
+        else if (slab->mixed)
+            hk_list_move_to_back(partial, &slab->link, &owner->sweep);
     }
     return got;
+}
+
+/* Returns true if the program's block sizes drift, so that the free blocks of one class after another are left unused. Looks each time that the slabs
+ * have grown by an eighth. The sign of a drift is that the unused free blocks have grown by at least a sixth of this growth. A new phase of a program
+ * gives this sign once. A drift gives it again and again, but not at each look, because the free blocks were counted by the last sweep. The smallest
+ * class always counts as unused, because joined blocks use it. */
+static bool sizes_drift(struct hk_owner *owner)
+{
+    struct hk_drift *last = &owner->drift, now = {.points = last->points};
+    for (unsigned class = 0; hk_classes[class].size <= LARGEST_JOINED; class ++) {
+        const struct hk_slab_list *list = &owner->slab_lists[class];
+        const struct hk_slab *next = hk_slab_heap_partial(owner, class);
+        now.bytes += list->slabs * (size_t)hk_classes[class].slab_bytes;
+        if (next != NULL && (class == hk_class_of(SMALLEST_CELL) || next->pages != HK_PAGES_TAKEN))
+            now.idle += (size_t)list->free * hk_classes[class].size;
+    }
+    if (now.bytes < last->bytes / 2)
+        *last = (struct hk_drift){0, 0, 0};
+    if (now.bytes > last->bytes + last->bytes / 8) {
+        bool sign = last->bytes > 0 && now.idle > last->idle + (now.bytes - last->bytes) / PART_OF_GROWTH;
+        now.points = sign ? (unsigned)hk_min(now.points + POINTS_OF_SIGN, MOST_POINTS) : now.points - (now.points > 0);
+        *last = now;
+    }
+    return now.points > POINTS_OF_SIGN && now.idle > now.bytes / PART_THAT_DRIFTS;
+}
+
+/* Allocates joined blocks in a slab of the smallest cells. When they are freed, their cells can serve each other size. */
+static unsigned join_smallest(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    unsigned host = hk_class_of(SMALLEST_CELL);
+    struct hk_slab *slab = hk_abandoned_adopt(host, owner);
+    if (slab == NULL && (slab = hk_slab_make(host, owner->id, expected_use(owner, host))) == NULL)
+        return 0;
+    enter_slab(owner, slab);
+    return join_in(owner, slab, hk_classes[class].size / SMALLEST_CELL, end, want);
 }
 
 bool hk_slab_heap_joins = true;
@@ -125,20 +164,16 @@ static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, 
     unsigned got = 0;
     if (size < LEAST_JOINED || size > LARGEST_JOINED || !hk_slab_heap_joins)
         return 0;
-    if (owner->join_waits[class] > 0) {
-        owner->join_waits[class]--;
-        return 0;
-    }
-    for (unsigned host = class; host-- > 0 && got < want;) {
+    bool waits = owner->join_waits[class] > 0;
+    for (unsigned host = class; host-- > 0 && got < want && !waits;) {
         size_t cell = hk_classes[host].size, cells = (size + cell - 1) / cell;
-        if (cells > HK_JOINED_MOST_CELLS)
-            break;
         if (hk_class_that_fits(cells * cell) == class && class_fades(owner, host))
             got += join_with(owner, host, (unsigned)cells, end - got, want - got);
     }
-    if (got == 0)
-        owner->join_waits[class] = SLABS_UNTIL_NEXT_TRY;
-    return got;
+    if (got > 0)
+        return got;
+    owner->join_waits[class] = waits ? owner->join_waits[class] - 1 : SLABS_UNTIL_NEXT_TRY;
+    return sizes_drift(owner) ? join_smallest(owner, class, end, want) : 0;
 }
 
 static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)

@@ -129,7 +129,7 @@ void fuzz_joined_blocks(struct fuzz_input *in)
         return;
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in);
-        unsigned first = (unsigned)fuzz_below(in, slab->d.blocks), cells = 2 + op % (HK_JOINED_MOST_CELLS - 1);
+        unsigned first = (unsigned)fuzz_below(in, slab->d.blocks), cells = 2u + op % (HK_JOINED_MOST_CELLS - 1u);
         if (op < 40)
             take_lowest(op % 4 == 0 ? first : op);
         else if (op < 110)
