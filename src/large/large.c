@@ -37,17 +37,14 @@ static void *resize(struct hk_large_block *large, size_t bytes)
     size_t requested = large->requested;
     hk_lock(&hk_large.lock);
     hk_large_unset_requested_locked(large);
-    bool changes = large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes);
-    if (changes)
+    bool done = true;
+    if (large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes)) {
         hk_extents_remove(large);
-    else
-        hk_large_set_requested_locked(large, bytes);
-    hk_unlock(&hk_large.lock);
-    if (!changes)
-        return (void *)large->d.start;
-    bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
-    hk_lock(&hk_large.lock);
-    hk_extents_add(large);
+        hk_unlock(&hk_large.lock);
+        done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
+        hk_lock(&hk_large.lock);
+        hk_extents_add(large);
+    }
     hk_large_set_requested_locked(large, done ? bytes : requested);
     hk_unlock(&hk_large.lock);
     return done ? (void *)large->d.start : NULL;

@@ -52,10 +52,7 @@ static bool suits_huge_pages(size_t bytes)
 
 static bool has_room_for_slack(size_t more)
 {
-    hk_lock(&hk_large.lock);
-    bool room = hk_large.totals.cached + more <= HK_POLICY(large_cache);
-    hk_unlock(&hk_large.lock);
-    return room && HK_POLICY(purge_delay) != 0;
+    return hk_large_total().cached + more <= HK_POLICY(large_cache) && HK_POLICY(purge_delay) != 0;
 }
 
 /* Rounds up only if the longer mapping can be reused from the cache for the same request (hk_large_loosest()). The added bytes are slack. */
