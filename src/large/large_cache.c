@@ -19,17 +19,13 @@ void hk_fit_add(struct hk_fit *fit, struct hk_large_block *large)
     if (fit->bins[bin].head.next == NULL)
         hk_list_init(&fit->bins[bin]);
     hk_list_push_front(&fit->bins[bin], &large->by_size);
-    fit->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     fit->count++;
 }
 
 void hk_fit_remove(struct hk_fit *fit, struct hk_large_block *large)
 {
-    unsigned bin = bin_of(large->d.bytes);
     hk_link_remove(&large->by_size);
     fit->count--;
-    if (hk_list_empty(&fit->bins[bin]))
-        fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
 struct search {
@@ -38,10 +34,9 @@ struct search {
     unsigned looks; /* number of blocks that the search may still look at */
 };
 
-static void look_into(const struct hk_fit *fit, unsigned number, struct search *search)
+HK_INLINE void look_into(const struct hk_list *bin, struct search *search)
 {
-    const struct hk_list *bin = &fit->bins[number];
-    if ((fit->filled[number / 64] >> number % 64 & 1) == 0)
+    if (bin->head.next == NULL) /* no block was ever in the bin */
         return;
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
         struct hk_large_block *large = hk_container_of(link, struct hk_large_block, by_size);
@@ -61,9 +56,9 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
     struct search search = {*want, otherwise, MOST_LOOKS};
     unsigned own = bin_of(want->bytes);
     for (unsigned bin = own; bin <= bin_of(search.want.least + search.want.range); bin++)
-        look_into(fit, bin, &search);
+        look_into(&fit->bins[bin], &search);
     for (unsigned bin = own; bin-- > bin_of(search.want.least);)
-        look_into(fit, bin, &search);
+        look_into(&fit->bins[bin], &search);
     return search.best;
 }
 

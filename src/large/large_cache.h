@@ -18,8 +18,7 @@ enum { HK_FIT_STEPS = 8, HK_FIT_BINS = (HK_ADDRESS_BITS - HK_SLICE_SHIFT) * HK_F
 
 struct hk_fit {
     size_t count;
-    uint64_t filled[(HK_FIT_BINS + 63) / 64]; /* one bit for each bin; set if the bin has blocks */
-    struct hk_list bins[HK_FIT_BINS];         /* a bin is initialized when it is first filled */
+    struct hk_list bins[HK_FIT_BINS]; /* a bin is initialized when it is first filled */
 };
 
 struct hk_want { /* a request, and which mappings are accepted for it */
