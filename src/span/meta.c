@@ -156,22 +156,6 @@ static void return_listed(void)
         }
 }
 
-/* Purges pages of an area. Releases the lock during the system calls. Returns true if all pages were purged. */
-static bool purge_unlocked(struct hk_meta_area *area, unsigned pages)
-{
-    bool gone = true;
-    hk_meta.purged = area;
-    hk_meta.purged_pages = pages;
-    hk_unlock(&hk_meta.lock);
-    for (uint32_t left = pages, run; left != 0; left &= ~run) {
-        run = hk_lowest_run32(left);
-        gone &= hk_os.purge((char *)area + hk_ctz64(run) * HK_PAGE, hk_popcount64(run) * HK_PAGE);
-    }
-    hk_lock(&hk_meta.lock);
-    hk_meta.purged = NULL;
-    return gone;
-}
-
 /* Makes pages unavailable for allocation before they are purged. If bit 0 (the header's page) is set, the whole area will be purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
@@ -182,7 +166,7 @@ static void withdraw(struct hk_meta_area *area, unsigned pages)
         return;
     }
     hk_meta.free -= hk_popcount64(pages) * HK_PAGE;
-    hk_meta_area_withdraw(area, pages);
+    hk_meta_area_mark_pages(area, pages, true);
     hk_meta_list(area);
 }
 
@@ -196,17 +180,30 @@ static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
         return;
     }
     hk_meta_unlist(area);
-    hk_meta_area_return(area, pages, gone);
+    hk_meta_area_mark_pages(area, pages, false);
     hk_meta_list(area);
     hk_meta.free += bytes;
-    hk_meta.clean += gone ? bytes : 0;
+    if (gone) {
+        area->dirty = (uint16_t)(area->dirty & ~pages);
+        hk_meta.clean += bytes;
+    }
 }
 
+/* Purges pages of area `i`. Releases the lock during the system calls. Returns the purged bytes, or 0 if the system refuses a purge. */
 static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
+    bool gone = true;
     withdraw(area, pages);
-    bool gone = purge_unlocked(area, pages);
+    hk_meta.purged = area;
+    hk_meta.purged_pages = pages;
+    hk_unlock(&hk_meta.lock);
+    for (uint32_t left = pages, run; left != 0; left &= ~run) {
+        run = hk_lowest_run32(left);
+        gone &= hk_os.purge((char *)area + hk_ctz64(run) * HK_PAGE, hk_popcount64(run) * HK_PAGE);
+    }
+    hk_lock(&hk_meta.lock);
+    hk_meta.purged = NULL;
     if (gone && (pages & 1) != 0) {
         region->blank |= (uint64_t)1 << i;
         hk_meta.areas -= HK_META_AREA_BYTES;

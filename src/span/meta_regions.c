@@ -71,13 +71,12 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 {
     unsigned end, at = first_fit(area, least, most, &end);
     if (at == HK_META_AREA_LINES)
-        return (struct hk_meta_range){NULL, NULL, true, 0};
+        return (struct hk_meta_range){NULL, NULL, true};
     unsigned pages = together((2u << (end - 1) / PAGE_LINES) - (1u << at / PAGE_LINES), false);
     struct hk_meta_range taken = {
         .start = (char *)area + (size_t)at * HK_META_LINE,
         .end = (char *)area + (size_t)end * HK_META_LINE,
         .zero = (area->dirty & pages) == 0,
-        .soiled = pages & ~(unsigned)area->dirty,
     };
     mark(area, at, end - at, true);
     area->dirty = (uint16_t)(area->dirty | pages);
@@ -97,18 +96,10 @@ unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
     return together(pages, true) & area->dirty;
 }
 
-void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages)
+void hk_meta_area_mark_pages(struct hk_meta_area *area, unsigned pages, bool used)
 {
     for (unsigned left = pages & ~1u; left != 0; left &= left - 1)
-        mark(area, hk_ctz64(left) * PAGE_LINES, PAGE_LINES, true);
-}
-
-void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned)
-{
-    for (unsigned left = pages & ~1u; left != 0; left &= left - 1)
-        mark(area, hk_ctz64(left) * PAGE_LINES, PAGE_LINES, false);
-    if (cleaned)
-        area->dirty = (uint16_t)(area->dirty & ~pages);
+        mark(area, hk_ctz64(left) * PAGE_LINES, PAGE_LINES, used);
 }
 
 static unsigned log_of(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
@@ -258,9 +249,9 @@ HK_ROOM void hk_meta_return_range(struct hk_meta_range *range)
 
 static struct hk_meta_range carve_from(struct hk_meta_area *area, unsigned least, unsigned most)
 {
-    unsigned before = area->longest;
+    unsigned before = area->longest, dirty = area->dirty;
     struct hk_meta_range taken = hk_meta_area_alloc(area, least, most);
-    hk_meta.clean -= hk_popcount64(taken.soiled) * HK_PAGE;
+    hk_meta.clean -= hk_popcount64(area->dirty & ~dirty) * HK_PAGE;
     hk_meta.free -= (size_t)(taken.end - taken.start);
     relist(area, before);
     return taken;

@@ -45,7 +45,6 @@ void hk_meta_area_init(struct hk_meta_area *area);
 struct hk_meta_range {
     char *start, *end; /* NULL if no run of free lines is long enough */
     bool zero;         /* true if the range holds zeros */
-    unsigned soiled;   /* bit p is set if this allocation has made page p dirty */
 };
 /* Allocates from the lowest run of at least `least` free lines. Takes at most `most` lines of this run. */
 struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned least, unsigned most);
@@ -54,9 +53,8 @@ void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines);
 /* Returns the idle pages of an area. A page is idle if it is dirty, has no block, and lies in a page of the system without blocks. Bit 0 stands for
  * the header's page. It is set only if `whole` is true, and if the area has no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
-/* withdraw makes idle pages unavailable for allocation. return makes them available again. `cleaned` is true if the pages are zero now. */
-void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);
-void hk_meta_area_return(struct hk_meta_area *area, unsigned pages, bool cleaned);
+/* Makes idle pages unavailable for allocation if `used` is true, and available again if it is false. Leaves out the header's page. */
+void hk_meta_area_mark_pages(struct hk_meta_area *area, unsigned pages, bool used);
 
 #define HK_META_LISTED_TO (4 * HK_KIB)
 #define HK_META_HEADER_BYTES ((size_t)HK_META_AREA_HEADER * HK_META_LINE)

@@ -25,8 +25,9 @@ static void start(void)
 
 static void *take_soiling(unsigned lines, unsigned *soiled)
 {
+    unsigned dirty = area->dirty;
     struct hk_meta_range taken = hk_meta_area_alloc(area, lines, lines);
-    *soiled = taken.soiled;
+    *soiled = area->dirty & ~dirty;
     if (taken.start == NULL)
         return NULL;
     assert_int_equal(taken.end - taken.start, lines * HK_META_LINE);
@@ -130,15 +131,21 @@ UNIT_TEST(longest)
     assert_ptr_equal(take(300), block[1]);
 }
 
+static void return_cleaned(unsigned pages)
+{
+    hk_meta_area_mark_pages(area, pages, false);
+    area->dirty = (uint16_t)(area->dirty & ~pages);
+}
+
 UNIT_TEST(idle_pages)
 {
     unsigned soiled;
     start();
     assert_int_equal(hk_meta_area_idle(area, true), 0xffff);
     assert_int_equal(hk_meta_area_idle(area, false), 0xfffe);
-    hk_meta_area_withdraw(area, 0xfffe);
+    hk_meta_area_mark_pages(area, 0xfffe, true);
     memset((char *)area + PAGE, 0, HK_META_AREA_BYTES - PAGE);
-    hk_meta_area_return(area, 0xfffe, true);
+    return_cleaned(0xfffe);
     assert_int_equal(hk_meta_area_idle(area, true), 1);
     char *block = take_soiling(300, &soiled); /* The block lies in the pages 0 to 4. */
     assert_int_equal(soiled, 0x1e);
@@ -148,16 +155,16 @@ UNIT_TEST(idle_pages)
     assert_int_equal(hk_meta_area_idle(area, false), 0x1e);
     assert_int_equal(hk_meta_area_idle(area, true), 0x1f);
 
-    hk_meta_area_withdraw(area, 0x0c);
+    hk_meta_area_mark_pages(area, 0x0c, true);
     char *other = take_soiling(100, &soiled); /* While pages are withdrawn, no block uses them. */
     assert_int_equal(soiled, 0);
     assert_true(other < (char *)area + 2 * PAGE);
     assert_true(all_zero(other, 100 * HK_META_LINE));
     memset((char *)area + 2 * PAGE, 0, 2 * PAGE);
-    hk_meta_area_return(area, 0x0c, true);
+    return_cleaned(0x0c);
     assert_int_equal(hk_meta_area_idle(area, false), 0x10);
-    hk_meta_area_withdraw(area, 0x10);
-    hk_meta_area_return(area, 0x10, false); /* The system refused the purge, so the page is as dirty as before. */
+    hk_meta_area_mark_pages(area, 0x10, true);
+    hk_meta_area_mark_pages(area, 0x10, false); /* The system refused the purge, so the page is as dirty as before. */
     char *more = take_soiling(200, &soiled);
     assert_int_equal(soiled, 0x0c);
     assert_true(all_zero(more, 200 * HK_META_LINE));

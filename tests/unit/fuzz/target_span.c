@@ -198,14 +198,16 @@ static void withdraw_idle(struct hk_meta_area *area, bool *used, bool cleans)
 {
     unsigned pages = hk_meta_area_idle(area, false);
     FUZZ_CHECK((pages & 1) == 0);
-    hk_meta_area_withdraw(area, pages);
+    hk_meta_area_mark_pages(area, pages, true);
     for (unsigned page = 1; page < HK_META_AREA_PAGES; page++)
         for (unsigned line = 0; (pages >> page & 1) != 0 && line < 64; line++)
             FUZZ_CHECK(!used[page * 64 + line]);
     for (unsigned page = 1; cleans && page < HK_META_AREA_PAGES; page++)
         if ((pages >> page & 1) != 0)
             memset((char *)area + page * 4096, 0, 4096);
-    hk_meta_area_return(area, pages, cleans);
+    hk_meta_area_mark_pages(area, pages, false);
+    if (cleans)
+        area->dirty = (uint16_t)(area->dirty & ~pages);
     FUZZ_CHECK(!cleans || hk_meta_area_idle(area, false) == 0);
 }
 
