@@ -359,19 +359,17 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* Purges idle memory until `keep` bytes of it remain. The kept memory keeps its age, so an epoch purges it after the purge delay. */
-static size_t trim_idle(size_t keep)
-{
-    size_t idle = hk_decay_idle(), bytes = reclaim_idle(hk_os.clock_ms(), 0, idle - hk_min(idle, keep), true);
-    return bytes + hk_page_heap_unmap(false);
-}
-
+/* The kept memory keeps its age, so an epoch purges it after the purge delay. */
 size_t hk_decay_all(size_t keep)
 {
     hk_idle_inboxes_purge();
     size_t bytes = hk_abandoned_purge() + purge_of_others();
     hk_meta_purge(true);
-    return keep > 0 ? bytes + trim_idle(keep) : bytes + hk_page_heap_unmap(true) + reclaim_idle(0, 0, SIZE_MAX, true);
+    if (keep == 0)
+        return bytes + hk_page_heap_unmap(true) + reclaim_idle(0, 0, SIZE_MAX, true);
+    size_t idle = hk_decay_idle();
+    bytes += reclaim_idle(hk_os.clock_ms(), 0, idle - hk_min(idle, keep), true);
+    return bytes + hk_page_heap_unmap(false);
 }
 
 bool hk_decay_left_is_due(size_t caches)
