@@ -19,16 +19,6 @@ static void *from_range(struct hk_meta_range *range, size_t size)
     return range->zero ? p : memset(p, 0, size);
 }
 
-static void *from_fresh(size_t size)
-{
-    if (hk_meta_bytes(&hk_meta.fresh) < size) {
-        hk_meta_return_range(&hk_meta.fresh);
-        if (!hk_meta_more_areas())
-            return NULL;
-    }
-    return from_range(&hk_meta.fresh, size);
-}
-
 /* Prefers lines that were used before. If too few of these are free, allocates lines that were never used. */
 static HK_NOINLINE void *from_areas(size_t size)
 {
@@ -36,7 +26,14 @@ static HK_NOINLINE void *from_areas(size_t size)
     hk_meta_return_range(&hk_meta.range);
     if (hk_meta.free >= size)
         hk_meta.range = hk_meta_take(lines, (unsigned)hk_max(lines, RANGE_LINES));
-    return hk_meta_bytes(&hk_meta.range) >= size ? from_range(&hk_meta.range, size) : from_fresh(size);
+    if (hk_meta_bytes(&hk_meta.range) >= size)
+        return from_range(&hk_meta.range, size);
+    if (hk_meta_bytes(&hk_meta.fresh) < size) {
+        hk_meta_return_range(&hk_meta.fresh);
+        if (!hk_meta_more_areas())
+            return NULL;
+    }
+    return from_range(&hk_meta.fresh, size);
 }
 
 static void *alloc_locked(size_t size)
