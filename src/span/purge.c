@@ -2,7 +2,6 @@
 #include "span/page_heap.h"
 #include "count/ring.h"
 #include "count/stats.h"
-#include "os/os.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
 
@@ -187,18 +186,6 @@ static void disown_free(struct hk_chunk *chunk)
         hk_link_remove(&chunk->by_age);
 }
 
-/* Unmaps slices. Returns the slices that the system refused to unmap. */
-static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
-{
-    uint32_t kept = 0;
-    for (uint32_t left = slices, range; left != 0; left &= ~range) {
-        range = hk_lowest_run32(left);
-        if (!hk_os.unmap((void *)hk_chunk_address(chunk, hk_ctz64(range)), hk_popcount64(range) * HK_SLICE))
-            kept |= range;
-    }
-    return kept;
-}
-
 /* Unmaps the free slices of a chunk, and adds their dirty bytes to *bytes. Returns false if there is no such chunk, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
@@ -210,7 +197,12 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
     hk_unlock(&hk_page_heap.lock);
     if (chunk == NULL)
         return false;
-    uint32_t kept = unmap_slices(chunk, slices);
+    uint32_t kept = 0; /* slices that the system refuses to unmap */
+    for (uint32_t left = slices, range; left != 0; left &= ~range) {
+        range = hk_lowest_run32(left);
+        if (!hk_os.unmap((void *)hk_chunk_address(chunk, hk_ctz64(range)), hk_popcount64(range) * HK_SLICE))
+            kept |= range;
+    }
     hk_lock(&hk_page_heap.lock);
     chunk->unmapped |= slices & ~kept;
     if (slices != kept && !hk_link_linked(&chunk->by_hole))
@@ -228,8 +220,7 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
 size_t hk_page_heap_unmap(bool dirty_too)
 {
     size_t bytes = 0;
-    bool more = true;
-    while (more) {
+    for (bool more = true; more;) {
         hk_lock(&hk_page_heap.purge_lock);
         more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);
