@@ -80,7 +80,7 @@ HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t si
 HK_COLD void hk_hooks_unpick(const void *block)
 {
     hk_reuse_saw(hk_os.clock_ms());
-    if (hk_sample_free(&hk_samples, block) != 0)
+    if (hk_sample_lift(&hk_samples, block, true) != 0)
         HK_PROBE_FREE(block);
 }
 
@@ -94,14 +94,15 @@ HK_COLD void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, si
 uint64_t hk_hooks_resize_begin(const void *block)
 {
     if (hk_hooks.sites)
-        (void)hk_sample_lift(&hk_site_samples, block); /* makes no ghost, because no memory becomes free */
-    return hk_hooks.mean != 0 ? hk_sample_lift(&hk_samples, block) : 0;
+        (void)hk_sample_lift(&hk_site_samples, block, false); /* makes no ghost, because no memory becomes free */
+    return hk_hooks.mean != 0 ? hk_sample_lift(&hk_samples, block, false) : 0;
 }
 
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller)
 {
     if (resized == NULL) {
-        hk_sample_put_back(&hk_samples, block, record);
+        if (record != 0)
+            (void)hk_sample_put(&hk_samples, block, record);
         return;
     }
     if (record != 0)

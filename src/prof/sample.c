@@ -73,8 +73,8 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Adds a block to the table. Counts the block in the filter first, because the thread that frees the block must never read 0 from the filter. */
-static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
+/* Counts the block in the filter first, because the thread that frees the block must never read 0 from the filter. */
+bool hk_sample_put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
     hk_add(*cell_of(samples, hash), 1);
@@ -94,14 +94,7 @@ static bool put(const struct hk_samples *samples, const void *block, uint64_t re
     return false;
 }
 
-void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record)
-{
-    if (record != 0)
-        (void)put(samples, block, record);
-}
-
-/* Removes a block. Counts its lifetime if the caller frees the block. */
-static uint64_t lift(const struct hk_samples *samples, const void *block, bool frees)
+uint64_t hk_sample_lift(const struct hk_samples *samples, const void *block, bool frees)
 {
     uint64_t hash = hk_sample_hash(block);
     for (unsigned n = 0; n < 2 * PLACES; n++) {
@@ -121,9 +114,6 @@ static uint64_t lift(const struct hk_samples *samples, const void *block, bool f
     }
     return 0;
 }
-
-uint64_t hk_sample_lift(struct hk_samples *samples, const void *block) { return lift(samples, block, false); }
-uint64_t hk_sample_free(struct hk_samples *samples, const void *block) { return lift(samples, block, true); }
 
 /* Returns the number of the site, and adds the site if no thread has added it yet. Returns HK_SAMPLE_SITES if there is no room or no memory. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
@@ -156,7 +146,7 @@ unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t s
 {
     unsigned number = find_site(samples, stack, hk_ctz64(hk_pow2_from(size)));
     uint64_t record = (uint64_t)size << HK_SAMPLE_SITE_BITS | number;
-    if (number == HK_SAMPLE_SITES || !put(samples, block, record))
+    if (number == HK_SAMPLE_SITES || !hk_sample_put(samples, block, record))
         return HK_SAMPLE_SITES;
     struct hk_site *site = site_of(samples, record);
     hk_add(site->xblocks, 1);

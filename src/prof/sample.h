@@ -63,12 +63,10 @@ enum { HK_SAMPLE_SITE_BITS = 16 };
 HK_INLINE unsigned hk_sample_site(uint64_t record) { return record % (1 << HK_SAMPLE_SITE_BITS); }
 HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SITE_BITS; }
 
-/* Removes a block that the caller is about to free, and counts its lifetime. Returns its record, or 0 if the block was not picked. */
-uint64_t hk_sample_free(struct hk_samples *samples, const void *block);
-/* Removes a block that is about to be resized, and returns its record or 0. Counts no lifetime, because the block stays live. */
-uint64_t hk_sample_lift(struct hk_samples *samples, const void *block);
-/* Restores the record of a block whose resize failed. */
-void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record);
+/* Removes a block before its free or resize. If `frees` is true, counts its lifetime. Returns its record, or 0 if the block was not picked. */
+uint64_t hk_sample_lift(const struct hk_samples *samples, const void *block, bool frees);
+/* Adds a live block to the tables. Also restores the record of a block whose resize failed. Returns false if the block has no free place. */
+bool hk_sample_put(const struct hk_samples *samples, const void *block, uint64_t record);
 
 /* Calls `visit` for each site. The number of the site is less than HK_SAMPLE_SITES. */
 typedef void hk_site_visitor(void *context, const struct hk_site *site, unsigned number);

@@ -149,7 +149,7 @@ enum hk_site_rule hk_sites_free(const void *block)
 {
     uint64_t now = hk_os.clock_ms();
     hk_reuse_saw(now);
-    uint64_t record = hk_sample_free(&hk_site_samples, block);
+    uint64_t record = hk_sample_lift(&hk_site_samples, block, true);
     if (hk_sample_size(record) < HK_SITES_RULED)
         return HK_SITE_NO_RULE;
     unsigned number = hk_sample_site(record), place = 0, same = SITE_GHOSTS - 1;

@@ -56,7 +56,7 @@ UNIT_TEST(by_stack_and_size)
     assert_sums(2, 3, 320, 3, 320);
     assert_true(hk_sample_enter(&hk_samples, address(4), 1 << 30, &here) != HK_SAMPLE_SITES);
     assert_sums(3, 4, 320 + (1 << 30), 4, 320 + (1 << 30));
-    assert_true(hk_sample_lift(&hk_samples, address(1)) != 0);
+    assert_true(hk_sample_lift(&hk_samples, address(1), false) != 0);
     assert_sums(3, 3, 220 + (1 << 30), 4, 320 + (1 << 30));
 }
 
@@ -67,9 +67,9 @@ UNIT_TEST(found_once)
         assert_true(hk_sample_enter(&hk_samples, address(i), 1 + i % SIZES, &here) != HK_SAMPLE_SITES);
     for (uint64_t i = 0; i < BLOCKS; i++) {
         assert_true(hk_sample_may_be(&hk_samples, address(i)));
-        assert_true(hk_sample_lift(&hk_samples, address(i)) != 0);
-        assert_true(hk_sample_lift(&hk_samples, address(i)) == 0);
-        assert_true(hk_sample_lift(&hk_samples, (const char *)address(i) + 16) == 0);
+        assert_true(hk_sample_lift(&hk_samples, address(i), false) != 0);
+        assert_true(hk_sample_lift(&hk_samples, address(i), false) == 0);
+        assert_true(hk_sample_lift(&hk_samples, (const char *)address(i) + 16, false) == 0);
     }
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_false(hk_sample_may_be(&hk_samples, address(i)));
@@ -80,13 +80,11 @@ UNIT_TEST(put_back)
 {
     open_tables();
     assert_true(hk_sample_enter(&hk_samples, address(7), 5000, &here) != HK_SAMPLE_SITES);
-    uint64_t record = hk_sample_lift(&hk_samples, address(7));
+    uint64_t record = hk_sample_lift(&hk_samples, address(7), false);
     assert_sums(1, 0, 0, 1, 5000);
-    hk_sample_put_back(&hk_samples, address(7), record);
+    assert_true(hk_sample_put(&hk_samples, address(7), record));
     assert_sums(1, 1, 5000, 1, 5000);
-    hk_sample_put_back(&hk_samples, address(8), 0);
-    assert_sums(1, 1, 5000, 1, 5000);
-    assert_int_equal(hk_sample_lift(&hk_samples, address(7)), record);
+    assert_int_equal(hk_sample_lift(&hk_samples, address(7), false), record);
 }
 
 UNIT_TEST(full_places)
@@ -97,8 +95,8 @@ UNIT_TEST(full_places)
         entered++;
     assert_true(entered > BLOCKS);
     assert_sums(1, (int64_t)entered, (int64_t)entered * 64, entered, entered * 64);
-    assert_int_equal(hk_sample_lift(&hk_samples, address(entered)), 0);
-    assert_true(hk_sample_lift(&hk_samples, address(0)) != 0);
+    assert_int_equal(hk_sample_lift(&hk_samples, address(entered), false), 0);
+    assert_true(hk_sample_lift(&hk_samples, address(0), false) != 0);
     assert_true(hk_sample_enter(&hk_samples, address(0), 64, &here) != HK_SAMPLE_SITES);
 }
 
@@ -134,13 +132,13 @@ static void *churn(void *argument)
         struct hk_stack stack = here;
         stack.frames[1] = (void *)(uintptr_t)(1 + rng_below(&rng, 50));
         if (live[i])
-            assert_true(hk_sample_lift(&hk_samples, block) != 0);
+            assert_true(hk_sample_lift(&hk_samples, block, false) != 0);
         else
             assert_true(hk_sample_enter(&hk_samples, block, 64, &stack) != HK_SAMPLE_SITES);
         live[i] = !live[i];
     }
     for (uint64_t i = 0; i < OWN; i++)
-        assert_int_equal(hk_sample_lift(&hk_samples, address(i * THREADS + thread)) != 0, live[i]);
+        assert_int_equal(hk_sample_lift(&hk_samples, address(i * THREADS + thread), false) != 0, live[i]);
     return NULL;
 }
 

@@ -170,7 +170,7 @@ void fuzz_samples(struct fuzz_input *in)
             size_t size = 1 + fuzz_word(in) % ((uint64_t)1 << 32);
             for (unsigned i = 0; i < stack.depth; i++)
                 stack.frames[i] = (void *)(uintptr_t)(0x400000 + fuzz_byte(in) % 4);
-            FUZZ_CHECK(hk_sample_lift(&hk_samples, block) == 0);
+            FUZZ_CHECK(hk_sample_lift(&hk_samples, block, false) == 0);
             if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES)
                 continue; /* The tables are full. */
             sampled[at].bytes = size;
@@ -180,10 +180,10 @@ void fuzz_samples(struct fuzz_input *in)
             all_bytes += size;
         } else {
             FUZZ_CHECK(hk_sample_may_be(&hk_samples, block));
-            uint64_t record = hk_sample_lift(&hk_samples, block);
-            FUZZ_CHECK(record != 0 && hk_sample_lift(&hk_samples, block) == 0);
+            uint64_t record = hk_sample_lift(&hk_samples, block, false);
+            FUZZ_CHECK(record != 0 && hk_sample_lift(&hk_samples, block, false) == 0);
             if (op % 4 == 0) {
-                hk_sample_put_back(&hk_samples, block, record);
+                FUZZ_CHECK(hk_sample_put(&hk_samples, block, record));
             } else {
                 live--;
                 bytes -= sampled[at].bytes;
