@@ -4,7 +4,7 @@
 #include "slab/joined_blocks.h"
 #include "tcache/layout.h"
 
-enum { KIND_MASK = 3, NIBBLES = 3 };
+enum { KIND_MASK = 3, NIBBLES = 3, READINGS = 3 };
 
 /* A block's canary is a secret value behind the requested bytes. If the value has changed, the program wrote behind these bytes. The canary fills the
  * bytes that rounding adds, at least 8. Only the thread that has the block writes the canary. Any thread may read it.
@@ -160,8 +160,12 @@ void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind k
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
-    if (HK_UNLIKELY(state == NULL) && (state = hk_state_make_slow((uintptr_t)block)) == NULL)
-        return NULL;
+    if (HK_UNLIKELY(state == NULL)) {
+        hk_state_byte *spare = hk_states_take_spare();
+        if (spare == NULL)
+            return NULL;
+        state = hk_state_make_from((uintptr_t)block, spare);
+    }
     if (hk_guard.contents)
         return give(area_of(block, bytes, NULL, size), size, kind, state);
     hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
@@ -222,8 +226,6 @@ enum hk_kind hk_guard_kind(const void *block)
 {
     return (enum hk_kind)(hk_load(*hk_state_at((uintptr_t)block)) & KIND_MASK);
 }
-
-enum { READINGS = 3 };
 
 /* Returns true if the neighbor's bytes next to the block contradict the neighbor's state. A free neighbor must be zero. A live neighbor before the
  * block must have a whole canary. Returns false if the state changes during the reading, because the bytes then prove nothing. */

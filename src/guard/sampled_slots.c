@@ -15,7 +15,7 @@ static uint8_t queue[HK_SLOTS] HK_COLD_DATA; /* a ring of the numbers of the slo
 static struct {
     struct hk_lock lock;
     size_t page, slot_bytes, stride;
-    unsigned most_live, first; /* the next block gets the slot at queue[first] */
+    unsigned first; /* the next block gets the slot at queue[first] */
     _Atomic unsigned xlive;
     uint64_t random;
 } guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};
@@ -29,7 +29,6 @@ static bool map_slots(void)
     guarded.page = hk_os.page_size();
     guarded.slot_bytes = hk_max(LEAST_SLOT, guarded.page);
     guarded.stride = guarded.slot_bytes + guarded.page;
-    guarded.most_live = (unsigned)hk_max(1, MOST_LIVE_BYTES / guarded.slot_bytes);
     guarded.random = hk_os.clock_ns() ^ (uintptr_t)&guarded;
     size_t bytes = guarded.page + HK_SLOTS * guarded.stride;
     void *start = hk_os_map_aligned(bytes, guarded.page);
@@ -78,7 +77,7 @@ uintptr_t hk_slot_damage(const struct hk_slot *slot) { return walk_sides(slot, f
 static struct hk_slot *take_slot(size_t size, size_t align)
 {
     unsigned live = hk_load(guarded.xlive);
-    if (size > guarded.slot_bytes || align > guarded.page || live >= guarded.most_live)
+    if (size > guarded.slot_bytes || align > guarded.page || live >= hk_max(1, MOST_LIVE_BYTES / guarded.slot_bytes))
         return NULL;
     size_t number = queue[guarded.first];
     struct hk_slot *slot = &slots[number];

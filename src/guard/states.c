@@ -9,7 +9,7 @@ struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 
 static _Atomic(hk_state_byte *) xspare; /* mapped state bytes that no chunk has yet; NULL: none */
 
-hk_state_byte *hk_states_take_spare(void)
+HK_COLD hk_state_byte *hk_states_take_spare(void)
 {
     hk_state_byte *states = atomic_exchange(&xspare, NULL);
     if (states == NULL && (states = hk_os.map(STATES_OF_CHUNK)) != NULL)
@@ -18,19 +18,13 @@ hk_state_byte *hk_states_take_spare(void)
     return states;
 }
 
-hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare)
+HK_COLD hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare)
 {
     hk_state_byte *none = NULL;
     if (!atomic_compare_exchange_strong(&hk_state_chunk(address)->xstates, &none, spare) &&
         (spare = atomic_exchange(&xspare, spare)) != NULL)
         hk_os.unmap((void *)spare, STATES_OF_CHUNK);
     return hk_state_at(address);
-}
-
-HK_COLD hk_state_byte *hk_state_make_slow(uintptr_t address)
-{
-    hk_state_byte *states = hk_states_take_spare();
-    return states != NULL ? hk_state_make_from(address, states) : NULL;
 }
 
 HK_COLD void hk_guard_fault(enum hk_call call, const char *fault, const void *block)

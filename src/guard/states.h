@@ -59,9 +59,6 @@ hk_state_byte *hk_states_take_spare(void);
 /* Returns the state at an address. If the address's chunk has no state bytes, gives `spare` to the chunk. The caller may no longer use `spare`. */
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
 
-/* Returns the state of a block that is given out, and maps the chunk's state bytes. Returns NULL if the system refuses. */
-hk_state_byte *hk_state_make_slow(uintptr_t address);
-
 /* Reports an invalid pointer in one line. Returns if hk_guard.leaves is true. Otherwise ends the program. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
