@@ -57,10 +57,9 @@ static void keep_unused_array(struct shelf_array *array)
  * array would be unsafe, because other threads may pop it, change the list and push it back before the pop's exchange (ABA). */
 static void *array_for_shelf(uint32_t size)
 {
-    struct shelf_array *found = NULL, *all = NULL;
     if (size <= FREED_TO)
         return hk_meta_alloc(size * sizeof(struct hk_heap_cache *));
-    all = atomic_exchange_explicit(&xunused_arrays, NULL, memory_order_acquire);
+    struct shelf_array *found = NULL, *all = atomic_exchange_explicit(&xunused_arrays, NULL, memory_order_acquire);
     for (struct shelf_array *next; all != NULL; all = next) {
         next = all->next;
         if (found == NULL && all->size == size)

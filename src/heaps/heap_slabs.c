@@ -13,14 +13,6 @@ enum {
 
 static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (HK_OF_HEAP - 1u); }
 
-static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
-{
-    struct hk_slab *slab = hk_slab_cut(class, bytes, 0, false);
-    if (slab != NULL)
-        slab->d.class |= HK_OF_HEAP;
-    return slab;
-}
-
 /* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. Sets *by_limit to true if the limit refused. */
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
@@ -102,9 +94,10 @@ static void set_pages(struct hk_heap_slice *slice, size_t first, size_t n, struc
 static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     unsigned pages = shared_pages(class);
-    struct hk_slab *slab = cut_for_heap(class, pages * HK_PAGE);
+    struct hk_slab *slab = hk_slab_cut(class, pages * HK_PAGE, 0, false);
     if (slab == NULL)
         return NULL;
+    slab->d.class |= HK_OF_HEAP;
     struct hk_heap_slice *slice = heap->slices;
     while (slice != NULL && hk_runs32(slice->free_pages, pages) == 0)
         slice = slice->next;
@@ -127,11 +120,12 @@ static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *b
     uintptr_t start;
     while ((start = charged_span(heap, bytes, use, by_limit)) == 0 && *by_limit && bytes - HK_SLICE >= size)
         bytes = hk_align_up(hk_max(bytes / 2, size), HK_SLICE);
-    struct hk_slab *slab = start != 0 ? cut_for_heap(class, bytes) : NULL;
+    struct hk_slab *slab = start != 0 ? hk_slab_cut(class, bytes, 0, false) : NULL;
     if (slab == NULL && start != 0)
         return_span(heap, start, bytes, 0);
     if (slab == NULL)
         return NULL;
+    slab->d.class |= HK_OF_HEAP;
     slab->d.start = start;
     hk_page_map_assign(start, bytes / HK_SLICE, heap->key | class * HK_CLASS_BYTES, &slab->d);
     if (class >= HK_FINE_CLASSES)

@@ -187,32 +187,27 @@ struct hak_heap *hk_heaps_of(const void *block)
 }
 
 /* Frees all blocks of a heap. Begins a new generation first, so that no thread uses the blocks in caches. Returns false if the heap is not open. */
-static bool empty_heap(struct hak_heap *heap, uint64_t step)
+static bool empty_heap(struct hak_heap *heap, bool closes)
 {
     hk_lock(heap->lock);
     bool open = hk_heap_is_open(heap);
     if (open) {
         hk_heap_void_caches(heap);
         heap->resets++;
-        hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + step);
+        hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + (closes ? 1 : 2));
         hk_heap_release_all(heap);
     }
     hk_unlock(heap->lock);
     /* Reads the list without the lock, because no other thread may use the heap during this call. */
     while (open && heap->large != NULL)
         free_large(heap, large_of(heap->large), HK_ENTRY_ENDED_LARGE);
-    return open;
-}
-
-bool hk_heaps_reset(struct hak_heap *heap) { return empty_heap(heap, 2); }
-
-bool hk_heaps_destroy(struct hak_heap *heap)
-{
-    bool open = empty_heap(heap, 1);
-    if (open)
+    if (open && closes)
         hk_heap_close(heap);
     return open;
 }
+
+bool hk_heaps_reset(struct hak_heap *heap) { return empty_heap(heap, false); }
+bool hk_heaps_destroy(struct hak_heap *heap) { return empty_heap(heap, true); }
 
 bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures)
 {
