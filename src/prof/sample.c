@@ -33,20 +33,6 @@ bool hk_samples_open(struct hk_samples *samples)
            (samples->xfilter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *samples->xfilter)) != NULL;
 }
 
-void hk_samples_where(struct hk_samples_where *where)
-{
-    *where = (struct hk_samples_where){.sites = (uintptr_t)hk_samples.xsites,
-                                       .site_count = HK_SAMPLE_SITES,
-                                       .site_stack = offsetof(struct hk_site, stack),
-                                       .site_lifetimes = offsetof(struct hk_site, xlifetimes),
-                                       .lifetimes = HK_SAMPLE_LIFETIMES,
-                                       .place_count = hk_samples.place_count,
-                                       .blocks = (uintptr_t)hk_samples.xblocks,
-                                       .records = (uintptr_t)hk_samples.xrecords,
-                                       .born = (uintptr_t)hk_samples.xborn,
-                                       .record_site_bits = HK_SAMPLE_SITE_BITS};
-}
-
 static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash)
 {
     return &samples->xfilter[hash % HK_SAMPLE_FILTER];

@@ -82,11 +82,4 @@ struct hk_live_sample {
 typedef void hk_sample_visitor(void *context, const struct hk_live_sample *sample);
 void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit, void *context);
 
-/* Holds the addresses and the layout of the heap profile's tables. `hakmem` reads the tables from outside the process (runtime/attach.h). */
-struct hk_samples_where {
-    uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
-    uint64_t place_count, blocks, records, born, record_site_bits;
-};
-void hk_samples_where(struct hk_samples_where *where);
-
 #endif

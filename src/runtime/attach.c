@@ -19,7 +19,16 @@ static HK_COLD void answer(uint64_t wanted)
     hk_attach_state.fine_max = HK_FINE_MAX;
     hk_attach_state.fine_classes = HK_FINE_CLASSES;
     hk_attach_state.began_ms = hk_hooks.began_ms;
-    hk_samples_where(&hk_attach_state.where);
+    hk_attach_state.sites = (uintptr_t)hk_samples.xsites;
+    hk_attach_state.site_count = HK_SAMPLE_SITES;
+    hk_attach_state.site_stack = offsetof(struct hk_site, stack);
+    hk_attach_state.site_lifetimes = offsetof(struct hk_site, xlifetimes);
+    hk_attach_state.lifetimes = HK_SAMPLE_LIFETIMES;
+    hk_attach_state.place_count = hk_samples.place_count;
+    hk_attach_state.blocks = (uintptr_t)hk_samples.xblocks;
+    hk_attach_state.records = (uintptr_t)hk_samples.xrecords;
+    hk_attach_state.born = (uintptr_t)hk_samples.xborn;
+    hk_attach_state.record_site_bits = HK_SAMPLE_SITE_BITS;
     hk_store_release(hk_attach_state.xstate, ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
 }
