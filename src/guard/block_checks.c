@@ -340,11 +340,9 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
         return becomes_free(call, block, state) ? block : NULL;
     struct area area = area_of(block, hk_guard_bytes(block), state, 0);
     size_t requested = requested_of(call, area);
-    bool fits = true;
-    if (size != HK_SIZE_UNKNOWN)
-        fits = HK_GUARDS(canary) ? size == requested
-                                 : size_fits(block, hk_page_map_lookup((uintptr_t)block), hk_guard_size(size),
-                                             kind == HK_KIND_MALLOC);
+    bool fits = size == HK_SIZE_UNKNOWN || (HK_GUARDS(canary) ? size == requested
+                                                              : size_fits(block, hk_page_map_lookup((uintptr_t)block),
+                                                                          hk_guard_size(size), kind == HK_KIND_MALLOC));
     if (HK_UNLIKELY(!fits)) {
         hk_guard_fault(call, HK_TEXT_other_size, block);
         return NULL;
