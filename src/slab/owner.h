@@ -36,6 +36,7 @@ struct hk_slab_list {
 /* What an owner's slabs held when it last looked for a drift of block sizes (sizes_drift() in slab_heap.c). */
 struct hk_drift {
     size_t bytes, idle; /* the bytes of the slabs, and those of them that were free in classes without requests */
+    uint32_t slabs;     /* the number of the slabs */
     unsigned points;    /* more for each look that found the sign of a drift, and fewer for each look that did not */
 };
 

@@ -16,7 +16,7 @@ enum {
  * class. A joined block has at most LARGEST_JOINED bytes, because longer rows of free blocks cover whole pages, which can be purged. */
 enum { LEAST_JOINED = 48, SMALLEST_CELL = 16, LARGEST_JOINED = HK_JOINED_MOST_CELLS * SMALLEST_CELL };
 enum { LOOKS_FOR_ROOMS = 16, SLABS_UNTIL_NEXT_TRY = 4, PART_THAT_FADES = 5 };
-enum { PART_THAT_DRIFTS = 12, PART_OF_GROWTH = 6, POINTS_OF_SIGN = 2, MOST_POINTS = 6 };
+enum { PART_OF_ALL = 6, PART_OF_GROWTH = 4, POINTS_OF_SIGN = 2, MOST_POINTS = 6 };
 #define JOIN_FROM (32 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
 
@@ -119,13 +119,11 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Returns true if the program's block sizes drift, so that the free blocks of one class after another are left unused. Looks each time that the slabs
- * have grown by an eighth. The sign of a drift is that the unused free blocks have grown by at least a sixth of this growth. A new phase of a program
- * gives this sign once. A drift gives it again and again, but not at each look, because the free blocks were counted by the last sweep. The smallest
- * class always counts as unused, because joined blocks use it. */
-static bool sizes_drift(struct hk_owner *owner)
+/* Looks for the sign of a drift of block sizes. If the slabs have grown, the sign is that at least a quarter of the growth is free in classes without
+ * requests, and that a sixth of all is. The smallest class always counts as one without requests, because joined blocks use it. */
+static void look_for_drift(struct hk_owner *owner)
 {
-    struct hk_drift *last = &owner->drift, now = {.points = last->points};
+    struct hk_drift *last = &owner->drift, now = {.slabs = owner->slabs, .points = last->points};
     for (unsigned class = 0; hk_classes[class].size <= LARGEST_JOINED; class ++) {
         const struct hk_slab_list *list = &owner->slab_lists[class];
         const struct hk_slab *next = hk_slab_heap_partial(owner, class);
@@ -133,14 +131,22 @@ static bool sizes_drift(struct hk_owner *owner)
         if (next != NULL && (class == hk_class_of(SMALLEST_CELL) || next->pages != HK_PAGES_TAKEN))
             now.idle += (size_t)list->free * hk_classes[class].size;
     }
-    if (now.bytes < last->bytes / 2)
-        *last = (struct hk_drift){0, 0, 0};
-    if (now.bytes > last->bytes + last->bytes / 8) {
-        bool sign = last->bytes > 0 && now.idle > last->idle + (now.bytes - last->bytes) / PART_OF_GROWTH;
-        now.points = sign ? (unsigned)hk_min(now.points + POINTS_OF_SIGN, MOST_POINTS) : now.points - (now.points > 0);
-        *last = now;
-    }
-    return now.points > POINTS_OF_SIGN && now.idle > now.bytes / PART_THAT_DRIFTS;
+    bool sign = last->slabs > 0 && now.bytes > last->bytes &&
+                now.idle > last->idle + (now.bytes - last->bytes) / PART_OF_GROWTH &&
+                now.idle > now.bytes / PART_OF_ALL;
+    now.points = sign ? (unsigned)hk_min(now.points + POINTS_OF_SIGN, MOST_POINTS) : now.points - (now.points > 0);
+    *last = now;
+}
+
+/* Returns true if the program's block sizes drift, so that the free blocks of one class after another are left unused. Looks each time that the slabs
+ * have grown by an eighth, or shrunk to half. A new phase of a program gives the sign of a drift once. A drift gives it again and again, but not at
+ * each look, because the free blocks were counted by the last sweep. */
+static bool sizes_drift(struct hk_owner *owner)
+{
+    uint32_t slabs = owner->drift.slabs;
+    if (owner->slabs > slabs + slabs / 8 || owner->slabs < slabs / 2)
+        look_for_drift(owner);
+    return owner->drift.points > POINTS_OF_SIGN;
 }
 
 /* Allocates joined blocks in a slab of the smallest cells. When they are freed, their cells can serve each other size. */
