@@ -15,7 +15,7 @@ enum {
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
  * class. A joined block has at most LARGEST_JOINED bytes, because longer rows of free blocks cover whole pages, which can be purged. */
 enum { LEAST_JOINED = 48, SMALLEST_CELL = 16, LARGEST_JOINED = HK_JOINED_MOST_CELLS * SMALLEST_CELL };
-enum { LOOKS_FOR_ROOMS = 16, SLABS_UNTIL_NEXT_TRY = 4, PART_THAT_FADES = 5 };
+enum { LOOKS_FOR_ROOMS = 16, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 enum { PART_OF_ALL = 6, PART_OF_GROWTH = 4, POINTS_OF_SIGN = 2, MOST_POINTS = 6 };
 #define JOIN_FROM (32 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
