@@ -446,7 +446,7 @@ UNIT_TEST(not_stolen)
 }
 
 /* A store of LIVE records whose sizes grow by a twentieth in each step. A step replaces a quarter of the records. */
-enum { LIVE = 300000, STEPS = 60 };
+enum { LIVE = 300000, STEPS = 70 };
 struct record {
     unsigned char *p;
     size_t size;
@@ -485,7 +485,7 @@ static size_t slab_bytes(void)
 
 static size_t slabs_of_smallest(void) { return hk_tcache_self()->owner.slab_lists[0].slabs; }
 
-/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. The heap then stays below 1.6 times its live bytes. Without these slabs it takes
+/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. The heap then stays below 1.7 times its live bytes. Without these slabs it takes
  * 1.9 times. */
 UNIT_TEST(sizes_that_drift)
 {
@@ -501,7 +501,7 @@ UNIT_TEST(sizes_that_drift)
     for (unsigned i = 0; i < LIVE; i++)
         live += records[i].size;
     assert_true(slabs_of_smallest() > 0);
-    assert_true(slab_bytes() < live * 16 / 10);
+    assert_true(slab_bytes() < live * 17 / 10);
     for (unsigned i = 0; i < LIVE; i++)
         drop(&records[i]);
     hak_malloc_trim(0);
