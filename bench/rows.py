@@ -1,4 +1,5 @@
 """The rows of the table, as data only."""
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -100,6 +101,14 @@ def spike(label: str, sizes: str, goal: Goal) -> tuple[Point, ...]:
     work = Workload(f"bench_release spike {{n}} {sizes} 5 1M", 2048, 512, single_thread=False, series="ms")
     times = {"after_2s": "2 s later", "worked": "after 1M operations"}
     return tuple(beside("M5", "", f"{label}, {when}", work, f"rss_per_live_{part}", goal) for part, when in times.items())
+
+
+def left(row: str, label: str, mode: str, n: int, figure: tuple[str, str], most: float | None = None) -> Point:
+    """What a program holds because of what it did before; without a bound, the peers are the measure."""
+    threads, series = mode in ("parked", "joined"), "ms" if mode in ("drift", "large") else ""
+    work = Workload(f"bench_left {mode} {{n}}", n, single_thread=not threads, series=series, traced=not threads)
+    goal = AHEAD if most is None else Goal(value=most)
+    return on_request(row, label, work, *figure, False, goal, goal)
 
 
 def remote(mode: str, label: str, threads: int) -> Point:
@@ -247,6 +256,11 @@ POINTS: tuple[Point, ...] = (
     beside("M6", "", "freed by a thread that only frees", Workload("bench_release remote 64", single_thread=False, series="ms"),
            "rss_to_bound", Goal(value=1)),
     *(point for name, label in TRACES.items() for point in trace(name, label)),
+    left("M13", "sizes that drift, RSS to live", "drift", 400_000, ("rss_to_live", "x"), 1.45),
+    left("M14", "four blocks of 1-64 MiB freed, 1 s later", "large", 1, ("left_mib", "MiB"), 12),
+    left("M15", "8 forked children, memory not shared", "prefork", 8, ("private_mib", "MiB")),
+    left("M16", "300 threads in read(), after malloc_trim, RSS to live", "parked", 300, ("parked_per_live", "x"), 1.2),
+    left("M18", "8 threads joined, 2 s later", "joined", 1, ("left_mib", "MiB"), 6),
     *(on_request("B7", label, PHASES, f"mops_{name}", "M/s", True) for name, label in PHASE_LABELS.items()),
     on_request("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False),
     on_request("B7", "faults", PHASES, "steady_faults", "faults", False),
@@ -258,7 +272,8 @@ POINTS: tuple[Point, ...] = (
 
 
 def select(names: str | None, quick: bool = False) -> list[Point]:
-    """The points of rows "P1,P4", of "all", of the default set, or the quick ones. "P16" is each of P16.lua, P16.perl and so on."""
+    """The points of rows "P1,P4", of "all", of the default set, or the quick ones. "P16" is each of P16.lua, P16.perl and so on,
+    and "memory" is each of M1 to M18."""
     if not names:
         return [p for p in POINTS if (p.quick if quick else p.default)]
     if names == "all":
@@ -271,4 +286,6 @@ def select(names: str | None, quick: bool = False) -> list[Point]:
 
 
 def names_of(point: Point) -> set[str]:
-    return {point.row.upper(), point.row.upper().partition(".")[0]}
+    """The names that select a point: its row, the row without what follows the point, and MEMORY for the rows M1 to M18."""
+    row = point.row.upper()
+    return {row, row.partition(".")[0]} | ({"MEMORY"} if re.match(r"M\d", row) else set())

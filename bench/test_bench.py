@@ -34,6 +34,7 @@ COMMANDS = [f"{program} {arguments}".strip() for program, modes in {
     "bench_threads": ["churn 200", "idle 50", "idle 50 0"],
     "bench_traces": [f"{name} 2" for name in TRACES],
     "bench_release": ["spike 4 16 256 0.2 10k", "spike 8 4096 16384 0.2 10k", "remote 1"],
+    "bench_left": ["drift 1k", "large", "prefork 2", "parked 10", "joined"],
     "bench_phases": ["0.05 2 4"],
     "larson": ["0.2 8 128 1024 1 12345 1", "0.2 8 128 1024 1 12345 4", "0.2 2048 32768 500 100 12345 4"],
 }.items() for arguments in modes]
@@ -144,6 +145,14 @@ class Programs(unittest.TestCase):
         self.assertLess(small["pinned_per_live"], small["rss_per_live_freed"])
         self.assertAlmostEqual(small["rss_per_live_freed"], 20, delta=8)
 
+    def test_what_is_left_is_measured(self) -> None:
+        """glibc unmaps large blocks, keeps what sleeping threads freed, and shares with forked children what they do not write."""
+        self.assertLess(self.heap("bench_left large")["left_mib"], 4)
+        self.assertGreater(self.heap("bench_left parked 20")["parked_per_live"], 2)
+        self.assertGreater(self.heap("bench_left drift 10k")["rss_to_live"], 0.1)
+        one, four = (self.heap(f"bench_left prefork {n}")["private_mib"] for n in (1, 4))
+        self.assertAlmostEqual(four / one, 4, delta=0.5)
+
     def test_phases_have_figures_of_their_own(self) -> None:
         said = self.heap("bench_phases 0.1 1 4")
         for phase in ("tiny", "remote", "large", "spike"):
@@ -228,6 +237,7 @@ class Refusals(unittest.TestCase):
 class Rows(unittest.TestCase):
     def test_rows_are_found_and_the_names_of_points_differ(self) -> None:
         self.assertEqual({p.row for p in select("p1,M9")}, {"P1", "M9"})
+        self.assertEqual({p.row.partition(".")[0] for p in select("memory")}, {f"M{n}" for n in (*range(1, 10), 11, 13, 14, 15, 16, 18)})
         self.assertRaises(SystemExit, select, "P0")
         self.assertEqual(len({p.name for p in POINTS}), len(POINTS))
 
