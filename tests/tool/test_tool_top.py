@@ -89,6 +89,15 @@ class Living(ToolTest):
         program = self.begin("--hardened")
         self.assertIn(f"process {program.pid}", self.ok("top", "--once", str(program.pid)))
 
+    def test_lists_the_processes_on_hakmem(self) -> None:
+        live, still = self.begin("--live"), self.begin("--no-live", report=False)
+        rows = {words[0]: words for words in (line.split() for line in self.ok("top").splitlines()) if words}
+        self.assertEqual(rows[str(live.pid)][5], "yes")
+        self.assertEqual(rows[str(still.pid)][5], "no")
+        self.assertNotIn(str(os.getpid()), rows)
+        rss, pss = process.Process(live.pid).memory()
+        self.assertGreater(rss, pss)  # the interpreter's code is shared
+
     def test_a_report_of_a_name_of_ones_own(self) -> None:
         program = self.begin("--live", "--report", "mine-%p.json")
         self.assertIn(f"process {program.pid}", self.ok("top", "--once", str(program.pid)))

@@ -97,16 +97,18 @@ def run(
 
 @app.command()
 def top(
-    pid: int = typer.Argument(..., metavar="PID", autocompletion=completing.processes),
+    pid: Optional[int] = typer.Argument(None, metavar="[PID]", autocompletion=completing.processes),
     once: bool = typer.Option(False, "--once", help="Print one frame and exit."),
     save: Optional[Path] = typer.Option(None, metavar="FOLDER", help="Save every report, for `hakmem report FOLDER`."),
     sort: Optional[str] = typer.Option(None, metavar="COLUMN", autocompletion=completing.columns, help="Sort by this column."),
     threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
     heaps: bool = typer.Option(False, "--heaps", help="Begin with the heaps of the program's own."),
 ) -> None:
-    """Shows a live view of a process on HAKMEM. The key h lists the keys."""
+    """Shows a live view of a process on HAKMEM. The key h lists the keys. Without PID, lists the processes on HAKMEM."""
     from hakmem import top as tops
 
+    if pid is None:
+        return tops.show_processes(console())
     tops.top(pid, once, save, console(), tops.view_of(sort, threads, heaps))
 
 

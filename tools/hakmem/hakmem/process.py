@@ -6,6 +6,8 @@ import os
 import pwd
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +63,12 @@ class Process:
                 options[name[len("HAKMEM_") :].lower()] = value
         return options
 
+    def memory(self) -> tuple[int, int]:
+        """Returns the RSS and the PSS in bytes. The PSS counts a page that n processes share as 1/n of a page."""
+        fields = [line.split() for line in (self.folder / "smaps_rollup").read_text().splitlines()[1:]]
+        kib = {name: int(value) for name, value, *_ in fields}
+        return kib["Rss:"] * 1024, kib["Pss:"] * 1024
+
     def option(self, name: str) -> str | None:
         """None also if the kernel does not show the environment."""
         try:
@@ -85,6 +93,15 @@ class Process:
         same_root = os.path.samefile(self.folder / "root", "/")
         base = self.folder / "cwd" if not name.startswith("/") else Path("/") if same_root else self.folder / "root"
         return base / name.lstrip("/")
+
+
+def served_processes() -> Iterator[Process]:
+    """Yields the processes that HAKMEM serves, except those whose memory maps may not be read."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        process = Process(int(folder.name))
+        with suppress(OSError):
+            if process.served():
+                yield process
 
 
 def find(pid: int) -> Process:

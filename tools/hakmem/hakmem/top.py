@@ -380,6 +380,32 @@ def obey(key: str, watch: Monitor, flame: Flame) -> bool:
     return key not in "qQ"
 
 
+def show_processes(console: Console) -> None:
+    """Prints the processes that HAKMEM serves, those with the most memory first."""
+    found = []
+    for each in process.served_processes():
+        with suppress(OSError):
+            found.append((each.memory(), each, each.name()))
+    rows = [
+        (str(each.pid), bytes_text(pss), bytes_text(rss), "yes" if has_report(each) else "no", name)
+        for (rss, pss), each, name in sorted(found, key=lambda row: -row[0][1])
+    ]
+    if not rows:
+        raise Trouble("HAKMEM serves no process whose memory maps can be read. Start one with `hakmem run --live -- program`")
+    table = plain_table("Processes on HAKMEM", "pid", "pss", "rss", "live", "program", rows=rows, words=0)
+    for column in table.columns[:-1]:
+        column.min_width = RATE
+    table.columns[-1].justify = "left"
+    console.print(table)
+
+
+def has_report(each: process.Process) -> bool:
+    try:
+        return process.report_of(each).exists()
+    except (Trouble, OSError):
+        return False
+
+
 def top(pid: int, once: bool, save: Path | None, console: Console, view: View | None = None) -> None:
     if save:
         save.mkdir(parents=True, exist_ok=True)
