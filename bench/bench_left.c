@@ -1,10 +1,10 @@
-/* M13 to M18: measures the memory that a program holds because of what it did before.
+/* M13 to M16, and M18: measures the memory that a program holds because of what it did before.
  *   drift    a store of RECORDS records, whose sizes grow by a twentieth in each of 60 steps. A step replaces a quarter of the records (M13)
  *   large    frees four blocks of 1 to 64 MiB, and sleeps for a second (M14)
  *   prefork  forks COUNT children from a process with a heap of 64 MiB. Each child serves requests, and replaces a hundredth of the heap (M15)
  *   parked   COUNT threads free nine of ten blocks and wait in read(). The first thread then calls malloc_trim(0) (M16)
  *   joined   four threads allocate 20,000 blocks at a time, and four others free them. All end, and the first thread sleeps for 2 s (M18)
- * Figures   left_mib is the RSS at the end. rss_to_live is the worst RSS of a drift from its third third on, divided by the live bytes and 8 MiB.
+ * Figures   left_mib is the RSS at the end. rss_to_live is the largest RSS after the first third of the steps, divided by the sum of the live bytes and 8 MiB.
  *           parked_per_live is the RSS, divided by the live bytes. private_mib is the sum of what the children do not share.
  * Calls     The calls of forked children are not counted. */
 #include "bench_heap.h"
@@ -176,6 +176,7 @@ static void *park(void *seed)
 static double run_parked(uint64_t threads)
 {
     pthread_t *thread = bench_map(threads * sizeof *thread);
+    sem_init(&parked, 0, 0);
     if (pipe(wake) != 0)
         bench_die("pipe: %s", strerror(errno));
     for (uint64_t i = 0; i < threads; i++)
@@ -229,6 +230,7 @@ static double run_joined(uint64_t ignored)
     (void)ignored;
     for (unsigned i = 0; i < PAIRS; i++) {
         pairs[i].number = i;
+        sem_init(&pairs[i].full, 0, 0);
         sem_init(&pairs[i].empty, 0, 1);
         threads[2 * i] = bench_start_thread(produce, &pairs[i], 0);
         threads[2 * i + 1] = bench_start_thread(consume, &pairs[i], 0);

@@ -104,7 +104,7 @@ def spike(label: str, sizes: str, goal: Goal) -> tuple[Point, ...]:
 
 
 def left(row: str, label: str, mode: str, n: int, figure: tuple[str, str], most: float | None = None) -> Point:
-    """What a program holds because of what it did before; without a bound, the peers are the measure."""
+    """Returns a point of bench_left. If `most` is None, the goal is to be better than the peers."""
     threads, series = mode in ("parked", "joined"), "ms" if mode in ("drift", "large") else ""
     work = Workload(f"bench_left {mode} {{n}}", n, single_thread=not threads, series=series, traced=not threads)
     goal = AHEAD if most is None else Goal(value=most)
@@ -273,7 +273,7 @@ POINTS: tuple[Point, ...] = (
 
 def select(names: str | None, quick: bool = False) -> list[Point]:
     """The points of rows "P1,P4", of "all", of the default set, or the quick ones. "P16" is each of P16.lua, P16.perl and so on,
-    and "memory" is each of M1 to M18."""
+    and "memory" is each row whose name begins with M."""
     if not names:
         return [p for p in POINTS if (p.quick if quick else p.default)]
     if names == "all":
@@ -286,6 +286,6 @@ def select(names: str | None, quick: bool = False) -> list[Point]:
 
 
 def names_of(point: Point) -> set[str]:
-    """The names that select a point: its row, the row without what follows the point, and MEMORY for the rows M1 to M18."""
+    """The names that select a point: its row, the row without what follows the point, and MEMORY for the rows of memory."""
     row = point.row.upper()
     return {row, row.partition(".")[0]} | ({"MEMORY"} if re.match(r"M\d", row) else set())

@@ -95,18 +95,20 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 
 static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* the owner at which the sweep continues */
 
-/* Purges the pages of remote frees. fork takes the lock, because the child would lose the blocks that are claimed at that moment. */
+/* Purges the pages of blocks that were freed remotely. Holds the lock while blocks are claimed, because a fork child would lose them. Claims them for one
+ * system call at a time, because fork waits for the lock. */
 static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     size_t bytes = 0;
     unsigned within = 0;
-    for (bool more = true; more; sweep->work -= HK_WORK_OF_CALL) {
+    for (bool more = true; more;) {
         uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
         hk_lock(&hk_sweep_lock);
         hk_remote_claim(slab, bits);
         more = hk_slab_purge_claimed(slab, bits, &within, &bytes);
         hk_remote_put_back(slab, bits);
         hk_unlock_in_turn(&hk_sweep_lock);
+        sweep->work -= more ? HK_WORK_OF_CALL : 0;
     }
     hk_remote_note_clean(slab, bytes);
 }

@@ -55,7 +55,7 @@ unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
         if (ends != 0)
             return (unsigned)(hk_min(at + hk_ctz64(ends), slab->d.blocks) - index);
     }
-    return joined != NULL ? (unsigned)(slab->d.blocks - index) : 1;
+    return joined != NULL && index < slab->d.blocks ? (unsigned)(slab->d.blocks - index) : 1;
 }
 
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n)

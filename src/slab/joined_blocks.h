@@ -1,6 +1,6 @@
 /* A joined block serves a request of a larger class. It consists of 2 to 512 adjacent blocks of a slab. They are called its cells. Blocks are joined
  * in slabs whose class the program requests less than before, because free blocks between live ones then stay unused, but resident. If block sizes
- * drift, blocks are also joined in new slabs of 16-byte blocks, because the free cells of such a slab can serve each size.
+ * drift, blocks are also joined in new slabs of 16-byte blocks, because the free cells of such a slab can serve each size that is joined.
  *
  *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
@@ -9,7 +9,7 @@
  *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the
  *            slow path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so that hk_joined_free() checks each
  *            block that is freed.
- * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes.
+ * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes. The report asks, too, and may get a wrong answer.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_JOINED_BLOCKS_H
 #define HK_JOINED_BLOCKS_H

@@ -104,6 +104,7 @@ void hk_owner_open(struct hk_owner *owner)
         hk_store_release(owner->xinbox[class], EMPTY);
     }
     owner->slabs = 0;
+    owner->drift = (struct hk_drift){0};
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
     owner->sweep_reclaims = false;

@@ -35,9 +35,11 @@ struct hk_slab_list {
 
 /* What an owner's slabs held when it last looked for a drift of block sizes (sizes_drift() in slab_heap.c). */
 struct hk_drift {
-    size_t bytes, idle; /* the bytes of the slabs, and those of them that were free in classes without requests */
-    uint32_t slabs;     /* the number of the slabs */
-    unsigned points;    /* more for each look that found the sign of a drift, and fewer for each look that did not */
+    size_t bytes,
+        idle; /* bytes of the slabs of blocks of up to 8 KiB, and those of them that were free in classes without requests */
+    uint32_t slabs;  /* number of the slabs of all classes */
+    uint32_t made;   /* number of slabs that join_smallest() has taken since */
+    unsigned points; /* each look with the sign of a drift adds 2, up to 6; each other look subtracts 1 */
 };
 
 /* Where the blocks of a refill came from. DRAINED are remote frees, also stolen ones. ADOPTED are from abandoned slabs or slabs of idle threads. */
@@ -64,7 +66,7 @@ struct hk_owner {
     const void *blank;     /* a block that contains only zeros, because it was never allocated before */
     uint32_t slabs;        /* number of slabs on all lists */
     struct hk_drift drift;
-    uint8_t join_waits[HK_CLASSES]; /* number of new slabs to make before the next try to join */
+    uint8_t join_waits[HK_CLASSES]; /* number of misses before the next search for room in slabs of smaller classes */
     /* A thread that takes slabs out of the inboxes uses these fields under drain_lock. */
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* slabs taken from the inbox, not yet drained */
@@ -82,8 +84,8 @@ bool hk_owner_register(struct hk_owner *owner);
 /* If true, other threads may use an owner's lists, so each use of the lists takes a lock. Set before a second thread exists. */
 extern bool hk_slab_lists_shared;
 
-/* A thread holds this lock while it changes the lists of another thread's owner, or purges claimed blocks. fork takes this lock, so that the lists are
- * whole in the child, and no block is claimed there. */
+/* A thread holds this lock while it changes the lists of another thread's owner, or purges claimed blocks of an inbox. fork takes the
+ * lock. Therefore the lists are whole in the child, and no purge has blocks claimed there. */
 extern struct hk_lock hk_sweep_lock;
 
 HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)

@@ -119,8 +119,9 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Looks for the sign of a drift of block sizes. If the slabs have grown, the sign is that at least a quarter of the growth is free in classes without
- * requests, and that a sixth of all is. The smallest class always counts as one without requests, because joined blocks use it. */
+/* Looks for the sign of a drift, which is that the free bytes in classes without requests have increased by more than a quarter of what the slabs have
+ * grown by, and are more than a sixth of the slabs' bytes. A class is one without requests if no block was taken from its next slab since the last
+ * sweep. The smallest class always counts as one, because joined blocks use it. */
 static void look_for_drift(struct hk_owner *owner)
 {
     struct hk_drift *last = &owner->drift, now = {.slabs = owner->slabs, .points = last->points};
@@ -138,22 +139,24 @@ static void look_for_drift(struct hk_owner *owner)
     *last = now;
 }
 
-/* Returns true if the program's block sizes drift, so that the free blocks of one class after another are left unused. Looks each time that the slabs
- * have grown by an eighth, or shrunk to half. A new phase of a program gives the sign of a drift once. A drift gives it again and again, but not at
- * each look, because the free blocks were counted by the last sweep. */
+/* Returns true if the program's block sizes drift, which means that the program stops to request one class after another. Looks after each growth of
+ * the slabs by an eighth, after they have shrunk to half, and after each eighth of them that joined blocks took. A new phase of a program gives the
+ * sign of a drift once. A drift gives the sign repeatedly. Some looks miss it, because the numbers of free blocks are those of the last sweep. */
 static bool sizes_drift(struct hk_owner *owner)
 {
     uint32_t slabs = owner->drift.slabs;
-    if (owner->slabs > slabs + slabs / 8 || owner->slabs < slabs / 2)
+    if (owner->slabs > slabs + slabs / 8 || owner->slabs < slabs / 2 || owner->drift.made > slabs / 8)
         look_for_drift(owner);
     return owner->drift.points > POINTS_OF_SIGN;
 }
 
-/* Allocates joined blocks in a slab of the smallest cells. When they are freed, their cells can serve each other size. */
+/* Allocates joined blocks in a slab of the smallest cells. When they are freed, their cells can serve each size that is joined. */
 static unsigned join_smallest(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned host = hk_class_of(SMALLEST_CELL);
     struct hk_slab *slab = hk_abandoned_adopt(host, owner);
+    owner->source = slab != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
+    owner->drift.made++;
     if (slab == NULL && (slab = hk_slab_make(host, owner->id, expected_use(owner, host))) == NULL)
         return 0;
     enter_slab(owner, slab);

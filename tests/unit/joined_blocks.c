@@ -485,8 +485,8 @@ static size_t slab_bytes(void)
 
 static size_t slabs_of_smallest(void) { return hk_tcache_self()->owner.slab_lists[0].slabs; }
 
-/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. The heap then stays below 1.7 times its live bytes. Without these slabs it takes
- * 1.9 times. */
+/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. At the end, the slabs have less than 1.7 times the
+ * live bytes. Without slabs of 16-byte blocks, they have 1.9 times the live bytes. */
 UNIT_TEST(sizes_that_drift)
 {
     static struct record records[LIVE];
@@ -509,7 +509,7 @@ UNIT_TEST(sizes_that_drift)
     assert_int_equal(slab_bytes(), 0);
 }
 
-/* A program that goes on with another size once has no use for joined blocks, whose frees are slower. */
+/* A program that changes its block size only once must not get slabs of 16-byte blocks, because frees in them are slower. */
 UNIT_TEST(one_new_phase)
 {
     static struct record records[2 * LIVE];
