@@ -127,7 +127,7 @@ static bool is_new_peak(size_t footprint)
     return mapped > most_mapped || footprint > most;
 }
 
-/* Returns the bytes that sweeps over slabs have purged since the last call of sweep_all(). */
+/* Returns the bytes that were purged in slabs since the last call of sweep_all(). Trims count, too. */
 static size_t purged_by_sweeps(void)
 {
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);

@@ -186,7 +186,8 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* Frees all blocks of a heap. Begins a new generation first, so that no thread uses the blocks in caches. Returns false if the heap is not open. */
+/* Frees all blocks of a heap, and also closes it if `closes` is true. Begins a new generation first, so that no thread uses the blocks in caches.
+ * Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, bool closes)
 {
     hk_lock(heap->lock);

@@ -50,7 +50,7 @@ static void *resize(struct hk_large_block *large, size_t bytes)
     return done ? (void *)large->d.start : NULL;
 }
 
-/* Returns a cached block, lengthened if it was too short. Returns NULL if no cached block fits, or if the block cannot be lengthened. */
+/* Returns a cached block, which is resized if its size does not fit. Returns NULL if no cached block fits, or if the block cannot be resized. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);

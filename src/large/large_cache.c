@@ -169,7 +169,7 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
     return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
 }
 
-/* Why blocks are unmapped: they are old, they are excess, or the cache is over its budget. */
+/* A block is unmapped because it is old, because it is excess, or because the cache is over its budget. */
 enum why { OLD, EXCESS, OVER };
 /* Takes the next block to unmap out of its list, or returns NULL. While more bytes are cached than `why` allows, tries the oldest cached block and
  * then, but not for EXCESS, the oldest kept block. Takes them only if idle_since is at most `before`. Last, tries the oldest of pending_unmap. */

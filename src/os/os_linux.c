@@ -236,7 +236,7 @@ static bool linux_unbar(void *p, size_t size)
     return !atomic_load(&xprotects) || linux_unseal(p, size);
 }
 
-/* The environment that the loader passed to HAKMEM. The C library sets `environ` in a constructor, which may run after HAKMEM's. */
+/* Holds the environment that the loader passed, because the C library sets `environ` in a constructor, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 

@@ -65,7 +65,7 @@ HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SI
 
 /* Removes a block before its free or resize. If `frees` is true, counts its lifetime. Returns its record, or 0 if the block was not picked. */
 uint64_t hk_sample_lift(const struct hk_samples *samples, const void *block, bool frees);
-/* Adds a live block to the tables. Also restores the record of a block whose resize failed. Returns false if the block has no free place. */
+/* Adds a live block to the tables. Also restores the record of a block whose resize failed. Returns false if no place is free for the block. */
 bool hk_sample_put(const struct hk_samples *samples, const void *block, uint64_t record);
 
 /* Calls `visit` for each site. The number of the site is less than HK_SAMPLE_SITES. */

@@ -199,7 +199,7 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
 }
 
 /* Computes how many resident bytes of each class are in live blocks, in bins, and in remote frees, and how many are rounding. The resident bytes of
- * all these blocks are known only as a sum. The function divides the sum in the proportions that all these blocks of the class have. */
+ * all these blocks are known only as a sum. The function divides the sum as if the same share of each kind were resident. */
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
     struct hk_resident_sums *all = &rss_stats->all;

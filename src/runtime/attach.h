@@ -24,7 +24,7 @@ extern struct hk_attach_state {
     _Atomic uint64_t xstate; /* enum hk_attached */
     uint64_t every_call;     /* 1 if hooks have sampled each call since the start; `mean` then applies to all sizes */
     uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
-    /* The addresses and the layout of the heap profile's tables (prof/sample.h). */
+    /* These fields hold the addresses and the layout of the heap profile's tables (prof/sample.h). */
     uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
     uint64_t place_count, blocks, records, born, record_site_bits;
 } hk_attach_state;

@@ -128,7 +128,7 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 
 /* Enlarges a bin. Returns false if the bin has the largest capacity of its class, the budget is used up, or memory is refused. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
-/* Returns true if the bin is hot, which means that it has grown to the largest capacity of its class. Any thread may call the function. */
+/* Returns true if the bin is hot, which means that it has the largest capacity of its class. Any thread may call it, and may get an old result. */
 bool hk_bin_is_hot(const struct hk_bin *bin, unsigned class);
 /* Called when a bin becomes empty or full. Enlarges a bin that has served at most hot_turnover times its capacity since the last call for it. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
