@@ -95,8 +95,8 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 
 static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* the owner at which the sweep continues */
 
-/* Purges the pages of blocks that were freed remotely. Holds the lock while blocks are claimed, because a fork child would lose them. Claims them for one
- * system call at a time, because fork waits for the lock. */
+/* Purges the pages of blocks that were freed remotely. Holds the lock while blocks are claimed, because a fork child would lose them. Claims
+ * them for one system call at a time, because fork waits for the lock. */
 static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     size_t bytes = 0;

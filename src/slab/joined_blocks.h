@@ -9,7 +9,8 @@
  *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the
  *            slow path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so that hk_joined_free() checks each
  *            block that is freed.
- * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes. The report asks, too, and may get a wrong answer.
+ * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes. The report
+ *            asks, too, and may get a wrong answer.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_JOINED_BLOCKS_H
 #define HK_JOINED_BLOCKS_H

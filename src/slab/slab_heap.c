@@ -119,8 +119,8 @@ static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells,
     return got;
 }
 
-/* Looks for the sign of a drift, which is that the free bytes in classes without requests have increased by more than a quarter of what the slabs have
- * grown by, and are more than a sixth of the slabs' bytes. A class is one without requests if no block was taken from its next slab since the last
+/* Looks for the sign of a drift, which is that the free bytes in classes without requests have increased by more than a quarter of the growth of the
+ * slabs, and are more than a sixth of the slabs' bytes. A class is one without requests if no block was taken from its next slab since the last
  * sweep. The smallest class always counts as one, because joined blocks use it. */
 static void look_for_drift(struct hk_owner *owner)
 {
