@@ -255,12 +255,14 @@ UNIT_TEST(while_all_work)
 
 static sem_t purging;
 
+/* Makes the first purge take long. */
 static bool tell_of_purge(enum fake_call call, uint64_t ordinal)
 {
+    static _Atomic bool told;
     (void)ordinal;
-    if (call == FAKE_PURGE) {
+    if (call == FAKE_PURGE && !atomic_exchange(&told, true)) {
         sem_post(&purging);
-        usleep(100 * 1000);
+        usleep(300 * 1000);
     }
     return false;
 }
@@ -292,8 +294,8 @@ UNIT_TEST(fork_during_a_purge)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    fake_os_refuse(NULL);
     pthread_join(trimmer, NULL);
+    fake_os_refuse(NULL);
     expect_all_home();
 }
 
