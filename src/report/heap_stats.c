@@ -32,7 +32,7 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
         size_t bytes = (size_t)cells * slab->d.block_size;
         unsigned class = hk_class_that_fits(bytes);
         size_t size = hk_classes[class].size;
-        const _Atomic uint64_t *bits = slab->xremote; /* NULL if another thread has released the slab meanwhile */
+        const _Atomic uint64_t *bits = slab->xremote; /* is NULL after another thread has released the slab */
         bool remote = bits != NULL && at / 64 < slab->words && (hk_load(bits[at / 64]) >> at % 64 & 1) != 0;
         host->live -= hk_min(host->live, bytes);
         host->remote -= remote ? slab->d.block_size : 0;

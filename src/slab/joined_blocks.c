@@ -43,8 +43,7 @@ static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
     for (unsigned word = first / 64; word * 64 < first + cells; word++)
         slab->freebits[word] &= ~bits_between(word, first, first + cells);
     HK_FENCE(memory_order_release);
-    if (cells > 1)
-        flip_joined(slab, first + 1, first + cells);
+    flip_joined(slab, first + 1, first + cells);
 }
 
 unsigned hk_joined_cells(const struct hk_slab *slab, size_t index)
@@ -94,10 +93,11 @@ unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits)
         if (HK_UNLIKELY(hk_slab_joins(slab, index)))
             hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
         unsigned first = (unsigned)index + 1, end = (unsigned)index + hk_joined_cells(slab, index);
-        if (end > first)
-            flip_joined(slab, first, end);
+        if (first == end)
+            continue;
+        flip_joined(slab, first, end);
         HK_FENCE(memory_order_release);
-        for (unsigned at = first / 64; at * 64 < end && end > first; at++)
+        for (unsigned at = first / 64; at * 64 < end; at++)
             slab->freebits[at] |= bits_between(at, first, end);
         more += end - first;
     }

@@ -1,6 +1,6 @@
 /* A joined block serves a request of a larger class. It consists of 2 to 512 adjacent blocks of a slab. They are called its cells. Blocks are joined
  * in slabs whose class the program requests less than before, because free blocks between live ones then stay unused, but resident. If block sizes
- * drift, blocks are also joined in new slabs of 16-byte blocks, because the free cells of such a slab can serve each size that is joined.
+ * drift, blocks are also joined in new slabs of 16-byte blocks, because the free cells of such a slab can be joined for every size.
  *
  *   joined bits   . . x x . . x . .     A joined block of three cells begins at block 1, and a joined block of two cells begins at block 5.
  *
@@ -9,8 +9,7 @@
  *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the
  *            slow path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so that hk_joined_free() checks each
  *            block that is freed.
- * Threads    The slab's holder takes and frees joined blocks. The thread that has a block may ask for its cells and bytes. The report
- *            asks, too, and may get a wrong answer.
+ * Threads    The slab's holder takes and frees joined blocks. The thread that has a block, and the report, may ask for its cells and bytes.
  * Never      No function touches the memory of the blocks. */
 #ifndef HK_JOINED_BLOCKS_H
 #define HK_JOINED_BLOCKS_H
@@ -19,7 +18,7 @@
 
 enum { HK_JOINED_MOST_CELLS = 512 };
 
-/* Returns the number of cells of the block that begins at `index`. */
+/* Returns the number of cells of the block that begins at block `index` of the slab. Returns 1 if the block is not joined. */
 unsigned hk_joined_cells(const struct hk_slab *slab, size_t index);
 /* Returns the size of a block in a slab that holds joined blocks. */
 size_t hk_joined_bytes(const void *block);

@@ -1,8 +1,8 @@
 /* Collects a thread's remote frees in a hash table, and sends them to their slabs. Each entry of the table holds one bitmap word. */
 #include "slab/outbox.h"
-#include "slab/joined_blocks.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
+#include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
@@ -262,7 +262,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* Adds the bytes of the blocks in an entry's bits. Joined blocks count in the class that they serve. */
+/* Adds the bytes of the blocks in an entry's bits. A joined block counts in its own class. Limits the sizes, because the entry may be overwritten. */
 static void count_bits(const struct hk_outbox_entry *entry, size_t block_size, int64_t bytes[HK_CLASSES])
 {
     for (uint64_t left = entry->bits; left != 0; left &= left - 1) {

@@ -33,13 +33,13 @@ struct hk_slab_list {
     uint32_t free;  /* number of free blocks on `partial` at the last sweep, minus the blocks joined since */
 };
 
-/* What an owner's slabs held when it last looked for a drift of block sizes (sizes_drift() in slab_heap.c). */
+/* Describes an owner's slabs at the last look for a drift of block sizes (sizes_drift() in slab_heap.c). */
 struct hk_drift {
-    size_t bytes,
-        idle; /* bytes of the slabs of blocks of up to 8 KiB, and those of them that were free in classes without requests */
+    size_t bytes;    /* bytes of the slabs of blocks of up to 8 KiB */
+    size_t idle;     /* those of `bytes` that were free in classes without requests */
     uint32_t slabs;  /* number of the slabs of all classes */
-    uint32_t made;   /* number of slabs that join_smallest() has taken since */
-    unsigned points; /* each look with the sign of a drift adds 2, up to 6; each other look subtracts 1 */
+    uint32_t made;   /* number of slabs that join_smallest() has taken since the look */
+    unsigned points; /* a look with the sign of a drift adds 2, up to 6; any other look subtracts 1 */
 };
 
 /* Where the blocks of a refill came from. DRAINED are remote frees, also stolen ones. ADOPTED are from abandoned slabs or slabs of idle threads. */

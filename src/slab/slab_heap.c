@@ -88,6 +88,16 @@ static bool has_rooms(const struct hk_slab *slab, unsigned cells)
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
+/* Enters an adopted slab into the lists. If `adopted` is NULL, makes a slab. Returns NULL if the system refuses memory. */
+HK_INLINE struct hk_slab *enter_or_make(struct hk_owner *owner, unsigned class, struct hk_slab *adopted)
+{
+    owner->source = adopted != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
+    struct hk_slab *slab = adopted != NULL ? adopted : hk_slab_make(class, owner->id, expected_use(owner, class));
+    if (slab != NULL)
+        enter_slab(owner, slab);
+    return slab;
+}
+
 static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
     struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
@@ -139,9 +149,8 @@ static void look_for_drift(struct hk_owner *owner)
     *last = now;
 }
 
-/* Returns true if the program's block sizes drift, which means that the program stops to request one class after another. Looks after each growth of
- * the slabs by an eighth, after they have shrunk to half, and after each eighth of them that joined blocks took. A new phase of a program gives the
- * sign of a drift once. A drift gives the sign repeatedly. Some looks miss it, because the numbers of free blocks are those of the last sweep. */
+/* Returns true if the program's block sizes drift, which means that one class after another is requested no longer. A new phase of a program gives the
+ * sign of a drift once. A drift gives it repeatedly. Some looks miss it, because the numbers of free blocks are those of the last sweep. */
 static bool sizes_drift(struct hk_owner *owner)
 {
     uint32_t slabs = owner->drift.slabs;
@@ -150,17 +159,13 @@ static bool sizes_drift(struct hk_owner *owner)
     return owner->drift.points > POINTS_OF_SIGN;
 }
 
-/* Allocates joined blocks in a slab of the smallest cells. When they are freed, their cells can serve each size that is joined. */
+/* Allocates joined blocks in a new or adopted slab of the smallest class. After they are freed, their cells can be joined for every other size. */
 static unsigned join_smallest(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned host = hk_class_of(SMALLEST_CELL);
-    struct hk_slab *slab = hk_abandoned_adopt(host, owner);
-    owner->source = slab != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
+    struct hk_slab *slab = enter_or_make(owner, host, hk_abandoned_adopt(host, owner));
     owner->drift.made++;
-    if (slab == NULL && (slab = hk_slab_make(host, owner->id, expected_use(owner, host))) == NULL)
-        return 0;
-    enter_slab(owner, slab);
-    return join_in(owner, slab, hk_classes[class].size / SMALLEST_CELL, end, want);
+    return slab != NULL ? join_in(owner, slab, hk_classes[class].size / SMALLEST_CELL, end, want) : 0;
 }
 
 bool hk_slab_heap_joins = true;
@@ -194,9 +199,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
             slab = hk_abandoned_adopt(class, owner);
             if (slab == NULL && hk_page_heap_dirty() >= JOIN_FROM && (got = join_blocks(owner, class, end, want)) > 0)
                 break;
-            owner->source = slab != NULL ? HK_SOURCE_ADOPTED : HK_SOURCE_NEW;
-            if (slab != NULL || (slab = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
-                enter_slab(owner, slab);
+            slab = enter_or_make(owner, class, slab);
         }
         if (slab == NULL)
             break;
@@ -269,10 +272,8 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_slab_lists_lock(owner);
-    struct hk_slab *fresh;
-    if (hk_slab_heap_partial(owner, class) == NULL &&
-        (fresh = hk_slab_make(class, owner->id, expected_use(owner, class))) != NULL)
-        enter_slab(owner, fresh);
+    if (hk_slab_heap_partial(owner, class) == NULL)
+        (void)enter_or_make(owner, class, NULL);
     unsigned got = hk_slab_heap_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
     hk_slab_lists_unlock(owner);
     return got;

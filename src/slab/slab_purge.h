@@ -58,8 +58,8 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
 
-/* Purges the next range of whole pages that blocks in `bits` cover. The caller has claimed these blocks, but does not hold the slab. The search begins at
- * block *within, which is set to the block at which the next search begins. Adds the purged bytes to *bytes. Returns false if no range is left. */
+/* Purges one range of whole pages that blocks in `bits` cover. The caller has claimed these blocks, but does not hold the slab. The search begins at
+ * block *within. Stores in *within where the next search begins. Adds the purged bytes to *bytes. Returns false if no range is left. */
 bool hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, unsigned *within, size_t *bytes);
 
 /* Purges the whole pages of a medium block that the caller is about to free, unless this would split a huge page for a small part of it. */

@@ -91,7 +91,8 @@ static bool grow_back(struct hk_arena *arena, size_t size)
 /* Grows the arena at new addresses, by slices of one chunk or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
-    size_t align = hk_pow2_from(hk_min(size, HK_CHUNK)); /* the bytes then lie in one chunk, or fill whole chunks */
+    size_t align =
+        hk_pow2_from(hk_min(size, HK_CHUNK)); /* with this alignment, the bytes lie in one chunk or fill whole chunks */
     void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
     if (p == NULL)
         p = hk_page_map_covered(hk_os_map_aligned(size, align), size, size);

@@ -446,7 +446,7 @@ UNIT_TEST(not_stolen)
 }
 
 /* A store of LIVE records whose sizes grow by a twentieth in each step. A step replaces a quarter of the records. */
-enum { LIVE = 300000, STEPS = 70 };
+enum { LIVE = 100000, STEPS = 70 };
 struct record {
     unsigned char *p;
     size_t size;
@@ -485,19 +485,26 @@ static size_t slab_bytes(void)
 
 static size_t slabs_of_smallest(void) { return hk_tcache_self()->owner.slab_lists[0].slabs; }
 
-/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. At the end, the slabs have less than 1.7 times the
- * live bytes. Without slabs of 16-byte blocks, they have 1.9 times the live bytes. */
-UNIT_TEST(sizes_that_drift)
+static struct record records[LIVE];
+
+static void drift(void)
 {
-    static struct record records[LIVE];
     struct rng rng = rng_seeded(3);
-    size_t live = 0, size = 64;
+    size_t size = 64;
     unit_start();
     for (unsigned step = 0; step < STEPS; step++, size = size * 21 / 20) {
         for (unsigned i = 0; i < LIVE / 4; i++)
             replace(&records[rng_below(&rng, LIVE)], size + rng_below(&rng, 32));
         sweep_all();
     }
+}
+
+/* If block sizes drift, new blocks are joined in slabs of 16-byte blocks. At the end, the slabs have less than 1.7 times the
+ * live bytes. Without slabs of 16-byte blocks, they have 1.9 times the live bytes. */
+UNIT_TEST(sizes_that_drift)
+{
+    size_t live = 0;
+    drift();
     for (unsigned i = 0; i < LIVE; i++)
         live += records[i].size;
     assert_true(slabs_of_smallest() > 0);
@@ -509,17 +516,34 @@ UNIT_TEST(sizes_that_drift)
     assert_int_equal(slab_bytes(), 0);
 }
 
+/* If the drift has ended and the heap grows by blocks of one size, the later blocks lie in slabs of their own class. */
+UNIT_TEST(drift_that_ends)
+{
+    enum { PARTS = 5, OF_PART = LIVE / 4 };
+    static struct record more[PARTS * OF_PART];
+    size_t before = 0;
+    drift();
+    for (unsigned part = 0; part < PARTS; part++) {
+        before = slabs_of_smallest();
+        for (unsigned i = 0; i < OF_PART; i++)
+            replace(&more[part * OF_PART + i], 3000);
+        sweep_all();
+    }
+    assert_int_equal(slabs_of_smallest(), before);
+}
+
 /* A program that changes its block size only once must not get slabs of 16-byte blocks, because frees in them are slower. */
 UNIT_TEST(one_new_phase)
 {
-    static struct record records[2 * LIVE];
+    enum { OF_PHASE = 3 * LIVE };
+    static struct record first[OF_PHASE], second[OF_PHASE];
     unit_start();
-    for (unsigned i = 0; i < LIVE; i++)
-        replace(&records[i], 128);
-    for (unsigned i = 0; i < LIVE; i += 2)
-        drop(&records[i]);
-    for (unsigned i = LIVE; i < 2 * LIVE; i++) {
-        replace(&records[i], 200);
+    for (unsigned i = 0; i < OF_PHASE; i++)
+        replace(&first[i], 128);
+    for (unsigned i = 0; i < OF_PHASE; i += 2)
+        drop(&first[i]);
+    for (unsigned i = 0; i < OF_PHASE; i++) {
+        replace(&second[i], 200);
         if (i % 1000 == 0)
             sweep_all();
     }
@@ -537,7 +561,8 @@ int main(void)
         cmocka_unit_test(in_the_heap_stats), cmocka_unit_test(watched),
         cmocka_unit_test(mistakes),          cmocka_unit_test(of_an_ended_thread),
         cmocka_unit_test(adopted),           cmocka_unit_test(at_random),
-        cmocka_unit_test(sizes_that_drift),  cmocka_unit_test(one_new_phase),
+        cmocka_unit_test(sizes_that_drift),  cmocka_unit_test(drift_that_ends),
+        cmocka_unit_test(one_new_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
