@@ -52,7 +52,7 @@ static _Atomic uint64_t xreclaim_at; /* ms; until this time, reclaiming has used
 static _Atomic uint64_t xexcess_at;  /* ms; no excess is purged before this time, because of earlier purges */
 static _Atomic size_t xback_at_epoch, xback_before;   /* reused_soon() at the last two epochs */
 static _Atomic size_t xslices_allowed = IDLE_ALLOWED; /* bytes; a tick looks for excess if the idle slices have more */
-static _Atomic size_t xfootprint_seen;                /* the footprint at the last look for excess */
+static _Atomic size_t xfootprint_seen, xmost_seen; /* the footprint at the last look for excess, and the largest one */
 /* If a try to purge excess in slices finds little, the next try waits until xretry_at (ms), or until more than xretry_above bytes are idle. */
 static _Atomic uint64_t xretry_at;
 static _Atomic size_t xretry_above;
@@ -149,7 +149,7 @@ static void sweep_all(uint64_t now)
     hk_store(xin_vain, hk_slabs_clean() + purged_by_sweeps() / 2 < hk_load(xgone_after));
     hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
     hk_add(xrises, 1);
-    struct hk_sweep abandoned = {.now = now, .touched = now, .work = WORK_FOR_ABANDONED, .reclaims = true};
+    struct hk_sweep abandoned = {.now = now, .touched = now, .work = WORK_FOR_ABANDONED, .why = HK_SWEEP_GROWTH};
     hk_abandoned_sweep(&abandoned);
     hk_idle_inboxes_sweep(&abandoned);
 }
@@ -248,52 +248,62 @@ static size_t idle_allowed(size_t footprint, size_t slices, const struct hk_larg
     return IDLE_ALLOWED + used / HK_IDLE_PER_USED + reused - hk_min(reused, hk_load(xback_before));
 }
 
-/* Charges new purges to xexcess_at. Returns how many bytes of excess may be purged now, so that page faults take at most 1 % of the time. */
-static size_t affordable_excess(uint64_t now)
+/* Returns the bytes that were purged as excess or in slabs. Sweeps and trims in slabs count whatever their reason. */
+static uint64_t purged_unasked(void)
 {
-    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]);
+    return hk_load(hk_global_counts[HK_GLOBAL_purged_excess]) + hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]);
+}
+
+/* Charges new purges to xexcess_at. Returns how many bytes of excess may be purged now, so that page faults take at most 1 % of the time. The first
+ * purges are free until they have as many bytes as the largest footprint, because the program has paid a page fault for each of these pages before. */
+static size_t affordable_excess(uint64_t now, size_t footprint)
+{
+    uint64_t free = hk_max(hk_load(xmost_seen), footprint), gone = purged_unasked();
     uint64_t paid = atomic_exchange_explicit(&xexcess_paid, gone, memory_order_relaxed);
     uint64_t from = hk_max(hk_load(xexcess_at), now - hk_min(now, UNUSED_FOR_EXCESS_MS));
-    from = hk_min(from + (gone - hk_min(gone, paid)) / PURGED_PER_MS, now + UNUSED_FOR_EXCESS_MS);
+    from = hk_min(from + (hk_max(gone, free) - hk_max(paid, free)) / PURGED_PER_MS, now + UNUSED_FOR_EXCESS_MS);
+    hk_store(xmost_seen, free);
     hk_store(xexcess_at, from);
-    return (now - hk_min(now, from)) * PURGED_PER_MS;
+    return (now - hk_min(now, from)) * PURGED_PER_MS + free - hk_min(free, gone);
 }
 
 /* The amount of idle memory decides, and not its age, because a program that has freed much memory perhaps makes no more slow calls. Large blocks are
  * unmapped at a free, and slices are purged at a tick. If little could be purged, the next try waits for a time or for more idle slices, because an
  * earlier try would look at the same chunks. If the heap has shrunk, `grown` wraps to a large number, so that this function looks for excess. */
-bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint)
+unsigned hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint, size_t in_slabs)
 {
     size_t slices = hk_page_heap_idle(), grown = footprint - hk_load(xfootprint_seen);
-    if (HK_LIKELY(slices <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
+    if (HK_LIKELY(slices + in_slabs <= hk_load(xslices_allowed)) && HK_LIKELY(grown < LEAST_EXCESS) &&
         HK_LIKELY(ticker->now == ticker->before))
-        return false;
+        return 0;
     hk_store(xfootprint_seen, footprint);
     struct hk_large_totals large = hk_large_total();
-    size_t allowed = idle_allowed(footprint, slices, &large);
-    size_t affordable = hk_policy_purges_excess() ? affordable_excess(ticker->now) : 0;
+    size_t allowed = idle_allowed(footprint, slices + in_slabs, &large);
+    size_t affordable = hk_policy_purges_excess() ? affordable_excess(ticker->now, footprint) : 0;
     bool purges = affordable >= LEAST_RECLAIM;
-    hk_store(hk_large_allowed, purges ? allowed - hk_min(allowed, slices) : HK_LARGE_NO_EXCESS);
+    hk_store(hk_large_allowed, purges ? allowed - hk_min(allowed, slices + in_slabs) : HK_LARGE_NO_EXCESS);
     hk_store(xslices_allowed, SIZE_MAX);
     if (!purges)
-        return false;
+        return 0;
     allowed += large.live / HK_IDLE_PER_USED;
-    if (slices + large.cached > allowed)
+    if (slices + in_slabs + large.cached > allowed)
         hk_large_hold_to_budget();
-    size_t idle = slices + hk_large_total().cached, most = allowed + LEAST_EXCESS;
-    hk_store(xslices_allowed, most - hk_min(most, idle - slices));
-    if (idle > most && (ticker->now >= hk_load(xretry_at) || slices > hk_load(xretry_above))) {
-        size_t keep = allowed - hk_min(allowed, idle - slices);
+    size_t others = in_slabs + hk_large_total().cached, most = allowed + LEAST_EXCESS;
+    hk_store(xslices_allowed, most - hk_min(most, others - in_slabs));
+    if (slices + others > most && (ticker->now >= hk_load(xretry_at) || slices > hk_load(xretry_above))) {
+        size_t keep = allowed - hk_min(allowed, others), dirty = hk_page_heap_dirty();
         size_t purged = hk_page_heap_purge_excess(keep, affordable), left = hk_page_heap_idle();
-        HK_COUNT(purged_excess, purged);
+        dirty -= hk_min(dirty, hk_page_heap_dirty());
+        HK_COUNT(purged_excess, hk_min(purged, dirty)); /* some pages of released slabs were purged before */
         hk_store(xretry_at, left > keep + LEAST_EXCESS && purged < affordable ? ticker->now + HK_TICK_MS : 0);
         hk_store(xretry_above, left + left / RETRY_PART);
     }
-    uint64_t gone = hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), before = hk_load(xshrunk_by);
+    uint64_t gone = purged_unasked(), before = hk_load(xshrunk_by);
     bool shrunk = gone > before && gone - before > hk_decay_footprint();
     if (shrunk)
         hk_store(xshrunk_by, gone);
-    return shrunk;
+    bool half = in_slabs > IDLE_ALLOWED && in_slabs > (footprint - hk_min(footprint, slices + others)) / 2;
+    return (half ? HK_EXCESS_IN_SLABS : 0) | (shrunk ? HK_EXCESS_SHRUNK : 0);
 }
 
 void hk_decay_notify(void)
@@ -317,7 +327,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
     if (!hk_owner_rests(id)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         if (begin)
-            hk_slab_heap_sweep_begin(owner, false);
+            hk_slab_heap_sweep_begin(owner, HK_SWEEP_AGED);
         over = keeps_all() || hk_slab_heap_sweep(owner, &sweep);
         round->threads |= hk_load(owner->xopen);
     }

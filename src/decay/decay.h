@@ -6,7 +6,6 @@
 #define HK_DECAY_H
 
 #include "slab/owner.h"
-#include "slab/slab_purge.h"
 
 /* A heap with a smaller footprint is small. Most processes stay below this size, so HAKMEM reads no files about the machine in such processes. */
 #define HK_SMALL_HEAP (4 * HK_MIB)
@@ -30,9 +29,12 @@ bool hk_decay_tick(struct hk_ticker *ticker);
 /* Reclaims idle memory if the footprint exceeds the watermark. Returns true if any thread could not reclaim enough since the caller's last call. Then
  * the caller must purge its own idle memory. `footprint` is the value of hk_decay_footprint() at this tick. */
 bool hk_decay_growth(struct hk_ticker *ticker, size_t footprint);
-/* Purges excess: idle memory beyond the sum of 8 MiB, a quarter of the used memory, and the recently reused bytes. Its age is ignored. Returns true
- * if more bytes of excess than the footprint were purged since the last result of true. The caller should then empty its cache. */
-bool hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint);
+/* Purges excess: idle memory beyond the sum of 8 MiB, a quarter of the used memory, and the recently reused bytes. Its age is ignored. `in_slabs` is
+ * the number of bytes that the caller has freed in its slabs. Returns a set of bits. HK_EXCESS_IN_SLABS means that the caller should purge the free
+ * pages of its slabs, because `in_slabs` is more than half of the used memory. HK_EXCESS_SHRUNK means that the caller should empty its cache, because
+ * more bytes than the footprint were purged since the last such result. */
+enum hk_excess { HK_EXCESS_IN_SLABS = 1, HK_EXCESS_SHRUNK = 2 };
+unsigned hk_decay_purge_excess(const struct hk_ticker *ticker, size_t footprint, size_t in_slabs);
 /* Lowers the watermark toward the footprint. Called by a thread that has just purged its idle memory. */
 void hk_decay_swept(const struct hk_ticker *ticker);
 /* Wakes the background thread, or requests one if there is none, as hk_decay_growth() also does. Called after much memory was freed at once. */

@@ -44,19 +44,19 @@ size_t hk_slab_heap_trim(struct hk_owner *owner)
     return trim.bytes;
 }
 
-void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth)
+void hk_slab_heap_sweep_begin(struct hk_owner *owner, enum hk_sweep_why why)
 {
     hk_slab_lists_lock(owner);
-    if (hk_load(owner->xopen) && (owner->sweep_left == 0 || for_growth)) {
+    if (hk_load(owner->xopen) && (owner->sweep_left == 0 || why != HK_SWEEP_AGED)) {
         owner->sweep_left = HK_CLASSES;
-        owner->sweep_reclaims = for_growth;
+        owner->sweep_why = why;
     }
     hk_slab_lists_unlock(owner);
 }
 
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
-    sweep->reclaims = owner->sweep_reclaims;
+    sweep->why = owner->sweep_why;
     for (; owner->sweep_left > 0; owner->sweep_left--) {
         struct hk_list *partial = &owner->slab_lists[owner->sweep_class].partial;
         if (owner->sweep.at == NULL) {
@@ -76,7 +76,7 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         owner->slab_lists[owner->sweep_class].free = owner->swept_free;
         owner->sweep_class = (owner->sweep_class + 1) % HK_CLASSES;
     }
-    owner->sweep_reclaims = false;
+    owner->sweep_why = HK_SWEEP_AGED;
     return true;
 }
 
@@ -127,8 +127,8 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
         return false;
     }
     bool due = hk_age_since(slab->seen_at, sweep->now) >= HK_POLICY(purge_delay);
-    sweep->waits |= !due && !sweep->reclaims;
-    return due || sweep->reclaims;
+    sweep->waits |= !due && sweep->why == HK_SWEEP_AGED;
+    return due || sweep->why != HK_SWEEP_AGED;
 }
 
 /* Returns true if the slab does not lie on a huge page, or if enough of the huge page is free or consists of remote blocks. */
@@ -157,7 +157,7 @@ static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep 
         struct hk_slab *slab = hk_inbox_steal(owner, class, 1, UINT64_MAX, &last);
         if (slab == NULL)
             return;
-        if (lies_idle(slab, sweep) && (sweep->reclaims || worth_its_split(slab)))
+        if (lies_idle(slab, sweep) && (sweep->why != HK_SWEEP_AGED || worth_its_split(slab)))
             purge_slab(slab, sweep);
         hk_send(slab);
     }
@@ -186,5 +186,5 @@ bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 
 void hk_idle_inboxes_purge(void)
 {
-    visit_owners(HK_FIRST_OWNER, &(struct hk_sweep){.work = INT64_MAX, .reclaims = true});
+    visit_owners(HK_FIRST_OWNER, &(struct hk_sweep){.work = INT64_MAX, .why = HK_SWEEP_GROWTH});
 }

@@ -107,7 +107,7 @@ void hk_owner_open(struct hk_owner *owner)
     owner->drift = (struct hk_drift){0};
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
-    owner->sweep_reclaims = false;
+    owner->sweep_why = HK_SWEEP_AGED;
     owner->next_victim = HK_FIRST_OWNER;
     hk_store(owner->xunused, 0);
     hk_store(owner->xopen, true);

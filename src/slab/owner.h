@@ -18,7 +18,7 @@
 #include "count/ring.h"
 #include "count/stats.h"
 #include "policy/options.h"
-#include "slab/slab.h"
+#include "slab/slab_purge.h"
 
 /* The flags of 64 owners. In each word, each owner has one bit. */
 struct hk_owner_bits {
@@ -55,11 +55,12 @@ struct hk_owner {
     _Atomic bool xopen;       /* true while the owner has a thread; any thread may read it without the lock */
     _Atomic uint64_t xawake;  /* time in ms at which the owner last read the clock; UINT64_MAX before the first time */
     _Atomic uint64_t xunused; /* bit c is set if a sweep found that the owner does not use class c */
-    bool sweep_reclaims;      /* true if the sweep reclaims memory because the heap grows */
-    unsigned sweep_class;     /* class of the list at which the sweep is */
-    unsigned sweep_left;      /* number of lists that the sweep must still visit */
+    enum hk_sweep_why sweep_why;
+    unsigned sweep_class; /* class of the list at which the sweep is */
+    unsigned sweep_left;  /* number of lists that the sweep must still visit */
     struct hk_walk sweep;
-    uint32_t swept_free; /* number of free blocks that the sweep has counted on the list of sweep_class */
+    uint32_t swept_free;      /* number of free blocks that the sweep has counted on the list of sweep_class */
+    _Atomic size_t xreleased; /* bytes of all released slabs, without the parts that were purged before */
     struct hk_slab_list slab_lists[HK_CLASSES];
     uint32_t next_victim;  /* the owner from which this owner tries to take slabs or blocks next; needs no lock */
     enum hk_source source; /* where the blocks of the last refill came from */

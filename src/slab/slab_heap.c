@@ -56,6 +56,8 @@ static void leave_list_of_class(struct hk_owner *owner, struct hk_slab *slab)
 void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
 {
     leave_list_of_class(owner, slab);
+    size_t resident = HK_SLAB_SIXTEENTHS - (size_t)hk_popcount64(slab->clean);
+    hk_store(owner->xreleased, hk_load(owner->xreleased) + slab->d.bytes / HK_SLAB_SIXTEENTHS * resident);
     hk_slab_release(slab);
 }
 

@@ -9,7 +9,6 @@
 #define HK_SLAB_HEAP_H
 
 #include "slab/owner.h"
-#include "slab/slab_purge.h"
 
 /* Allocates up to `want` >= 1 blocks, and stores them before `end` like hk_slab_alloc(). Returns the number of blocks, or 0 if memory is refused. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
@@ -62,9 +61,9 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-/* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once, and purges pages that have been free for the purge delay. If
- * `for_growth`, the sweep reclaims memory because the heap grows. A sweep in progress then becomes such a sweep, and visits all lists once more. */
-void hk_slab_heap_sweep_begin(struct hk_owner *owner, bool for_growth);
+/* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once. If `why` is not HK_SWEEP_AGED, a sweep in progress becomes a
+ * sweep of that kind, and visits all lists once more. */
+void hk_slab_heap_sweep_begin(struct hk_owner *owner, enum hk_sweep_why why);
 /* Continues the sweep as long as the work budget lasts. Returns true when the sweep is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 /* Purges remote frees that have waited in inboxes for the purge delay. If the work budget ends, returns false, and the next call continues. */

@@ -102,7 +102,9 @@ static bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
     if (slab->pages != HK_PAGES_AGEING)
         slab->idle_from = hk_age_stamp(sweep->touched);
     slab->pages = HK_PAGES_AGEING;
-    bool due = sweep->reclaims ? !taken : hk_age_since(slab->idle_from, sweep->now) >= HK_POLICY(purge_delay);
+    bool due =
+        sweep->why == HK_SWEEP_EXCESS ||
+        (sweep->why == HK_SWEEP_GROWTH ? !taken : hk_age_since(slab->idle_from, sweep->now) >= HK_POLICY(purge_delay));
     sweep->work--;
     sweep->waits |= !due;
     return due;

@@ -2,7 +2,7 @@
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
  *
- *   A sweep that reclaims memory for growth does not wait for the delay. It skips only slabs in which blocks were allocated since the last look.
+ *   Only a sweep of kind HK_SWEEP_AGED waits for the delay.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks. The
@@ -14,11 +14,17 @@
 
 #include "slab/slab.h"
 
+enum hk_sweep_why {
+    HK_SWEEP_AGED, /* purges pages that were free for the purge delay */
+    HK_SWEEP_GROWTH, /* purges pages because the heap grows, but not in slabs where blocks were allocated since the last look */
+    HK_SWEEP_EXCESS /* purges all free pages, because the program has shrunk */
+};
+
 struct hk_sweep {
     uint64_t now, touched; /* ms; `touched` counts as the time of every touch since the last look */
     int64_t work;          /* rest of the work budget; a visit to a slab costs 1, a system call HK_WORK_OF_CALL */
-    bool reclaims;         /* true if the sweep reclaims memory because the heap grows */
-    bool waits;            /* set to true if a visited slab has free pages that are not due yet */
+    enum hk_sweep_why why;
+    bool waits; /* set to true if a visited slab has free pages that are not due yet */
 };
 
 /* While a sweep holds a lock, it makes at most one system call, or looks at HK_LOOKS_OF_HOLD slabs without a system call. */

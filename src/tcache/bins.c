@@ -148,6 +148,8 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
             cache->owner.source = HK_SOURCE_ADOPTED;
         else
             got = hk_slab_heap_alloc(&cache->owner, class, end, want);
+        if (cache->owner.source != HK_SOURCE_NEW)
+            cache->flushed -= hk_min(cache->flushed, got * hk_classes[class].size);
         if (got < want)
             memmove(bin->base + 1, end - got, got * sizeof(void *));
         if (HK_UNLIKELY(hk_bins_random != 0))
@@ -168,6 +170,7 @@ void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n)
         if (class >= HK_FINE_CLASSES && cache->depot.bytes + n * hk_classes[class].size > HK_POLICY(depot))
             HK_COUNT_THREAD(&cache->owner.counts, depot_full, 1);
         hk_flush(cache, bin->base + 1, (unsigned)n);
+        cache->flushed += n * hk_classes[class].size;
     }
     size_t rest = hk_bin_items(bin) - n;
     memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));

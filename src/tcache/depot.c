@@ -99,6 +99,7 @@ static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigne
     for (; depot->classes[class].newest != NULL && magazines < most; magazines++) {
         struct hk_magazine *magazine = unlink_newest(depot, class);
         hk_flush(cache, magazine->blocks, (unsigned)magazine->count);
+        cache->flushed += magazine->count * hk_classes[class].size;
         drop_magazine(depot, magazine);
     }
     return magazines;

@@ -95,7 +95,9 @@ struct hk_tcache {
     int new_for;    /* number of blocks of the commons (abandoned.h) that a new thread may still put into its bins */
     int until_tick; /* weight of the slow calls that remain until the next tick */
     struct hk_ticker ticker;
-    bool reclaims_for_growth;         /* the sweep in progress reclaims memory because the heap grew */
+    bool reclaims_for_growth; /* the sweep in progress reclaims memory because the heap grew */
+    size_t flushed;           /* bytes freed in slabs and not taken again since the last sweep for growth or excess */
+    size_t released;          /* the value of owner.xreleased when it was last subtracted from `flushed` */
     struct hk_countdown countdown;    /* bytes until the next sampled allocation */
     struct hk_due guarded;            /* the samples that get a guard page */
     struct hk_countdown to_site;      /* bytes until the next allocation that the site rules inspect */

@@ -8,6 +8,7 @@
 
 enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* added to a tick's sweep; 50 us for about 1 MiB that slow calls touched */
+    WORK_FOR_EXCESS = 8192 * HK_WORK_OF_CALL, /* 25 ms for about 512 MiB that the program has freed */
     REAP_PER_EPOCH = 64,
     KEEP_REMOTE_FROM = 1024,
 };
@@ -20,11 +21,20 @@ static void on_epoch(struct hk_tcache *cache)
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop_idle(&cache->outbox);
     hk_heap_shelf_age(&cache->shelf);
-    hk_slab_heap_sweep_begin(&cache->owner, false);
+    hk_slab_heap_sweep_begin(&cache->owner, HK_SWEEP_AGED);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }
 
 int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_SLICE)); }
+
+/* Returns the bytes that the thread has freed in its slabs since the last sweep for growth or excess, without those of released slabs. */
+static size_t freed_in_slabs(struct hk_tcache *cache)
+{
+    size_t released = hk_load(cache->owner.xreleased);
+    cache->flushed -= hk_min(cache->flushed, released - cache->released);
+    cache->released = released;
+    return cache->flushed;
+}
 
 static HK_NOINLINE void tick(struct hk_tcache *cache)
 {
@@ -41,19 +51,28 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
         on_epoch(cache);
     size_t footprint = hk_decay_footprint();
     if (hk_decay_growth(&cache->ticker, footprint)) {
-        hk_slab_heap_sweep_begin(&cache->owner, true);
+        hk_slab_heap_sweep_begin(&cache->owner, HK_SWEEP_GROWTH);
         cache->reclaims_for_growth = true;
     }
-    if (HK_UNLIKELY(hk_decay_purge_excess(&cache->ticker, footprint))) {
-        hk_bins_empty_after_rest(cache);
-        hk_decay_purge_excess(&cache->ticker, hk_decay_footprint());
-    }
     struct hk_sweep share = hk_decay_share(&cache->ticker);
+    size_t in_slabs = freed_in_slabs(cache);
+    unsigned excess = hk_decay_purge_excess(&cache->ticker, footprint, in_slabs);
+    if (HK_UNLIKELY(excess & HK_EXCESS_SHRUNK)) {
+        hk_bins_empty_after_rest(cache);
+        hk_decay_purge_excess(&cache->ticker, hk_decay_footprint(), in_slabs);
+    }
+    if (HK_UNLIKELY(excess & HK_EXCESS_IN_SLABS)) {
+        if (!cache->reclaims_for_growth)
+            hk_slab_heap_sweep_begin(&cache->owner, HK_SWEEP_EXCESS);
+        cache->reclaims_for_growth = true;
+        share.work += WORK_FOR_EXCESS;
+    }
     if (cache->reclaims_for_growth)
         share.work += WORK_FOR_GROWTH;
     if (share.work <= 0 || !hk_slab_heap_sweep(&cache->owner, &share) || !cache->reclaims_for_growth)
         return;
     cache->reclaims_for_growth = false;
+    cache->flushed = 0;
     hk_decay_swept(&cache->ticker);
 }
 

@@ -21,6 +21,7 @@ bool hk_tcache_begin(void)
     cache->granted = 0;
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
+    cache->flushed = 0;
     cache->sampling = false;
     cache->system_thread = 0;
     hk_outbox_open(&cache->outbox, &cache->owner);

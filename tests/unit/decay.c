@@ -443,7 +443,7 @@ static size_t purge_excess(uint64_t ms)
     size_t before = idle_bytes();
     fake_os_pass_ms(ms);
     hk_decay_read_clock(&ticker);
-    hk_decay_purge_excess(&ticker, footprint());
+    hk_decay_purge_excess(&ticker, footprint(), 0);
     return before - idle_bytes();
 }
 
@@ -482,7 +482,7 @@ UNIT_TEST(keeps_memory_used_again)
         fake_os_pass_ms(10);
         hk_decay_read_clock(&ticker);
         hk_decay_tick(&ticker);
-        hk_decay_purge_excess(&ticker, footprint());
+        hk_decay_purge_excess(&ticker, footprint(), 0);
         hk_large_free(block);
     }
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purged_excess]), 50 * HK_MIB);
@@ -492,17 +492,30 @@ UNIT_TEST(keeps_memory_used_again)
     tick();
     fake_os_pass_ms(1);
     hk_decay_read_clock(&ticker);
-    hk_decay_purge_excess(&ticker, footprint());
+    hk_decay_purge_excess(&ticker, footprint(), 0);
     assert_int_equal(idle_bytes(), 0);
 }
 
-/* Page faults after purges of excess may take 1 % of the time. So 64 KiB are purged for each ms, and 125 MiB after a pause. */
+/* A program that shrinks for the first time returns all excess at once. Then page faults after purges of excess may take 1 % of the time. So 64 KiB
+ * are purged for each ms, and 125 MiB after a pause. */
 UNIT_TEST(excess_has_a_rate)
 {
     unit_start();
     fake_os_pass_ms(10000);
     hold(MOST_CHUNKS);
+    purge_excess(0);
     hold_no_more_than(0);
+    assert_in_range(purge_excess(0), (MOST_CHUNKS - 6) * HK_CHUNK, (MOST_CHUNKS - 4) * HK_CHUNK);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_os_pass_ms(10000);
+        hk_reuse_saw(hk_os.clock_ms());
+        hold(MOST_CHUNKS);
+        hold_no_more_than(0);
+        if (i == 0) { /* uses up the rest of the first return */
+            assert_in_range(purge_excess(0), 125 * HK_MIB, 137 * HK_MIB);
+            assert_int_equal(purge_excess(1), 0);
+        }
+    }
     size_t at_once = purge_excess(0);
     assert_in_range(at_once, 125 * HK_MIB, 127 * HK_MIB);
     assert_int_equal(purge_excess(63), 0);
@@ -534,7 +547,7 @@ UNIT_TEST(excess_purged_in_vain)
     assert_int_equal(fake_os_calls(FAKE_PURGE), tries + 2);
 }
 
-/* Returns true once if more bytes were purged than the heap still has. The thread then empties its caches. */
+/* Returns HK_EXCESS_SHRUNK once if more bytes were purged than the heap still has. The thread then empties its caches. */
 UNIT_TEST(has_shrunk)
 {
     struct hk_ticker ticker = {0};
@@ -543,10 +556,24 @@ UNIT_TEST(has_shrunk)
     hk_decay_read_clock(&ticker);
     hold(40);
     hold_no_more_than(30);
-    assert_false(hk_decay_purge_excess(&ticker, footprint()));
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 0), 0);
     hold_no_more_than(4);
-    assert_true(hk_decay_purge_excess(&ticker, footprint()));
-    assert_false(hk_decay_purge_excess(&ticker, footprint()));
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 0), HK_EXCESS_SHRUNK);
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 0), 0);
+}
+
+/* The free blocks in the caller's slabs are excess if they have more than half as many bytes as the used memory, and more than 8 MiB. */
+UNIT_TEST(excess_in_slabs)
+{
+    struct hk_ticker ticker = {0};
+    unit_start();
+    fake_os_pass_ms(10000);
+    hk_decay_read_clock(&ticker);
+    hold(40);
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 26 * HK_MIB), 0);
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 28 * HK_MIB), HK_EXCESS_IN_SLABS);
+    hold_no_more_than(4);
+    assert_int_equal(hk_decay_purge_excess(&ticker, footprint(), 7 * HK_MIB) & HK_EXCESS_IN_SLABS, 0);
 }
 
 static void excess_stays(void)
@@ -691,6 +718,7 @@ int main(void)
                                        cmocka_unit_test(purges_excess),
                                        cmocka_unit_test(keeps_memory_used_again),
                                        cmocka_unit_test(excess_has_a_rate),
+                                       cmocka_unit_test(excess_in_slabs),
                                        cmocka_unit_test(excess_purged_in_vain),
                                        cmocka_unit_test(has_shrunk),
                                        cmocka_unit_test(excess_stays_if_kept),

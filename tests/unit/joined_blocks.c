@@ -470,7 +470,7 @@ static void replace(struct record *record, size_t size)
 static void sweep_all(void)
 {
     struct hk_sweep sweep = {.now = hk_os.clock_ms(), .touched = hk_os.clock_ms(), .work = INT64_MAX};
-    hk_slab_heap_sweep_begin(&hk_tcache_self()->owner, false);
+    hk_slab_heap_sweep_begin(&hk_tcache_self()->owner, HK_SWEEP_AGED);
     hk_slab_heap_sweep(&hk_tcache_self()->owner, &sweep);
 }
 

@@ -262,7 +262,7 @@ UNIT_TEST(sweep_by_shares)
     struct hk_owner *owner = start();
     half_use(owner, slabs, COUNT);
     fake_os_refuse(NULL);
-    hk_slab_heap_sweep_begin(owner, false);
+    hk_slab_heap_sweep_begin(owner, HK_SWEEP_AGED);
     bool over = false;
     unsigned shares = 0;
     for (; !over && shares < 100; shares++) {
@@ -290,7 +290,7 @@ UNIT_TEST(swept_go_behind)
     void *block;
     struct hk_owner *owner = start();
     half_use(owner, slabs, 3);
-    hk_slab_heap_sweep_begin(owner, false);
+    hk_slab_heap_sweep_begin(owner, HK_SWEEP_AGED);
     struct hk_sweep sweep = share(1); /* The budget is enough for one slab. */
     assert_false(hk_slab_heap_sweep(owner, &sweep));
     for (int i = 0; i < 30; i++) {

@@ -237,7 +237,7 @@ UNIT_TEST(huge_pages_stay_whole)
 
 static bool look_for_growth(struct hk_slab *slab)
 {
-    struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now(), .work = 1000, .reclaims = true};
+    struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now(), .work = 1000, .why = HK_SWEEP_GROWTH};
     return look(slab, &sweep);
 }
 

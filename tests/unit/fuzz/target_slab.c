@@ -316,8 +316,7 @@ void fuzz_slab_purge(struct fuzz_input *in)
             check_pages(true);
         } else if (op >= 228) {
             struct hk_walk walk = {list.head.next, 0};
-            struct hk_sweep sweep = {
-                .now = hk_os.clock_ms(), .touched = hk_os.clock_ms(), .work = op, .reclaims = op % 2 == 0};
+            struct hk_sweep sweep = {.now = hk_os.clock_ms(), .touched = hk_os.clock_ms(), .work = op, .why = op % 3};
             hk_slab_sweep_slow(&walk, &list, &sweep);
             fake_os_pass_ms(first);
             check_pages(false);
