@@ -2,7 +2,7 @@
  *   drift    a store of RECORDS records, whose sizes grow by a twentieth in each of 60 steps. A step replaces a quarter of the records (M13)
  *   large    frees four blocks of 1 to 64 MiB, and sleeps for a second (M14)
  *   prefork  forks COUNT children from a process with a heap of 64 MiB. Each child serves requests, and replaces a hundredth of the heap (M15)
- *   parked   COUNT threads free nine of ten blocks and wait in read(). The first thread then calls malloc_trim(0) (M16)
+ *   parked   COUNT threads keep their first fifth of blocks, free the others, and wait in read(). The first thread then calls malloc_trim(0) (M16)
  *   joined   four threads allocate 20,000 blocks at a time, and four others free them. All end, and the first thread sleeps for 2 s (M18)
  * Figures   left_mib is the RSS at the end. rss_to_live is the largest RSS after the first third of the steps, divided by the sum of the live bytes and 8 MiB.
  *           parked_per_live is the RSS, divided by the live bytes. private_mib is the sum of what the children do not share.
@@ -17,7 +17,8 @@
 #define HEAP_BLOCKS 240000u /* 64 MiB of blocks of 16 to 512 bytes */
 #define REQUESTS 200u
 #define BLOCKS_OF_REQUEST 400u
-#define PARKED_BLOCKS 2000u
+#define PARKED_BLOCKS 5000u
+#define KEPT_BLOCKS (PARKED_BLOCKS / 5)
 #define PAIRS 4u
 #define ROUNDS 30u
 #define BATCH 20000u
@@ -160,15 +161,14 @@ static void *park(void *seed)
     for (unsigned i = 0; i < PARKED_BLOCKS; i++) {
         size_t size = 16 + bench_pick_high(bench_rng_next(&own), 1008);
         blocks[i] = threads_malloc(size);
-        kept += i % 10 == 0 ? size : 0;
+        kept += i < KEPT_BLOCKS ? size : 0;
     }
-    for (unsigned i = 0; i < PARKED_BLOCKS; i++)
-        if (i % 10 != 0)
-            threads_free(blocks[i]);
+    for (unsigned i = KEPT_BLOCKS; i < PARKED_BLOCKS; i++)
+        threads_free(blocks[i]);
     atomic_fetch_add(&kept_bytes, kept);
     sem_post(&parked);
     while (read(wake[0], &byte, 1) < 0) {}
-    for (unsigned i = 0; i < PARKED_BLOCKS; i += 10)
+    for (unsigned i = 0; i < KEPT_BLOCKS; i++)
         threads_free(blocks[i]);
     return NULL;
 }

@@ -110,7 +110,8 @@ size_t hak_malloc_usable_size(void *block);
 /* Gives free memory back to the system at once. Returns 1 if any memory was given back, and otherwise 0. First empties the calling thread's cache,
  * and takes back the blocks of this thread that other threads have freed. Then gives back free pages between blocks in use, pages without any block,
  * and cached large blocks. `keep` is the argument `pad` of malloc_trim. At most `keep` bytes of pages without any block and of cached large blocks
- * stay resident for the next allocations. The memory that was freed last is kept. A large block stays only as a whole. The call takes from
+ * stay resident for the next allocations. The memory that was freed last is kept. A large block stays only as a whole. If the system has membarrier,
+ * also takes the free blocks, except one of each size class, out of the caches of other threads that are not just allocating. The call takes from
  * microseconds to some 100 ms, and the program pays for page faults when it uses the memory again. Keeps errno. */
 int hak_malloc_trim(size_t keep);
 

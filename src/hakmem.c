@@ -60,6 +60,7 @@
 #include "tcache/bins.c"
 #include "tcache/drain.c"
 #include "tcache/ending.c"
+#include "tcache/recall.c"
 #include "tcache/miss.c"
 #include "tcache/tcache.c"
 #include "learn/goal.c"

@@ -35,7 +35,7 @@ static void *alloc_unwatched(struct hk_request *request)
     bool in_round = hk_mode_has(HK_MODE_IN_ROUND);
     request->zeroed = false;
     void *block = in_round ? hk_sampled_alloc(request) : NULL;
-    if (block == NULL && request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP)
+    if (block == NULL && request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_RECALL))
         block = hk_hit_malloc_fine(request->size);
     if (block == NULL && hk_mode_has(HK_MODE_SAMPLING) && !in_round)
         block = hk_sampled_alloc(request);
@@ -194,7 +194,7 @@ static HK_NOINLINE void *guarded_alloc(struct hk_request *request)
     size_t offset, size = request->size;
     void *block = NULL;
     request->zeroed = HK_GUARDS(zero);
-    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_IN_ROUND)))
+    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_NO_POP)))
         block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
     return HK_UNLIKELY(block == NULL) ? alloc_other(request) : handed(block, offset, size, request->kind);
 }
@@ -232,7 +232,7 @@ static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
     if (HK_UNLIKELY(!hk_guard_is_small(size)))
         return malloc_other(size, caller);
     size_t offset = bin_offset(size);
-    void *block = HK_UNLIKELY(hk_mode_has(HK_MODE_IN_ROUND)) ? NULL : hk_hit_pop(hk_self, offset, true);
+    void *block = HK_UNLIKELY(hk_mode_has(HK_MODE_NO_POP)) ? NULL : hk_hit_pop(hk_self, offset, true);
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 

@@ -11,7 +11,6 @@
 #include "span/page_heap.h"
 
 enum {
-    RESTED_DELAYS = 4,
     WORK_FOR_ABANDONED = 32 * HK_WORK_OF_CALL,
     HOLDS_PER_PAUSE = 32,
     WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds take about 1 % of a millisecond */
@@ -86,7 +85,7 @@ static struct hk_sweep sweep_budget(uint64_t from, uint64_t to)
 
 static bool rested(uint64_t from, uint64_t to)
 {
-    return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
+    return from != 0 && to - from > HK_RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
 }
 
 /* Returns true if idle memory stays resident, whatever its age. No epoch begins then. */

@@ -13,6 +13,10 @@
 /* The time of the learner's next tick in ms, or UINT64_MAX if none will come. Becomes 0 when the heap is no longer small, so that a tick is due. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
+enum {
+    HK_RESTED_DELAYS = 4
+}; /* after so many purge delays without a tick, all free blocks of a thread count as idle */
+
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
     uint64_t epoch_seen;

@@ -17,7 +17,10 @@ enum hk_mode {
     HK_MODE_SAMPLING = 8,  /* a tick may pick an allocation for a guard page (guard/sampled.h) */
     HK_MODE_WAKE = 16,     /* a background thread is needed, and the next thread that may create it does so */
     HK_MODE_IN_ROUND = 32, /* an allocation may be picked for a guard page although its bin has blocks */
+    HK_MODE_RECALL =
+        64, /* blocks are taken out of another thread's bins, so allocations must not pop blocks without a look at xtaken */
     HK_MODE_PLAIN = HK_MODE_OPEN,
+    HK_MODE_NO_POP = HK_MODE_IN_ROUND | HK_MODE_RECALL,
 };
 
 /* Names the reasons to shut the gate. The gate is open for a size if no reason shuts it. */
@@ -25,6 +28,7 @@ enum hk_shut_by {
     HK_SHUT_FINE = 1,     /* prof/attach_sampling.h must see allocations of up to 32 KiB */
     HK_SHUT_COARSE = 2,   /* prof/attach_sampling.h must see allocations of more than 32 KiB */
     HK_SHUT_IN_ROUND = 4, /* guard/sampled_due.h must see all allocations */
+    HK_SHUT_RECALL = 8,   /* tcache/recall.c takes blocks out of bins */
 };
 
 /* HAKMEM (tcache/cacheless.c) and attached.py write the gate. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */

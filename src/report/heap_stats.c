@@ -72,7 +72,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_class_stats *row = &heap_stats->classes[class];
         size_t in_depots = cache->depot.classes[class].blocks * hk_classes[class].size;
-        size_t in_bins = hk_bin_items(bin) * hk_classes[class].size + in_depots;
+        size_t in_bins = hk_bin_blocks(cache, class) * hk_classes[class].size + in_depots;
         row->bins_hot += hk_bin_is_hot(bin, class);
         row->bins_warm += hk_bin_capacity(bin) > 0 && !hk_bin_is_hot(bin, class);
         row->in_bins += in_bins;

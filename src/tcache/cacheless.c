@@ -12,11 +12,12 @@ static _Atomic unsigned xshut_by;
 
 static void set_gate(unsigned shut_by)
 {
-    bool fine = opens_to > 0 && (shut_by & (HK_SHUT_FINE | HK_SHUT_IN_ROUND)) == 0;
-    bool coarse = opens_to == HK_ALL_HIT && (shut_by & (HK_SHUT_COARSE | HK_SHUT_IN_ROUND)) == 0;
+    bool fine = opens_to > 0 && (shut_by & ~(unsigned)HK_SHUT_COARSE) == 0;
+    bool coarse = opens_to == HK_ALL_HIT && (shut_by & ~(unsigned)HK_SHUT_FINE) == 0;
     __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
     (fine && opens_to == HK_ALL_HIT ? hk_mode_set : hk_mode_clear)(HK_MODE_OPEN);
     (shut_by & HK_SHUT_IN_ROUND ? hk_mode_set : hk_mode_clear)(HK_MODE_IN_ROUND);
+    (shut_by & HK_SHUT_RECALL ? hk_mode_set : hk_mode_clear)(HK_MODE_RECALL);
     __atomic_store_n(&hk_gate.sizes_below, fine ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0, __ATOMIC_RELEASE);
 }
 

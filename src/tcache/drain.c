@@ -111,6 +111,7 @@ static void steal(struct hk_tcache *cache, unsigned class)
 
 void hk_tcache_steal_all(struct hk_tcache *cache)
 {
+    hk_tcache_enter(cache);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         for (uint32_t id = HK_FIRST_OWNER;
              (id = hk_owner_next(id)) < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0; id++) {
@@ -119,6 +120,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
                 hk_bin_items(bin) == 0)
                 steal_chain(cache, id, class, UINT64_MAX);
         }
+    hk_tcache_leave(cache);
 }
 
 HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)

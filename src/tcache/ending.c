@@ -5,6 +5,7 @@
 /* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
 static void end(struct hk_tcache *cache)
 {
+    hk_tcache_enter(cache);
     hk_quarantine_empty(cache);
     hk_drain_all(cache);
     hk_bins_empty(cache);
@@ -20,6 +21,7 @@ static void end(struct hk_tcache *cache)
     hk_decay_notify();
     HK_COUNT(threads_ended, 1);
     hk_liveness_drop(&cache->liveness);
+    hk_tcache_leave(cache);
     hk_pool_put(cache);
 }
 
@@ -47,7 +49,7 @@ static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot) + hk_quarantine_forget(cache);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
+        blocks += hk_min(hk_bin_blocks(cache, class), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
     cache->shelf = (struct hk_heap_shelf){NULL, 0, 0, 0, 0};
     hk_liveness_forget(&cache->liveness);
@@ -70,7 +72,8 @@ void hk_tcaches_fork_child(void)
 static void unmark(void *const *blocks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        (void)hk_mark_end_fast(blocks[i]);
+        if (blocks[i] != NULL)
+            (void)hk_mark_end_fast(blocks[i]);
 }
 
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache)

@@ -106,8 +106,12 @@ struct hk_tcache {
     struct hk_quarantine *quarantine; /* NULL until the first block enters the quarantine */
     uint32_t system_thread;           /* the system's number of the thread, for reports; 0: not stored */
     bool alive;
-    struct hk_liveness liveness; /* tells whether the cache's thread still exists */
-    struct hk_miss_counts {      /* written by the cache's thread; a purge moves the counts to the pool's sums */
+    _Atomic bool xtaken;                /* true while another thread recalls the blocks of the cache (recall.c) */
+    _Atomic bool xrecalled;             /* true if the blocks were recalled since the last slow call */
+    _Atomic uint8_t xholes[HK_CLASSES]; /* number of the lowest items of a bin that a recall has replaced by NULL */
+    _Atomic uint32_t xbusy;             /* number of slow calls that use the bins, one within the other */
+    struct hk_liveness liveness;        /* tells whether the cache's thread still exists */
+    struct hk_miss_counts {             /* written by the cache's thread; a purge moves the counts to the pool's sums */
         _Atomic uint64_t xcalls[HK_SOURCES];
         _Atomic uint64_t xrequested; /* bytes requested by the calls that missed, which are a sample of all calls */
     } miss_counts[HK_CLASSES];
@@ -124,6 +128,23 @@ HK_INLINE struct hk_tcache *hk_tcache_self(void)
     return none ? NULL : hk_container_of(hot, struct hk_tcache, hot);
 }
 HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
+
+/* A slow call uses bins and depot only between hk_tcache_enter() and hk_tcache_leave(), because other threads may recall the blocks (recall.c). */
+void hk_tcache_enter_slow(struct hk_tcache *cache);
+HK_INLINE void hk_tcache_enter(struct hk_tcache *cache)
+{
+    hk_store(cache->xbusy, hk_load(cache->xbusy) + 1);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (HK_UNLIKELY(hk_load_acquire(cache->xtaken) | hk_load(cache->xrecalled)))
+        hk_tcache_enter_slow(cache);
+}
+/* Returns the number of blocks in a bin. Any thread may call it, and may get an old result. */
+HK_INLINE size_t hk_bin_blocks(const struct hk_tcache *cache, unsigned class)
+{
+    size_t items = hk_bin_items(&cache->hot.bins[class]);
+    return items - hk_min(items, hk_load(cache->xholes[class]));
+}
+HK_INLINE void hk_tcache_leave(struct hk_tcache *cache) { hk_store_release(cache->xbusy, hk_load(cache->xbusy) - 1); }
 
 /* These functions (bins.c) enlarge, fill and empty bins, and own their arrays. A bin's capacity is the number of blocks that its array can hold. */
 extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; set at the start; 0: no shuffling */

@@ -79,8 +79,11 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
 HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
 {
     cache->until_tick -= weight;
-    if (HK_UNLIKELY(cache->until_tick <= 0))
-        tick(cache);
+    if (HK_LIKELY(cache->until_tick > 0))
+        return;
+    hk_tcache_enter(cache);
+    tick(cache);
+    hk_tcache_leave(cache);
 }
 
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
@@ -126,7 +129,7 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
     return NULL;
 }
 
-HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
+HK_INLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     struct hk_miss_counts *counts = &cache->miss_counts[class];
@@ -154,9 +157,19 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     return hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
 }
 
+HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
+{
+    hk_tcache_enter(cache);
+    void *block = refill(cache, class, size);
+    hk_tcache_leave(cache);
+    return block;
+}
+
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
 {
+    hk_tcache_enter(cache);
     void *block = hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    hk_tcache_leave(cache);
     return HK_LIKELY(block != NULL) ? block : hk_tcache_refill(cache, class, size);
 }
 
@@ -174,6 +187,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
     struct hk_bin *bin = &cache->hot.bins[class];
     if (hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
         return;
+    hk_tcache_enter(cache);
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
     HK_TRACE(&cache->owner.ring, overflow, hk_classes[class].size, 0);
     hk_tick(cache, hk_tick_weight(class));
@@ -182,6 +196,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
         hk_bin_flush(cache, class, (hk_bin_items(bin) + 1) / 2);
     if (!hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
         hk_flush(cache, &block, 1);
+    hk_tcache_leave(cache);
 }
 
 static void send_home(struct hk_tcache *cache, void *block)

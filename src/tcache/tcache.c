@@ -14,9 +14,14 @@ bool hk_tcache_begin(void)
     struct hk_tcache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
+    hk_store(cache->xbusy, 0); /* a thread that was killed may have left it set */
+    hk_store(cache->xrecalled, false);
+    hk_tcache_enter(cache);
     hk_owner_open(&cache->owner);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
         hk_bin_reset(&cache->hot.bins[class]);
+        hk_store(cache->xholes[class], 0);
+    }
     memset(cache->held_until, 0, sizeof cache->held_until);
     cache->granted = 0;
     cache->ticker = hk_decay_first_ticker();
@@ -33,6 +38,7 @@ bool hk_tcache_begin(void)
     hk_liveness_take(&cache->liveness);
     cache->budget = hk_bins_budget();
     hk_self = &cache->hot;
+    hk_tcache_leave(cache);
     HK_COUNT(threads_started, 1);
     return true;
 }
@@ -58,11 +64,13 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
+    hk_tcache_enter(cache);
     hk_quarantine_empty(cache);
     hk_drain_all(cache);
     hk_bins_empty(cache);
     hk_outbox_send_all(&cache->outbox);
     hk_heap_shelf_shrink(&cache->shelf);
+    hk_tcache_leave(cache);
 }
 
 size_t hk_tcache_trim(struct hk_tcache *cache)
@@ -74,6 +82,7 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
 size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep)
 {
     size_t bytes = cache != NULL ? hk_tcache_trim(cache) : 0;
+    (void)hk_tcaches_recall(UINT64_MAX);
     hk_pool_purge();
     return bytes + hk_decay_all(keep);
 }

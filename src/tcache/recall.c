@@ -1,0 +1,113 @@
+/* Recalls the free blocks in the caches of other threads, which may sleep for a long time. The blocks become remote frees of their owners, so that
+ * their pages can be purged, and short threads can take them.
+ *
+ *   recalling thread   sets xtaken, shuts the gate of malloc, makes all threads execute a fence, and gives up if xbusy is set
+ *   cache's thread     sets xbusy at the begin of each slow call, and waits while xtaken is set
+ *
+ * The fence stands in for one in the cache's thread. After the fence, that thread is in no slow call, begins no hit of malloc, and executes at most
+ * one hit that began before. This hit takes the newest block of a bin, so the recall leaves the newest block. Frees push blocks above it meanwhile.
+ * The recalling thread replaces all other items by NULL. It cannot move items or change `top`, because the hit may still store `top`. */
+#include "slab/outbox.h"
+#include "tcache/pool.h"
+
+enum { MOST_ITEMS = 255 }; /* the largest bin_cap */
+
+/* Moves the items of a bin, except the newest, to `items`. Returns their number. */
+HK_READS_SHARED_WORD static size_t take_older(struct hk_tcache *cache, unsigned class, void **items)
+{
+    const struct hk_bin *bin = &cache->hot.bins[class];
+    size_t n = (size_t)(*(void **const volatile *)&bin->top - bin->base), first = 1 + hk_load(cache->xholes[class]),
+           got = 0;
+    for (size_t i = first; i < n; i++) {
+        items[got++] = bin->base[i];
+        bin->base[i] = NULL;
+    }
+    hk_store(cache->xholes[class], (uint8_t)(first - 1 + got));
+    return got;
+}
+
+static void free_remotely(void *const *blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hk_remote_free(blocks[i], hk_page_map_lookup((uintptr_t)blocks[i]));
+}
+
+static void take_all(struct hk_tcache *cache)
+{
+    void *items[MOST_ITEMS];
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        free_remotely(items, take_older(cache, class, items));
+        for (size_t n; (n = hk_depot_take(&cache->depot, class, items, MOST_ITEMS)) > 0;)
+            free_remotely(items, n);
+    }
+    hk_store(cache->xrecalled, true);
+}
+
+/* The second fence orders the stores of NULL before the hits that begin when the gate is open again. */
+static void recall_from(struct hk_tcache *cache)
+{
+    hk_store(cache->xtaken, true);
+    hk_gate_shut(HK_SHUT_RECALL);
+    if (hk_os.fence_threads() && hk_load_acquire(cache->xbusy) == 0 && cache->alive) {
+        take_all(cache);
+        (void)hk_os.fence_threads();
+    }
+    hk_gate_release(HK_SHUT_RECALL);
+    hk_store_release(cache->xtaken, false);
+}
+
+/* Holds hk_sweep_lock, which fork takes. So a fork child has no taken cache and an open gate, and no block is on its way. */
+bool hk_tcaches_recall(uint64_t asleep_since)
+{
+    const struct hk_tcache *self = hk_tcache_self();
+    bool waits = false;
+    if (!hk_slab_lists_shared || !hk_os.can_fence())
+        return false;
+    for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end(); id++) {
+        hk_lock(&hk_sweep_lock);
+        struct hk_tcache *cache = hk_owner_rests(id) ? NULL : hk_tcache_by_id(id);
+        bool recalls = cache != NULL && cache != self && hk_load(cache->owner.xopen) && !hk_load(cache->xrecalled);
+        if (recalls && hk_load(cache->owner.xawake) <= asleep_since)
+            recall_from(cache);
+        else
+            waits |= recalls;
+        hk_unlock_in_turn(&hk_sweep_lock);
+    }
+    return waits;
+}
+
+/* A thread counts as asleep after as long a time as after a rest (rested() in decay.c). */
+bool hk_tcaches_recall_asleep(void)
+{
+    uint64_t now = hk_os.clock_ms(), rest = HK_RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
+    return hk_options.free_policy != HK_FREE_KEEP && hk_tcaches_recall(now - hk_min(now, rest));
+}
+
+static void close_holes(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_bin *bin = &cache->hot.bins[class];
+        size_t holes = hk_load(cache->xholes[class]), blocks = hk_bin_items(bin) - holes;
+        if (holes == 0)
+            continue;
+        memmove(bin->base + 1, bin->base + 1 + holes, blocks * sizeof(void *));
+        bin->top = bin->base + blocks;
+        hk_store(cache->xholes[class], 0);
+    }
+    hk_store(cache->xrecalled, false);
+}
+
+/* Does nothing in a slow call within another one, as in a signal handler, because the outer call may be using a bin. */
+HK_COLD void hk_tcache_enter_slow(struct hk_tcache *cache)
+{
+    if (hk_load(cache->xbusy) > 1)
+        return;
+    while (hk_load_acquire(cache->xtaken)) {
+        hk_store_release(cache->xbusy, 0);
+        hk_os_pause();
+        hk_store(cache->xbusy, 1);
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    if (hk_load(cache->xrecalled))
+        close_holes(cache);
+}
