@@ -97,6 +97,7 @@ struct hk_tcache {
     struct hk_ticker ticker;
     bool reclaims_for_growth; /* the sweep in progress reclaims memory because the heap grew */
     size_t flushed;           /* bytes freed in slabs and not taken again since the last sweep for growth or excess */
+    size_t clean_before;      /* the lowest value of hk_slabs_clean() since then */
     size_t released;          /* the value of owner.xreleased when it was last subtracted from `flushed` */
     struct hk_countdown countdown;    /* bytes until the next sampled allocation */
     struct hk_due guarded;            /* the samples that get a guard page */

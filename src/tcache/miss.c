@@ -27,13 +27,15 @@ static void on_epoch(struct hk_tcache *cache)
 
 int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_SLICE)); }
 
-/* Returns the bytes that the thread has freed in its slabs since the last sweep for growth or excess, without those of released slabs. */
+/* Returns the resident bytes that the thread has freed in its slabs since the last sweep for growth or excess. Leaves out released slabs, and as
+ * many bytes as all threads have purged in slabs since then, because sweeps by age may have purged these bytes. */
 static size_t freed_in_slabs(struct hk_tcache *cache)
 {
-    size_t released = hk_load(cache->owner.xreleased);
+    size_t released = hk_load(cache->owner.xreleased), clean = hk_slabs_clean();
     cache->flushed -= hk_min(cache->flushed, released - cache->released);
     cache->released = released;
-    return cache->flushed;
+    cache->clean_before = hk_min(cache->clean_before, clean);
+    return cache->flushed - hk_min(cache->flushed, clean - cache->clean_before);
 }
 
 static HK_NOINLINE void tick(struct hk_tcache *cache)
@@ -73,6 +75,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
         return;
     cache->reclaims_for_growth = false;
     cache->flushed = 0;
+    cache->clean_before = SIZE_MAX;
     hk_decay_swept(&cache->ticker);
 }
 

@@ -27,6 +27,7 @@ bool hk_tcache_begin(void)
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->flushed = 0;
+    cache->clean_before = SIZE_MAX;
     cache->sampling = false;
     cache->system_thread = 0;
     hk_outbox_open(&cache->outbox, &cache->owner);
@@ -76,6 +77,7 @@ void hk_tcache_flush(struct hk_tcache *cache)
 size_t hk_tcache_trim(struct hk_tcache *cache)
 {
     hk_tcache_flush(cache);
+    cache->flushed = 0;
     return hk_slab_heap_trim(&cache->owner);
 }
 
