@@ -113,13 +113,12 @@ static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t toke
                                                                      : NULL;
 }
 
-#define IN_LIST(...) __VA_ARGS__
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
-    TOKEN(void *, symbol, (IN_LIST parameters, size_t token))                                                          \
+    TOKEN(void *, symbol, (HK_IN_LIST parameters, size_t token))                                                       \
     {                                                                                                                  \
         void *block = new_apart(size, align, HK_KIND_##kind, token, HK_CALLER);                                        \
         return block != NULL ? block : HK_WHOEVER(process_##form) arguments;                                           \
     }                                                                                                                  \
-    HK_REPLACES(void *, __alloc_token__##symbol, (IN_LIST parameters, size_t token), token_##symbol)
+    HK_REPLACES(void *, __alloc_token__##symbol, (HK_IN_LIST parameters, size_t token), token_##symbol)
 #define HK_DELETE(form, symbol, parameters, serve)
 #include "api/operators.def"

@@ -74,6 +74,7 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_CHECKED(type, name, parameters)                                                                             \
     HK_EXPORT type hk_checked_##name parameters __asm__(#name);                                                        \
     type hk_checked_##name parameters
+#define HK_IN_LIST(...) __VA_ARGS__ /* removes the parentheses of a list: (HK_IN_LIST (a, b), c) is (a, b, c) */
 
 /* `HK_BY_JUMP return f(x);` compiles the call of f to a jump, so that HK_CALLER has the same value in f as in this function. gcc before 15 has no
  * attribute musttail, but its optimization of sibling calls also makes jumps of these calls. tests/process/check_jumps.py verifies the jumps. */

@@ -61,5 +61,14 @@ HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
         hk_refuse_fortified();
     return bytes;
 }
+/* Defines the checked functions `name` and __name_chk. With _FORTIFY_SOURCE, compilers call the second one, which has one more parameter: `most`, the
+ * size of the object to which it writes. In the first one, `most` is SIZE_MAX. The last arguments are what both return. */
+#define HK_FORTIFIED(type, name, parameters, ...)                                                                      \
+    HK_CHECKED(type, name, parameters)                                                                                 \
+    {                                                                                                                  \
+        const size_t most = SIZE_MAX;                                                                                  \
+        return __VA_ARGS__;                                                                                            \
+    }                                                                                                                  \
+    HK_CHECKED(type, __##name##_chk, (HK_IN_LIST parameters, size_t most)) { return __VA_ARGS__; }
 
 #endif

@@ -52,49 +52,12 @@ static char *append(const char *call, char *to, const char *from, size_t bytes, 
     return to;
 }
 
-HK_CHECKED(char *, strcpy, (char *to, const char *from)) { return copy("strcpy()", to, from, SIZE_MAX), to; }
-HK_CHECKED(char *, stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
+HK_FORTIFIED(char *, strcpy, (char *to, const char *from), copy("strcpy()", to, from, most), to)
+HK_FORTIFIED(char *, stpcpy, (char *to, const char *from), copy("stpcpy()", to, from, most))
+HK_FORTIFIED(char *, strncpy, (char *to, const char *from, size_t bytes),
+             copy_padded("strncpy()", to, from, hk_within_object(bytes, most)), to)
+HK_FORTIFIED(char *, stpncpy, (char *to, const char *from, size_t bytes),
+             copy_padded("stpncpy()", to, from, hk_within_object(bytes, most)))
+HK_FORTIFIED(char *, strcat, (char *to, const char *from), append("strcat()", to, from, SIZE_MAX, most))
+HK_FORTIFIED(char *, strncat, (char *to, const char *from, size_t bytes), append("strncat()", to, from, bytes, most))
 HK_CHECKED(char *, __stpcpy, (char *to, const char *from)) { return copy("stpcpy()", to, from, SIZE_MAX); }
-
-HK_CHECKED(char *, strncpy, (char *to, const char *from, size_t bytes))
-{
-    return copy_padded("strncpy()", to, from, bytes), to;
-}
-
-HK_CHECKED(char *, stpncpy, (char *to, const char *from, size_t bytes))
-{
-    return copy_padded("stpncpy()", to, from, bytes);
-}
-HK_CHECKED(char *, strcat, (char *to, const char *from)) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
-
-HK_CHECKED(char *, strncat, (char *to, const char *from, size_t bytes))
-{
-    return append("strncat()", to, from, bytes, SIZE_MAX);
-}
-
-HK_CHECKED(char *, __strcpy_chk, (char *to, const char *from, size_t most))
-{
-    return copy("strcpy()", to, from, most), to;
-}
-
-HK_CHECKED(char *, __stpcpy_chk, (char *to, const char *from, size_t most)) { return copy("stpcpy()", to, from, most); }
-
-HK_CHECKED(char *, __strncpy_chk, (char *to, const char *from, size_t bytes, size_t most))
-{
-    return copy_padded("strncpy()", to, from, hk_within_object(bytes, most)), to;
-}
-
-HK_CHECKED(char *, __stpncpy_chk, (char *to, const char *from, size_t bytes, size_t most))
-{
-    return copy_padded("stpncpy()", to, from, hk_within_object(bytes, most));
-}
-
-HK_CHECKED(char *, __strcat_chk, (char *to, const char *from, size_t most))
-{
-    return append("strcat()", to, from, SIZE_MAX, most);
-}
-
-HK_CHECKED(char *, __strncat_chk, (char *to, const char *from, size_t bytes, size_t most))
-{
-    return append("strncat()", to, from, bytes, most);
-}
