@@ -1,9 +1,10 @@
-/* Declares the slow paths that all exported functions share.
- * Threads  Any thread may call these functions. */
+/* Declares the slow paths that all exported functions share, and those of user heaps.
+ * Threads  Any thread may call these functions. Only one thread at a time may use, free or resize a block. */
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
 #include "tcache/hit.h"
+#include "tcache/layout.h"
 
 /* HK_CALLER is the return address of the exported function, but only in that function, in its tail calls, and in functions inlined into it. */
 #define HK_CALLER __builtin_return_address(0)
@@ -57,5 +58,16 @@ HK_INLINE void hk_free(void *block)
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
 void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
+
+/* Sets errno to `error` and returns NULL. */
+void *hk_failed(int error);
+/* Allocates a block of a user heap after a miss. Returns NULL and sets errno if memory is refused or the heap has ended. */
+void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
+/* Frees a block whose page map entry names a heap. */
+void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot);
+/* Frees a block of a heap after a miss: the cache of the thread has no room, the heap has ended, or attach sampling has picked the block. */
+void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);
+/* Resizes a heap's block for realloc. The block stays in its heap. Returns NULL and sets errno if memory is refused. */
+void *hk_heap_resized(void *block, size_t size);
 
 #endif

@@ -1,6 +1,5 @@
 /* Defines free and its variants, and frees blocks after a miss of free or operator delete. */
 #include "api/entry.h"
-#include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "hakmem.h"

@@ -1,5 +1,5 @@
 /* Allocates and frees blocks of user heaps after a miss, and resizes blocks of user heaps. */
-#include "api/heap_blocks.h"
+#include "api/entry.h"
 #include <errno.h>
 #include "api/plain_alloc.h"
 #include "guard/guard.h"

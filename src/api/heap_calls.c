@@ -1,7 +1,6 @@
 /* Defines the functions of hakmem.h for user heaps. */
 #include <errno.h>
 #include "api/entry.h"
-#include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
 #include "hakmem.h"
 #include "prof/attach_sampling.h"

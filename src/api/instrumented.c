@@ -3,7 +3,7 @@
  * They call the first part, and check each block (block_checks.h) when they give it out and when they take it back. */
 #include "api/instrumented.h"
 #include <errno.h>
-#include "api/heap_blocks.h"
+#include "api/entry.h"
 #include "api/kinds.h"
 #include "guard/sampled.h"
 #include "prof/attach_sampling.h"

@@ -1,6 +1,6 @@
 /* Makes functions from the table in kinds.def. They use switches, because arrays of functions would have to be relocated before the first call. */
 #include "api/kinds.h"
-#include "api/heap_blocks.h"
+#include "api/entry.h"
 #include "api/plain_alloc.h"
 #include "guard/block_checks.h"
 #include "guard/sampled.h"

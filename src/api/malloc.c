@@ -1,7 +1,6 @@
 /* Defines malloc, calloc, realloc, the aligned forms and malloc_trim, and the hak_ functions that do the same. */
 #include <errno.h>
 #include "api/entry.h"
-#include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "hakmem.h"
