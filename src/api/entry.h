@@ -3,7 +3,6 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "tcache/hit.h"
 #include "tcache/layout.h"
 
 /* HK_CALLER is the return address of the exported function, but only in that function, in its tail calls, and in functions inlined into it. */

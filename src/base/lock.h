@@ -65,6 +65,14 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
     if (HK_UNLIKELY(atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) == 2))
         hk_lock_wake(lock);
 }
+/* HK_UNDER(lock, value) takes the lock, evaluates the expression `value`, unlocks, and returns the value. */
+#define HK_UNDER(lock, value)                                                                                          \
+    (__extension__({                                                                                                   \
+        hk_lock(lock);                                                                                                 \
+        __typeof__(value) under = (value);                                                                             \
+        hk_unlock(lock);                                                                                               \
+        under;                                                                                                         \
+    }))
 
 /* Unlocks, and pauses if another thread waits for the lock. This function is for callers that take the lock many times in a row. Without the pause,
  * the caller would take the lock again before the waiting thread can. */

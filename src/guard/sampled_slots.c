@@ -103,10 +103,7 @@ static struct hk_slot *take_slot(size_t size, size_t align)
 
 struct hk_slot *hk_slot_take(size_t size, size_t align)
 {
-    hk_lock(&guarded.lock);
-    struct hk_slot *slot = map_slots() ? take_slot(size, align) : NULL;
-    hk_unlock(&guarded.lock);
-    return slot;
+    return HK_UNDER(&guarded.lock, map_slots() ? take_slot(size, align) : NULL);
 }
 
 enum hk_slot_find hk_slot_find(const void *block)

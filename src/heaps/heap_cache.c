@@ -286,10 +286,7 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     *by_limit = false;
-    hk_lock(heap->lock);
-    void *block = hk_heap_is_open(heap) ? refill_locked(shelf, heap, class, by_limit) : NULL;
-    hk_unlock(heap->lock);
-    return block;
+    return HK_UNDER(heap->lock, hk_heap_is_open(heap) ? refill_locked(shelf, heap, class, by_limit) : NULL);
 }
 
 /* Puts a freed block into the thread's cache. If the bin is full, first moves its older half to the slabs. Returns false if there is no bin. */

@@ -162,10 +162,7 @@ const char *hk_heaps_fault(const void *block, uint32_t entry)
     if (class == HK_CLASS_LARGE)
         return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block ? NULL : HK_TEXT_inside;
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
-    hk_lock(heap->lock);
-    const char *fault = hk_heap_fault_at(block, entry);
-    hk_unlock(heap->lock);
-    return fault;
+    return HK_UNDER(heap->lock, hk_heap_fault_at(block, entry));
 }
 
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)

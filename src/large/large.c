@@ -84,12 +84,7 @@ static struct hk_large_block *checked_block(enum hk_call call, const void *block
     return large;
 }
 
-void hk_large_check(enum hk_call call, const void *block)
-{
-    hk_lock(&hk_large.lock);
-    (void)checked_block(call, block);
-    hk_unlock(&hk_large.lock);
-}
+void hk_large_check(enum hk_call call, const void *block) { HK_UNDER(&hk_large.lock, checked_block(call, block)); }
 
 static HK_NOINLINE void note_gone_locked(struct hk_large_block *large)
 {
@@ -154,9 +149,7 @@ void hk_large_keep(void *block, uint64_t until_ms)
 
 void hk_large_drop(void *block)
 {
-    hk_lock(&hk_large.lock);
-    struct hk_large_block *large = retire_locked(block);
-    hk_unlock(&hk_large.lock);
+    struct hk_large_block *large = HK_UNDER(&hk_large.lock, retire_locked(block));
     HK_COUNT(large_dropped, 1);
     hk_large_release(large);
 }

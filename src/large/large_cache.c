@@ -195,9 +195,7 @@ static size_t unmap_while(uint64_t before, enum why why, size_t enough)
 {
     size_t bytes = 0;
     while (bytes < enough) {
-        hk_lock(&hk_large.lock);
-        struct hk_large_block *large = take_due_locked(before, why);
-        hk_unlock(&hk_large.lock);
+        struct hk_large_block *large = HK_UNDER(&hk_large.lock, take_due_locked(before, why));
         if (large == NULL)
             break;
         struct hk_large_ghost ghost = {large->d.bytes, large->idle_from, why == OVER};

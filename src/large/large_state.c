@@ -16,13 +16,7 @@ void hk_large_init(void)
     hk_list_init(&hk_large.with_slack);
 }
 
-struct hk_large_totals hk_large_total(void)
-{
-    hk_lock(&hk_large.lock);
-    struct hk_large_totals totals = hk_large.totals;
-    hk_unlock(&hk_large.lock);
-    return totals;
-}
+struct hk_large_totals hk_large_total(void) { return HK_UNDER(&hk_large.lock, hk_large.totals); }
 
 bool hk_large_lock_in_some_tries(void)
 {

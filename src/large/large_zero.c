@@ -83,11 +83,8 @@ static void zero_chunk(char *to, struct gap *gap)
 void *hk_large_zero(void *block, size_t bytes)
 {
     bool in_span = !hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    if (!in_span) { /* leaves out the slack that a purge may cut off */
-        hk_lock(&hk_large.lock);
-        bytes = hk_large_held(hk_large_at((uintptr_t)block));
-        hk_unlock(&hk_large.lock);
-    }
+    if (!in_span) /* leaves out the slack that a purge may cut off */
+        bytes = HK_UNDER(&hk_large.lock, hk_large_held(hk_large_at((uintptr_t)block)));
     size_t page = hk_system_page(), head = -(uintptr_t)block & (page - 1),
            tail = ((uintptr_t)block + bytes) & (page - 1);
     char *start = (char *)block + head, *end = (char *)block + bytes - tail;

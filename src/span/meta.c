@@ -52,10 +52,7 @@ void *hk_meta_alloc(size_t size)
     hk_assert(size > 0);
     if (size > LARGEST_BLOCK)
         return hk_meta_pages(size);
-    hk_lock(&hk_meta.lock);
-    void *p = alloc_locked(hk_align_up(size, HK_META_LINE));
-    hk_unlock(&hk_meta.lock);
-    return p;
+    return HK_UNDER(&hk_meta.lock, alloc_locked(hk_align_up(size, HK_META_LINE)));
 }
 
 void hk_meta_free(void *p, size_t size)
@@ -122,13 +119,7 @@ static size_t spare_locked(void)
     return hk_meta.free - hk_meta.clean + hk_meta.listed_bytes + hk_meta_bytes(&hk_meta.range) + begun;
 }
 
-size_t hk_meta_spare(void)
-{
-    hk_lock(&hk_meta.lock);
-    size_t bytes = spare_locked();
-    hk_unlock(&hk_meta.lock);
-    return bytes;
-}
+size_t hk_meta_spare(void) { return HK_UNDER(&hk_meta.lock, spare_locked()); }
 
 struct hk_range hk_meta_next(uintptr_t from, uintptr_t to)
 {

@@ -136,13 +136,7 @@ static size_t stake(void)
     return (hk_page_heap.arenas[HK_USE_DENSE].mapped - hk_page_heap.staked_slices * HK_SLICE) / PART_AT_STAKE;
 }
 
-size_t hk_page_heap_stake(void)
-{
-    hk_lock(&hk_page_heap.lock);
-    size_t bytes = stake();
-    hk_unlock(&hk_page_heap.lock);
-    return bytes;
-}
+size_t hk_page_heap_stake(void) { return HK_UNDER(&hk_page_heap.lock, stake()); }
 
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {

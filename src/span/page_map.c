@@ -231,10 +231,7 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
     uintptr_t end = address + size;
     if (end > (uintptr_t)1 << HK_ADDRESS_BITS || end < address)
         return false;
-    hk_lock(&map.lock);
-    bool covered = cover_locked(address, end);
-    hk_unlock(&map.lock);
-    return covered;
+    return HK_UNDER(&map.lock, cover_locked(address, end));
 }
 
 void *hk_page_map_covered(void *p, size_t mapped, size_t size)

@@ -220,10 +220,7 @@ static bool unmap_one(bool dirty_too, size_t *bytes)
 size_t hk_page_heap_unmap(bool dirty_too)
 {
     size_t bytes = 0;
-    for (bool more = true; more;) {
-        hk_lock(&hk_page_heap.purge_lock);
-        more = unmap_one(dirty_too, &bytes);
-        hk_unlock(&hk_page_heap.purge_lock);
-    }
+    while (HK_UNDER(&hk_page_heap.purge_lock, unmap_one(dirty_too, &bytes)))
+        continue;
     return bytes;
 }
