@@ -151,7 +151,15 @@ __extension__ typedef unsigned __int128 hk_wide;
 /* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Such instructions need assembly, because compilers do not combine accesses
  * with a branch between them. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields that the hit path needs together are adjacent. HK_NEAR sets p
  * to the address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
+/* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
+/* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
+/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, because yield does nothing on most
+ * processors. isb takes as long as pause on x86. HK_AS_RESULT keeps x in the register of a function's result, so that returning x needs no move. */
 #if defined(__aarch64__)
+#define HK_USER_ADDRESS_BITS 48
+#define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
+#define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
+#define HK_AS_RESULT(x) ((void)0)
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
 #define HK_NEAR_ALIGN 4096
@@ -174,6 +182,10 @@ struct hk_pair {
     __asm__("stp %1, %2, %0" : "=" HK_OF_PAIR(*(struct hk_pair *)(void *)(at)) : "r"(x), "r"(y))
 #define HK_THREAD_POINTER() ((uintptr_t)__builtin_thread_pointer())
 #else
+#define HK_USER_ADDRESS_BITS 47
+#define HK_UNTAGGED(p) (p)
+#define HK_SPIN_HINT() __builtin_ia32_pause()
+#define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #define HK_PAIRS 0
 #define HK_FOR_PAIRS(a, b, c, d) a b c d
 #define HK_NEAR_ALIGN HK_CACHE_LINE
@@ -197,22 +209,6 @@ struct hk_pair {
         if (HK_UNLIKELY(((n) >= (bound)) | ((x) == (y))))                                                              \
             goto label;                                                                                                \
     } while (0)
-#endif
-
-/* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
-/* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
-/* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, because yield does nothing on most
- * processors. isb takes as long as pause on x86. HK_AS_RESULT keeps x in the register of a function's result, so that returning x needs no move. */
-#if defined(__aarch64__)
-#define HK_USER_ADDRESS_BITS 48
-#define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
-#define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
-#define HK_AS_RESULT(x) ((void)0)
-#else
-#define HK_USER_ADDRESS_BITS 47
-#define HK_UNTAGGED(p) (p)
-#define HK_SPIN_HINT() __builtin_ia32_pause()
-#define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #endif
 
 #define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -161,10 +161,7 @@ struct hk_fault hk_os_fault_of(const void *context)
     bool writes = (machine->gregs[REG_ERR] & WRITE) != 0;
     return (struct hk_fault){(uintptr_t)machine->gregs[REG_RIP], (uintptr_t)machine->gregs[REG_RBP],
                              (uintptr_t)machine->gregs[REG_RSP], writes ? HK_ACCESS_WRITE : HK_ACCESS_READ};
-#elif defined(__aarch64__)
-    return (struct hk_fault){machine->pc, machine->regs[29], machine->sp, access_of(machine)};
 #else
-    (void)machine;
-    return (struct hk_fault){0, 0, 0, HK_ACCESS};
+    return (struct hk_fault){machine->pc, machine->regs[29], machine->sp, access_of(machine)};
 #endif
 }

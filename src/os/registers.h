@@ -1,7 +1,7 @@
 /* Registers: lists the registers that a stack walk needs to find the caller of a function. Their numbers are those of unwind tables (DWARF).
  * Invariant  A stack walk keeps an array of HK_REGS registers, which begins with register number HK_REG_FIRST. HK_REG_CODE, HK_REG_STACK and
  *            HK_REG_FRAME are the indexes of the code address, the stack pointer and the frame pointer in the array. HK_REG_LINK is the index of the
- *            register whose rule finds the return address. On processors that this file does not know, a stack walk finds only one frame. */
+ *            register whose rule finds the return address. */
 #ifndef HK_REGISTERS_H
 #define HK_REGISTERS_H
 
@@ -55,15 +55,6 @@ enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_R
     } while (0)
 enum { HK_CALL_BYTES = 4 };
 #define HK_CALL_ENDS_AT(code) (((code)[-1] & 0xfc) == 0x94 || ((code)[-1] == 0xd6 && (code)[-2] == 0x3f)) /* bl, blr */
-#else
-enum { HK_REG_FIRST = 0, HK_REGS = 3, HK_REG_LINK = 2, HK_REG_CODE = 2, HK_REG_STACK = 1, HK_REG_FRAME = 0 };
-#define HK_REGISTERS_HERE(at) ((void)(at))
-#define HK_SIGNAL_RETURN ""
-#define HK_SIGNAL_REGISTERS ((size_t)0)
-#define HK_SIGNAL_ORDER 0, 1, 2
-#define HK_UNSIGNED_CODE(p) ((void)(p))
-enum { HK_CALL_BYTES = 1 };
-#define HK_CALL_ENDS_AT(code) ((void)(code), false)
 #endif
 
 #endif

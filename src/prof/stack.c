@@ -247,7 +247,7 @@ static bool step_out(struct stack_walk *walk)
         keep_row(key, &rules);
         return step_by_rules(walk, &rules);
     }
-    bool signal = found || (signal_size != 0 && hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
+    bool signal = found || (hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
                             memcmp((const void *)at, HK_SIGNAL_RETURN, signal_size) == 0);
     return signal ? step_over_signal(walk) : step_by_frame(walk);
 }
