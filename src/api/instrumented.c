@@ -11,8 +11,6 @@
 #include "runtime/background.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
-#include "slab/remote_track.h"
-#include "slab/slab_purge.h"
 #include "span/bootstrap.h"
 
 /* Returns a block that attach sampling has picked. Returns NULL if the allocation is not picked, or if the heap of picked blocks cannot serve it. */

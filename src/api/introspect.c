@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include "base/libc.h"
-#include "decay/decay.h"
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"

@@ -7,8 +7,6 @@
 #define HK_PLAIN_ALLOC_H
 
 #include "base/inline_copy.h"
-#include "large/large.h"
-#include "policy/gate.h"
 #include "runtime/learning.h"
 #include "tcache/tcache.h"
 

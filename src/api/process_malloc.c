@@ -5,7 +5,6 @@
  * call the free that the process uses. The hak_ functions always use HAKMEM. */
 #include "api/operators.h"
 #include "guard/sampled.h"
-#include "slab/slab.h"
 
 HK_BY_NAME(void *, any_reallocarray, (void *block, size_t count, size_t size), reallocarray)
 {

@@ -1,6 +1,5 @@
 /* Translates HAKMEM_SAFE_FREE and HAKMEM_HARDENED into protections, and puts the protections in force. */
 #include "guard/states.h"
-#include "large/large.h"
 #include "slab/slab_heap.h"
 #include "span/chunks.h"
 #include "span/meta_regions.h"

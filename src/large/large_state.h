@@ -10,7 +10,6 @@
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
-#include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "policy/policy.h"

@@ -5,7 +5,6 @@
  *
  * Slack that a purge may cut off is never written, because another mapping may lie there. Only the new holder of the block calls hk_large_zero(). */
 #include "large/large.h"
-#include <string.h>
 #include "base/inline_copy.h"
 #include "span/page_heap.h"
 

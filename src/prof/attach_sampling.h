@@ -14,7 +14,6 @@
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
 
-#include "heaps/heaps.h"
 #include "tcache/layout.h"
 
 struct hk_attach_sampling {

@@ -8,7 +8,6 @@
 #ifndef HK_CHUNKS_H
 #define HK_CHUNKS_H
 
-#include "base/bits.h"
 #include "base/lock.h"
 #include "span/page_map.h"
 

@@ -2,7 +2,6 @@
 #include "span/descriptor.h"
 #include "base/lock.h"
 #include "base/inline_copy.h"
-#include "policy/options.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 

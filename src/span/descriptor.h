@@ -10,7 +10,6 @@
 #ifndef HK_DESCRIPTOR_H
 #define HK_DESCRIPTOR_H
 
-#include "base/message.h"
 #include "policy/classes.h"
 #include "span/page_map.h"
 

@@ -1,6 +1,5 @@
 /* Allocates metadata in lines of 64 bytes, or in whole pages. Purges those pages of areas (64 KiB each) that have no line in use. */
 #include "span/meta.h"
-#include <string.h>
 #include "base/message.h"
 #include "os/os.h"
 #include "span/meta_regions.h"
