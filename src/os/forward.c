@@ -8,29 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* These are the numbers of MADV_COLD, MADV_COLLAPSE and MADV_GUARD_REMOVE, which older headers do not name. */
 enum { ADVICE_COLD = 20, ADVICE_COLLAPSE = 25, ADVICE_GUARD_REMOVE = 103 };
-
-int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
-
-int hk_forward_mlock(const void *p, size_t size, unsigned flags)
-{
-    return (int)(flags == 0 ? syscall(SYS_mlock, p, size) : syscall(SYS_mlock2, p, size, flags));
-}
-
-int hk_forward_mprotect(void *p, size_t size, int protection, int key)
-{
-    return (int)(key == -1 ? syscall(SYS_mprotect, p, size, protection)
-                           : syscall(SYS_pkey_mprotect, p, size, protection, key));
-}
-
-long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags)
-{
-    return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
-}
 
 /* dlsym is weak, because a static program does not have it. */
 #pragma weak dlsym
@@ -122,17 +102,6 @@ sighandler_t hk_forward_signal(int number, sighandler_t handler)
     return hk_forward_sigaction(number, &action, &former) == 0 ? former.sa_handler : SIG_ERR;
 }
 
-void hk_forward_exit(int status)
-{
-    for (;;)
-        syscall(SYS_exit_group, status);
-}
-
-int hk_forward_prctl(int option, const unsigned long arguments[4])
-{
-    return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
-}
-int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
 /* MADV_HUGEPAGE does not count as a lasting change, because it only affects speed. Programs such as NumPy request it for each block. HAKMEM unmaps

@@ -8,12 +8,11 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-int hk_forward_madvise(void *p, size_t size, int advice);
-int hk_forward_mlock(const void *p, size_t size, unsigned flags);
-/* If `key` is -1, the program passed no protection key. */
-int hk_forward_mprotect(void *p, size_t size, int protection, int key);
-long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
+/* Makes a system call with the arguments of the program's call, for example HK_FORWARD(SYS_unshare, flags). */
+#define HK_FORWARD(...) syscall(__VA_ARGS__)
 /* The next three functions call the definition that follows HAKMEM's. A signal handler must not make the first call, because it looks the name up. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
@@ -23,10 +22,6 @@ sighandler_t hk_forward_signal(int number, sighandler_t handler);
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_caught_signal(int number, sighandler_t handler);
 
-_Noreturn void hk_forward_exit(int status);
-int hk_forward_prctl(int option, const unsigned long arguments[4]);
-int hk_forward_unshare(int flags);
-
 /* hk_forward_symbol() returns the first definition of a name in the process. hk_forward_next() returns the definition that follows HAKMEM's. They
  * return NULL if there is none, or in a static program. Both functions take the loader's lock. */
 void *hk_forward_symbol(const char *name);
@@ -35,7 +30,7 @@ void *hk_forward_next(const char *name);
 void *hk_forward_next_once(const char *name, _Atomic(void *) *found);
 
 bool hk_advice_lasts(int advice);
-/* Returns true if the protection is that of a new mapping: readable and writable, without a protection key. */
+/* Returns true if the protection is that of a new mapping: readable and writable, without a protection key. If `key` is -1, none was passed. */
 bool hk_protection_is_ordinary(int protection, int key);
 /* Returns true, and sets *p and *size, if the request has registered a range with userfaultfd. Called only if the ioctl has succeeded. */
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);

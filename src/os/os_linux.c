@@ -11,14 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 #include "os/linux.h"
-#include "os/forward.h"
 
 #if defined(__x86_64__)
 #include <asm/prctl.h>
 #endif
 
-/* Some functions, such as mprotect, are exported by HAKMEM itself. This file calls their counterparts in forward.h. For rare calls it uses syscall(),
- * because the loader must look up each C library function that HAKMEM calls by name. */
+/* Calls syscall() instead of functions that HAKMEM itself exports, such as mprotect. Also does so for rare calls, because the loader must look up each
+ * C library function that HAKMEM calls by name. */
 static void *linux_map(size_t size)
 {
     void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -77,11 +76,11 @@ void *hk_os_map_bare(size_t size)
 }
 
 static bool linux_unmap(void *p, size_t size) { return KEEPING_ERRNO(munmap(p, size)) == 0; }
-static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ, -1)) == 0; }
+static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(syscall(SYS_mprotect, p, size, PROT_READ)) == 0; }
 
 static bool linux_unseal(void *p, size_t size)
 {
-    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
+    return KEEPING_ERRNO(syscall(SYS_mprotect, p, size, PROT_READ | PROT_WRITE)) == 0;
 }
 
 /* Since Linux 6.17, the kernel checks a limit such as RLIMIT_AS while `to` is still mapped. The limit can then refuse the move, and `to` stays
@@ -106,14 +105,14 @@ static void *linux_move(void *p, size_t old_size, size_t new_size)
 
 static bool linux_advise_huge(void *p, size_t size, bool wanted)
 {
-    return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
+    return KEEPING_ERRNO(syscall(SYS_madvise, p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
 /* Since Linux 6.18, prctl returns 3 if the process gets only the huge pages that it asks for. HAKMEM asks for huge pages, so 3 permits them. */
 static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
 
 /* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
-void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
+void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(syscall(SYS_madvise, p, size, MADV_FREE)); }
 
 static inline uint64_t read_clock_ns(clockid_t clock)
 {
@@ -188,7 +187,7 @@ static bool linux_populate(void *p, size_t size)
 {
     enum { POPULATE_WRITE = 23 };
     return atomic_load_explicit(&xfilter, memory_order_relaxed) != OWN_FILTER &&
-           KEEPING_ERRNO(hk_forward_madvise(p, size, POPULATE_WRITE)) == 0;
+           KEEPING_ERRNO(syscall(SYS_madvise, p, size, POPULATE_WRITE)) == 0;
 }
 
 /* Numbers for madvise() that older headers lack. Linux has DONTNEED_LOCKED since 5.18 and GUARD_* since 6.13. No kernel accepts NO_ADVICE. */
@@ -205,7 +204,7 @@ static bool advice_counts(void *p, size_t size)
     static _Atomic unsigned found = NOT_TRIED;
     unsigned now = atomic_load_explicit(&found, memory_order_relaxed);
     if (now == NOT_TRIED) {
-        now = hk_forward_madvise(p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
+        now = syscall(SYS_madvise, p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
         atomic_store_explicit(&found, now, memory_order_relaxed);
     }
     return now == COUNTS;
@@ -213,9 +212,9 @@ static bool advice_counts(void *p, size_t size)
 
 static bool linux_purge(void *p, size_t size)
 {
-    int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
+    int saved_errno = errno, r = (int)syscall(SYS_madvise, p, size, MADV_DONTNEED);
     if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlock may have locked the pages */
-        r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
+        r = (int)syscall(SYS_madvise, p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
 }
@@ -224,15 +223,15 @@ static bool linux_purge(void *p, size_t size)
  * refuses the advice for locked memory, which therefore needs mprotect. */
 static bool linux_bar(void *p, size_t size)
 {
-    if (KEEPING_ERRNO(advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0))
+    if (KEEPING_ERRNO(advice_counts(p, size) && syscall(SYS_madvise, p, size, GUARD_INSTALL) == 0))
         return true;
     atomic_store(&xprotects, true);
-    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_NONE, -1)) == 0 && linux_purge(p, size);
+    return KEEPING_ERRNO(syscall(SYS_mprotect, p, size, PROT_NONE)) == 0 && linux_purge(p, size);
 }
 
 static bool linux_unbar(void *p, size_t size)
 {
-    (void)KEEPING_ERRNO(hk_forward_madvise(p, size, GUARD_REMOVE));
+    (void)KEEPING_ERRNO(syscall(SYS_madvise, p, size, GUARD_REMOVE));
     return !atomic_load(&xprotects) || linux_unseal(p, size);
 }
 

@@ -8,13 +8,13 @@ HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice))
 {
     if (hk_advice_lasts(advice))
         hk_large_note_modified((uintptr_t)p, size);
-    return hk_forward_madvise(p, size, advice);
+    return (int)HK_FORWARD(SYS_madvise, p, size, advice);
 }
 
 static int lock_pages(const void *p, size_t size, unsigned flags)
 {
     hk_large_note_modified((uintptr_t)p, size);
-    return hk_forward_mlock(p, size, flags);
+    return (int)(flags == 0 ? HK_FORWARD(SYS_mlock, p, size) : HK_FORWARD(SYS_mlock2, p, size, flags));
 }
 
 HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size)) { return lock_pages(p, size, 0); }
@@ -24,7 +24,8 @@ static int protect(void *p, size_t size, int protection, int key)
 {
     if (!hk_protection_is_ordinary(protection, key))
         hk_large_note_modified((uintptr_t)p, size);
-    return hk_forward_mprotect(p, size, protection, key);
+    return (int)(key == -1 ? HK_FORWARD(SYS_mprotect, p, size, protection)
+                           : HK_FORWARD(SYS_pkey_mprotect, p, size, protection, key));
 }
 
 HK_STANDS_BEFORE(int, mprotect, (void *p, size_t size, int protection)) { return protect(p, size, protection, -1); }
@@ -39,7 +40,7 @@ HK_STANDS_BEFORE(long, mbind,
                   unsigned flags))
 {
     hk_large_note_modified((uintptr_t)p, size);
-    return hk_forward_mbind(p, size, mode, nodes, most, flags);
+    return HK_FORWARD(SYS_mbind, p, size, mode, nodes, most, flags);
 }
 
 HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...))
@@ -58,7 +59,8 @@ HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...))
 static _Noreturn void end_process(int status)
 {
     hk_end_at_once();
-    hk_forward_exit(status);
+    for (;;)
+        HK_FORWARD(SYS_exit_group, status);
 }
 
 HK_STANDS_BEFORE(void, _exit, (int status)) { end_process(status); }

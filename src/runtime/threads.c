@@ -120,11 +120,11 @@ HK_STANDS_BEFORE(int, prctl, (int option, ...))
         hk_os_filter_comes();
         shut_in();
     }
-    return hk_forward_prctl(option, arguments);
+    return (int)HK_FORWARD(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }
 
 HK_STANDS_BEFORE(int, unshare, (int flags))
 {
     shut_in();
-    return hk_forward_unshare(flags);
+    return (int)HK_FORWARD(SYS_unshare, flags);
 }
