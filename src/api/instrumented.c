@@ -40,7 +40,6 @@ static void *alloc_unwatched(struct hk_request *request)
     return block != NULL ? block : hk_plain_serve(request);
 }
 
-/* Returns a block, or NULL if memory is refused, and shows the allocation to hooks and samples. */
 static void *record_alloc(struct hk_request *request)
 {
     if (!hk_mode_has(HK_MODE_HOOKS))

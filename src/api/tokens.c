@@ -55,7 +55,6 @@ TOKEN(void *, calloc, (size_t count, size_t size, size_t token))
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* Resizes a block. Moves the block if it is not in the group of the token. */
 TOKEN(void *, realloc, (void *block, size_t size, size_t token))
 {
     if (!keeps_apart() || !hk_malloc_is_ours() || (block != NULL && size == 0))

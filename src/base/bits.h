@@ -90,7 +90,6 @@ HK_INLINE void hk_range_keep_lowest(struct hk_range *lowest, uintptr_t from, uin
         *lowest = (struct hk_range){start, end};
 }
 
-/* Returns the length of the longest run of ones in x. */
 HK_INLINE unsigned hk_longest_run32(uint32_t x)
 {
     unsigned n = 0;

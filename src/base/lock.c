@@ -77,7 +77,6 @@ void hk_unlock_in_turn(struct hk_lock *lock)
         hk_os_pause();
 }
 
-/* Returns the n-th lock of a rank, or NULL if the rank has fewer locks. */
 static struct hk_lock *lock_at(unsigned rank, unsigned n)
 {
     const struct hk_rank_locks *locks = &hk_rank_locks[rank];

@@ -45,7 +45,6 @@ static void put_char(struct hk_text *text, char c)
     text->bytes[text->used++] = c;
 }
 
-/* Adds a string. If it is shorter than `width`, adds spaces up to this width. */
 static void put_string(struct hk_text *text, const char *s, size_t width)
 {
     for (s = s != NULL ? s : "(null)"; *s != 0; s++, width -= width > 0)

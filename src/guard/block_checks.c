@@ -39,14 +39,12 @@ HK_INLINE void canary_write(char *block, char *end, size_t size)
     store64(end - CANARY_BYTES, canary_key(end) ^ (size_t)(end - block - (ptrdiff_t)size) << 8);
 }
 
-/* Returns the slack of the block that ends at `end`, or CANARY_BROKEN if the word was overwritten. */
 HK_INLINE size_t canary_slack(const char *end, size_t bytes)
 {
     uint64_t word = load64(end - CANARY_BYTES) ^ canary_key(end), slack = word >> 8;
     return (word & 0xff) == 0 && slack >= CANARY_BYTES && slack <= bytes ? (size_t)slack : CANARY_BROKEN;
 }
 
-/* Returns the requested size of the block, or CANARY_BROKEN if a byte of the canary was overwritten. */
 HK_INLINE size_t canary_size(const char *block, const char *end)
 {
     size_t slack = canary_slack(end, (size_t)(end - block));
@@ -131,7 +129,6 @@ static bool open_pages(struct area area, hk_state_byte *state, bool first)
     return true;
 }
 
-/* Marks the block as busy. Returns the block's previous state. */
 HK_INLINE uint8_t make_busy(hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
@@ -182,7 +179,6 @@ static HK_COLD void refuse_free(enum hk_call call, const void *block)
         HK_COUNT(foreign_frees, 1);
 }
 
-/* Returns the state byte of a live block. If the block is not live, refuses the call and returns NULL. */
 HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);

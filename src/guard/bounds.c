@@ -35,7 +35,6 @@ static void write_memo(struct memo *memo, const struct hk_large_extent *extent)
     hk_store_release(memo->xturn, turn + 2);
 }
 
-/* Reads a memo. Returns false if the memo is outdated, or if its extent does not contain the address. */
 static bool read_memo(const struct memo *memo, uintptr_t address, struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load_acquire(memo->xturn);

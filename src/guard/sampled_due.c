@@ -61,7 +61,6 @@ uint64_t hk_sample_round_if_due(uint64_t now_ms)
     return rounds.next_ms - now_ms;
 }
 
-/* Counts the bytes that the thread's bins have served since the last call. */
 static void count_served(struct hk_due *due, const struct hk_bin *bins)
 {
     uint64_t served = 0;

@@ -190,7 +190,6 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
     hk_slab_drop(slab);
 }
 
-/* Returns the slab of a block, or NULL if the page of the block belongs to no slab. */
 static struct hk_slab *slab_with(const void *block, uint32_t entry)
 {
     if (hk_entry_class(entry) < HK_CLASSES)

@@ -6,7 +6,6 @@ static struct hk_large_block *large_of(struct hk_link *link)
     return hk_container_of(link, struct hk_large_block, in_heap);
 }
 
-/* Returns the descriptor of a heap's large block. Ends the program if the large block does not begin at `block`. */
 static struct hk_large_block *large_at(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
@@ -15,7 +14,6 @@ static struct hk_large_block *large_at(enum hk_call call, const void *block)
     return large;
 }
 
-/* Writes the page map entry that says that a large block belongs to the heap. */
 static void mark_as(const struct hak_heap *heap, const void *block)
 {
     hk_page_map_set((uintptr_t)block, 1, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);

@@ -26,7 +26,6 @@ static const char *word_after(const char *text, const char *key)
     return found != NULL ? found + strlen(key) : "";
 }
 
-/* Reads a file of the control group. Returns false if the file cannot be read. */
 static bool read_group_file(const char *controller, const char *group, size_t bytes, const char *file,
                             char text[NUMBERS_BYTES])
 {

@@ -89,7 +89,6 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
         set_target(learner, HK_KNOB_ceiling, ceiling, HK_DECISION_ceiling_set, seen, step);
 }
 
-/* Returns true if `phase` is the phase `now`, and the bounds of this phase are switched on. */
 static bool is_bounding(const struct hk_learner *learner, enum hk_phase phase, enum hk_phase now)
 {
     static const uint64_t rules[HK_PHASES] = {[HK_PHASE_BURST] = HK_RULE_BURST, [HK_PHASE_REMOTE] = HK_RULE_REMOTE};

@@ -58,7 +58,6 @@ struct table_walk {
     Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
 };
 
-/* Returns the next entry, or NULL at the end of the table or of the file. */
 static const void *next_entry(struct table_walk *walk)
 {
     if (walk->at == walk->got) {

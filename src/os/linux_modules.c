@@ -79,7 +79,6 @@ static void find_table(struct hk_code *code, const struct image *image)
     code->to = code->from + image->segments[around].p_filesz;
 }
 
-/* Stores the address of a file header. Returns true if the address was not stored yet. */
 static bool note_header(uintptr_t header)
 {
     for (unsigned i = 0; header != 0 && header % HK_PAGE == 0 && i < MOST_MODULES; i++) {
@@ -113,7 +112,6 @@ static const struct r_debug *next_state(const struct r_debug *state)
     return state->r_version < NAMESPACES_FROM ? NULL : *(const struct r_debug *const *)(state + 1);
 }
 
-/* Stores the modules in the loader's list of one namespace. Returns true if a module is new. */
 static bool read_list(const struct r_debug *state)
 {
     const struct link_map *module = state->r_map, *last = NULL;
@@ -136,7 +134,6 @@ static bool list_is_as_read(const struct r_debug *state)
            last->l_next == NULL && last->l_addr == atomic_load_explicit(&modules.xlast_base, memory_order_relaxed);
 }
 
-/* Stores the new modules of all namespaces. Returns true if there is a new module. */
 static bool read_lists(void)
 {
     const struct r_debug *state = loader_state();

@@ -252,7 +252,6 @@ enum { LONGEST_LINES = 256, LONGEST_PATH = 1024 };
 static char file_bytes[8192] HK_COLD_DATA;
 static const char spaces[] = " \t\r";
 
-/* Returns the text without surrounding spaces, and ends it with a zero byte. */
 static char *trimmed(char *text)
 {
     text += strspn(text, spaces);
@@ -299,7 +298,6 @@ static void apply_lines(char *lines, const char *path)
                near ? "; did you mean " : "", near ? reading.near : "", near ? "?" : "");
 }
 
-/* Reads the file. Returns NULL if the file can be read, and otherwise a text that says what is wrong. */
 static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);

@@ -107,7 +107,6 @@ static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint
     }
 }
 
-/* Returns the size of the block that a request of `size` bytes gets. */
 static size_t bytes_of_block(size_t size)
 {
     return size > HK_MEDIUM_MAX ? hk_align_up(size, HK_PAGE) : hk_classes[hk_class_of(size)].size;

@@ -136,7 +136,6 @@ static uint64_t check_of(uint64_t key, uint64_t cfa, const uint64_t *slots)
     return key ^ ((cfa * SPREAD ^ slots[0]) * SPREAD ^ slots[1]) * SPREAD;
 }
 
-/* Packs the rules into the slots of a row. Returns false if a rule does not fit into a slot. */
 static bool pack_rules(const struct hk_rules *rules, uint64_t *slots)
 {
     for (unsigned i = 0; i < HK_REGS; i++) {

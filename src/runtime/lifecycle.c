@@ -102,7 +102,6 @@ HK_EACH_PROCESS static bool is_served_by_another(void)
     return answered;
 }
 
-/* Calls the process's malloc, and returns true if the address of the block is in HAKMEM's heap. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;

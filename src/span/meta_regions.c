@@ -137,7 +137,6 @@ static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
     hk_add(hk_meta.xmapped, size);
 }
 
-/* Returns the size of a new region, which is at least `wanted`. If address space is scarce, the region is small. */
 static size_t region_size(size_t wanted)
 {
     size_t usual =

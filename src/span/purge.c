@@ -74,7 +74,6 @@ static void end_purge(const struct hk_os_range *range, bool purged)
     hk_unlock(&hk_page_heap.lock);
 }
 
-/* Returns the chunk whose free slices have been dirty longest, or NULL if no chunk is due. */
 static struct hk_chunk *oldest_due(const struct purge *purge)
 {
     struct hk_link *oldest = hk_list_first(&hk_page_heap.by_age);
@@ -155,7 +154,6 @@ size_t hk_page_heap_purge_excess(size_t keep, size_t most)
     return purge_until(&purge, keep, most, false);
 }
 
-/* Returns a chunk whose free slices hk_page_heap_unmap() unmaps, or NULL if there is none. */
 static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
