@@ -105,7 +105,7 @@ HK_INLINE struct hk_large_block *hk_large_of_link(struct hk_link *link)
 /* Returns the size of the longest mapping that a request of `bytes` accepts. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 
-/* large_mapping.c defines the functions below, and owns xon_huge_pages, `d` and `uncut`. A block that one of the functions changes is in no list. */
+/* Only the functions below write xon_huge_pages, `d` and `uncut`. A block that one of the functions changes is in no list. */
 /* Returns the number of bytes to map for a block of `bytes`. Rounds up to whole huge pages if they suit the block and add little. */
 HK_ROOM size_t hk_large_in_whole_huge_pages(size_t bytes);
 /* Returns a mapping whose first slice the page map covers, or NULL if the limit or the system refuses. */

@@ -1,8 +1,10 @@
-/* Moves slices of a chunk between free and in use, and keeps the lists of chunks by longest free run and by age. */
+/* Moves slices of a chunk between free and in use, and keeps the lists of chunks by longest free run and by age. Grows an arena at new or formerly
+ * unmapped addresses. Makes memory resident before its use. Reads the settings of transparent huge pages. */
 #include "span/chunks.h"
 #include "base/message.h"
 #include "count/stats.h"
 #include "os/os.h"
+#include "policy/policy.h"
 #include "span/footprint.h"
 
 bool hk_page_heap_guarded;
@@ -97,4 +99,181 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk)
 {
     hk_store(chunk->xhuge, false);
     (void)hk_os.advise_huge((void *)chunk->start, HK_CHUNK, false);
+}
+
+#define SMALLEST_GROWTH (2 * HK_MIB)
+#define SCARCE_GROWTH (256 * HK_KIB)
+#define LARGEST_GROWTH (32 * HK_MIB)
+#define FIRST_SKIP (1 * HK_GIB)
+enum { SKIPS = 6 }; /* most attempts to get past another mapping; each attempt skips twice as much as the one before */
+
+static void *map_in_window(size_t size)
+{
+    uintptr_t at = hk_page_heap.end;
+    if (size % HK_CHUNK == 0 || at / HK_CHUNK != (at + size - 1) / HK_CHUNK)
+        at = hk_align_up(at, HK_CHUNK);
+    enum hk_placed placed;
+    for (unsigned i = 0; (placed = hk_os.map_at((void *)at, size)) == HK_PLACE_TAKEN && i < SKIPS; i++)
+        at = hk_align_up(at + (FIRST_SKIP << i), HK_CHUNK);
+    if (placed != HK_PLACED)
+        return NULL;
+    hk_page_heap.end = at + size;
+    return (void *)at;
+}
+
+bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
+{
+    bool dense = arena == &hk_page_heap.arenas[HK_USE_DENSE];
+    return dense && HK_POLICY(huge_pages_from) != 0 && hk_footprint_bytes() >= HK_POLICY(huge_pages_from) &&
+           hk_thp_serves();
+}
+
+/* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. */
+static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
+{
+    bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
+    huge = hk_os.advise_huge((void *)address, size, huge) && huge;
+    if (HK_UNLIKELY(hk_page_heap_guarded) && !huge)
+        hk_os.bar((void *)address, size);
+    for (uintptr_t at = address, next; at < address + size; at = next) {
+        next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
+        struct hk_chunk *chunk = hk_page_map_chunk(at);
+        uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
+        /* The first access to the chunk's struct is a write, because a new page of the table would fault twice if it were read first. */
+        hk_store(chunk->xhuge, huge);
+        HK_READ_NO_EARLIER();
+        if (chunk->owned == 0) {
+            chunk->start = hk_align_down(at, HK_CHUNK);
+            chunk->use = (uint8_t)(arena - hk_page_heap.arenas);
+        }
+        chunk->owned |= slices;
+        chunk->free |= slices;
+        hk_page_heap.arenas[chunk->use].mapped += next - at;
+        hk_chunk_relist(chunk);
+    }
+    hk_page_heap.free_slices += size / HK_SLICE;
+}
+
+/* Maps `size` bytes again at the lowest slice in `starts`. If another mapping lies there, forgets that HAKMEM unmapped these slices. */
+static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size)
+{
+    uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
+    uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
+    enum hk_placed placed = hk_os.map_at((void *)at, size);
+    if (placed != HK_PLACE_REFUSED)
+        chunk->unmapped &= ~slices;
+    if (chunk->unmapped == 0)
+        hk_link_remove(&chunk->by_hole);
+    if (placed == HK_PLACED)
+        add_memory(arena, at, size);
+    return placed;
+}
+
+/* Grows the arena by at most a chunk, at addresses that HAKMEM unmapped before. Returns false if no memory could be mapped there. */
+static bool grow_back(struct hk_arena *arena, size_t size)
+{
+    size = hk_min(size, HK_CHUNK);
+    for (struct hk_link *link = hk_page_heap.holes.head.next, *next; link != &hk_page_heap.holes.head; link = next) {
+        struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_hole);
+        uint32_t starts = hk_runs32(chunk->unmapped, (unsigned)(size / HK_SLICE));
+        next = link->next;
+        enum hk_placed placed = starts != 0 ? fill_hole(arena, chunk, starts, size) : HK_PLACE_TAKEN;
+        if (placed != HK_PLACE_TAKEN)
+            return placed == HK_PLACED;
+    }
+    return false;
+}
+
+/* Grows the arena at new addresses, by slices of one chunk or by whole chunks. Returns false if the system refuses memory. */
+static bool grow_on(struct hk_arena *arena, size_t size)
+{
+    size_t align =
+        hk_pow2_from(hk_min(size, HK_CHUNK)); /* with this alignment, the bytes lie in one chunk or fill whole chunks */
+    void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
+    if (p == NULL)
+        p = hk_page_map_covered(hk_os_map_aligned(size, align), size, size);
+    if (p == NULL)
+        return false;
+    HK_COUNT(outside_window, hk_page_map_is_flat((uintptr_t)p, size) ? 0 : size);
+    add_memory(arena, (uintptr_t)p, size);
+    return true;
+}
+
+bool hk_arena_grow(struct hk_arena *arena, size_t slices)
+{
+    size_t least = slices * HK_SLICE, share = hk_align_down(arena->mapped / 8, HK_CHUNK);
+    size_t smallest = hk_load(hk_footprint.xscarce) ? SCARCE_GROWTH : SMALLEST_GROWTH;
+    size_t size = hk_max(least, hk_min(hk_max(share, smallest), LARGEST_GROWTH));
+    while (!grow_back(arena, size) && !grow_on(arena, size)) {
+        if (size == least)
+            return false;
+        size = hk_max(least, hk_align_down(size / 2, size > HK_CHUNK ? HK_CHUNK : HK_SLICE));
+    }
+    return true;
+}
+
+#define PREFAULT_FROM (4 * HK_MIB)
+enum {
+    MOST_AHEAD = 8,  /* limit of hk_page_heap.ahead, because a malloc waits until the system has cleared the slices */
+    AHEAD_PART = 32, /* the slices behind the span add up to at most 1/32 of the footprint */
+};
+
+/* Returns the unused slices, from `first` on, that a prefault also makes resident. Returns 0 if they would exceed the knob ceiling or the limit. */
+static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
+{
+    uint64_t never_used = chunk->free & ~chunk->dirty & ~chunk->purged;
+    size_t run = hk_ctz64(~(never_used >> first)), part = hk_footprint_bytes() / HK_SLICE / AHEAD_PART;
+    size_t count = hk_min(run, hk_min(hk_page_heap.ahead, part)), bytes = count * HK_SLICE;
+    bool allowed = hk_footprint_allows(bytes) && hk_footprint_bytes() + bytes <= HK_POLICY(ceiling);
+    return allowed ? (uint32_t)((uint64_t)hk_low_bits32((unsigned)count) << first) : 0;
+}
+
+/* Holds purge_lock while slices are withdrawn, so that a fork waits, because its child would lose them. Adds no slices if the lock is held. */
+void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
+{
+    size_t footprint = hk_footprint_bytes();
+    if (footprint < PREFAULT_FROM || footprint > HK_POLICY(ceiling) || hk_page_heap_guarded ||
+        hk_load(hk_page_heap.xprefault_refused) || (hk_options.huge_pages_from != 0 && hk_thp_serves()))
+        return;
+    bool alone = hk_try_lock(&hk_page_heap.purge_lock);
+    hk_lock(&hk_page_heap.lock);
+    uint32_t ahead = alone ? ahead_at(chunk, hk_chunk_slice(start) + (unsigned)slices) : 0;
+    hk_chunk_use(chunk, ahead);
+    hk_unlock(&hk_page_heap.lock);
+    size_t bytes = (slices + hk_popcount64(ahead)) * HK_SLICE;
+    bool done = hk_os.populate((void *)start, bytes);
+    hk_lock(&hk_page_heap.lock);
+    chunk->fresh |= ahead; /* also if the system refused, because it may have made a part of the slices resident */
+    hk_chunk_release(chunk, ahead);
+    hk_page_heap.ahead = done ? (uint32_t)hk_min(hk_max(2 * hk_page_heap.ahead, 1), MOST_AHEAD) : 0;
+    hk_unlock(&hk_page_heap.lock);
+    if (alone)
+        hk_unlock_in_turn(&hk_page_heap.purge_lock);
+    if (!done)
+        hk_store(hk_page_heap.xprefault_refused, true);
+    HK_COUNT(prefaults, 1);
+    HK_COUNT(prefaulted_bytes, done ? bytes : 0);
+}
+
+#define FOLDER "/sys/kernel/mm/transparent_hugepage/"
+enum { NOT_READ, SERVES, SERVES_NOT };
+static _Atomic uint8_t xserves;
+
+void hk_thp_look(void)
+{
+    char modes[64], size[32];
+    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
+    /* the mode in force stands in brackets, for example: `always madvise [never]` */
+    const char *mode = says ? strchr(modes, '[') : NULL;
+    bool never = (mode != NULL && mode[1] == 'n') || hk_os.forbids_huge();
+    says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
+    bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
+    hk_store(xserves, serves ? SERVES : SERVES_NOT);
+}
+
+bool hk_thp_serves(void)
+{
+    if (HK_UNLIKELY(hk_load(xserves) == NOT_READ))
+        hk_thp_look();
+    return hk_load(xserves) == SERVES;
 }

@@ -67,11 +67,11 @@ void hk_page_heap_count_dirty(int slices);
 /* Notes that the chunk is not on a huge page, and asks the kernel to use no huge page for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
-/* heap_growth.c maps new memory for an arena. It asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages
- * have the size of a chunk. In the window (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping
- * of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If
- * the system does not let HAKMEM choose addresses, the system chooses them. */
-/* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even the `slices` that are needed. */
+/* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even the `slices` that are needed.
+ * Asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages have the size of a chunk. In the window
+ * (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping of whole chunks is aligned to a chunk,
+ * because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If the system does not let HAKMEM choose
+ * addresses, the system chooses them. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 

@@ -2,7 +2,7 @@
  *
  *   purge    the pages go, the addresses stay                 unmap    both go: the kernel may give the addresses to any mapping
  *
- * Code     `hk_page_heap_purge()`, `purge_ranges_locked()`, `begin_purge()`, `hk_span_purge()`, `end_purge()`, `hk_page_heap_unmap()`, `unmap_one()`, `disown_free()` in `span/purge.c`, `hk_page_heap_count_dirty()`, `hk_chunk_release()`, `hk_chunk_use()` in `span/chunks.c`, `hk_span_alloc()`, `hk_span_free()` in `span/page_heap.c`, `grow_back()`, `grow_on()`, `add_memory()` in `span/heap_growth.c`; `epoch_if_due()` in `decay/decay.c`
+ * Code     `hk_page_heap_purge()`, `purge_ranges_locked()`, `begin_purge()`, `hk_span_purge()`, `end_purge()`, `hk_page_heap_unmap()`, `unmap_one()`, `disown_free()` in `span/purge.c`, `hk_page_heap_count_dirty()`, `hk_chunk_release()`, `hk_chunk_use()` in `span/chunks.c`, `hk_span_alloc()`, `hk_span_free()` in `span/page_heap.c`, `grow_back()`, `grow_on()`, `add_memory()` in `span/chunks.c`; `epoch_if_due()` in `decay/decay.c`
  * Shows    no slice is purged while in use; a slice that may be resident is marked dirty; slices that the system refused to
  *          purge are free again; the counts of free and dirty slices fit whenever the lock is free; an unmapped address is
  *          not touched

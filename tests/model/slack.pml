@@ -1,7 +1,7 @@
 /* Slack: a large block's mapping may be longer than the block. A purge cuts the slack off while the program resizes the block, frees it,
  * or gets it again.
  *
- * Code     `hk_large_alloc()`, `reuse()`, `hk_large_free()`, `hk_large_resize()`, `resize()` in `large/large.c`, `hk_large_take_cached()`, `hk_large_set_requested_locked()`, `hk_large_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()` in `large/large_cache.c`, `hk_large_put_cached_locked()` in `large/large_cache.h`, `hk_large_remap_in_place()`, `hk_large_unmap()` in `large/large_mapping.c`
+ * Code     `hk_large_alloc()`, `reuse()`, `hk_large_free()`, `hk_large_resize()`, `resize()` in `large/large.c`, `hk_large_take_cached()`, `hk_large_set_requested_locked()`, `hk_large_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()` in `large/large_cache.c`, `hk_large_put_cached_locked()` in `large/large_cache.h`, `hk_large_remap_in_place()`, `hk_large_unmap()` in `large/large_state.c`
  * Shows    every byte that the program has is mapped; the descriptor holds the length of the mapping; a cached block is not
  *          unmapped while it is handed out; the totals fit whenever the lock is free
  * Not      the delay of slack; moves to another address (spans.pml has the page map entries)

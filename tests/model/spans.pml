@@ -1,7 +1,7 @@
 /* Spans: mappings come and go, and the kernel gives an address to another mapping the moment it is free: to HAKMEM again, or to the
  * program's own mmap, whose addresses must have no page map entry.
  *
- * Code     `map_new()` in `large/large.c`, `if_covered()`, `hk_large_enter()`, `hk_large_unmap()` in `large/large_mapping.c`; `hk_descriptor_new()`,
+ * Code     `map_new()` in `large/large.c`, `if_covered()`, `hk_large_enter()`, `hk_large_unmap()` in `large/large_state.c`; `hk_descriptor_new()`,
  *          `hk_descriptor_drop()` in `span/descriptor.c`; `hk_large_at()` in `large/large_state.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
  *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `has_chunks()`, `cover_apart()` in `span/page_map.c`;
  *          `hk_page_map_lookup()` in `span/page_map.h`
