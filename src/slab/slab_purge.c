@@ -81,11 +81,14 @@ static bool held_together(uint32_t entry, uint32_t other)
     return other == entry && !hk_entry_is_mixed(entry);
 }
 
-static bool worth_a_split(const struct hk_slab *slab)
+/* A sweep for excess visits all slabs at once. So in slabs of small blocks, which have few whole free pages, it leaves out the chunk's other slabs. */
+static bool worth_a_split(const struct hk_slab *slab, enum hk_sweep_why why)
 {
     size_t free;
     if (!hk_page_heap_on_huge_page(slab->d.start, &free))
         return true;
+    if (why == HK_SWEEP_EXCESS && slab->d.block_size < hk_system_page())
+        return free + slab->free * (size_t)slab->d.block_size >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
     uint32_t entry = hk_page_map_lookup(slab->d.start);
     uintptr_t chunk = hk_align_down(slab->d.start, HK_CHUNK);
     for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE)
@@ -120,7 +123,7 @@ HK_INLINE bool sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned
     if (purged ? slab->pages != HK_PAGES_PURGED : !begins(slab, sweep))
         return purged;
     bool holds = next_resident(slab, &range);
-    if (holds && !purged && !worth_a_split(slab)) {
+    if (holds && !purged && !worth_a_split(slab, sweep->why)) {
         slab->idle_from = hk_age_stamp(sweep->now);
         return false;
     }
