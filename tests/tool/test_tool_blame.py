@@ -6,10 +6,13 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/hakmem"))
+from hakmem.profiles import Profile, Site  # noqa: E402
+from hakmem.profiling import show  # noqa: E402
 from hakmem.sources import BEST_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
 
 LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
@@ -37,8 +40,9 @@ class Blame(unittest.TestCase):
     def test_rust(self) -> None:
         crate = Frame("<hakmem::HakMem as core::alloc::global::GlobalAlloc>::alloc", "/srv/rust/hakmem/src/lib.rs", 120, SHOP)
         library = Frame("alloc::raw_vec::finish_grow", "/rustc/90c541806f23/library/alloc/src/raw_vec.rs", 430, SHOP)
+        table = Frame("hashbrown::raw::alloc::inner::do_alloc", "/rust/deps/hashbrown-0.16.1/src/raw/alloc.rs", 19, SHOP)
         package = Frame("serde_json::de::from_str", "/home/me/.cargo/registry/src/index/serde_json-1.0.1/src/de.rs", 2600, SHOP)
-        self.assertEqual(self.named(crate, Frame("__rust_alloc", module=SHOP), library, package, Frame("shop::orders::load", "src/orders.rs", 42, SHOP), MAIN),
+        self.assertEqual(self.named(crate, Frame("__rust_alloc", module=SHOP), library, table, package, Frame("shop::orders::load", "src/orders.rs", 42, SHOP), MAIN),
                          ("shop::orders::load", 42, True))
 
     def test_names_of_rust(self) -> None:
@@ -94,6 +98,28 @@ class Blame(unittest.TestCase):
                     sources.tell_missing()
                 self.assertEqual(told.getvalue(), said)
                 self.assertEqual(sources.frames((0x1100,))[0].function, f"{Path(file.name).name}+0x{0x10ff - 0x1000:x}")
+
+    def test_without_addr2line(self) -> None:
+        with unittest.mock.patch("shutil.which", return_value=None):
+            sources = Sources(f"1000-2000 r-xp 00000000 00:00 1 {sys.executable}\n")
+            sources.learn([(0x1100,)])
+            told = io.StringIO()
+            with contextlib.redirect_stderr(told):
+                sources.tell_missing()
+        self.assertRegex(told.getvalue(), r"\Ahakmem: no lines of sources are shown, because addr2line is not installed.*\n\Z")
+
+    def test_the_profile_names_the_rule_of_each_line(self) -> None:
+        nginx = "/usr/sbin/nginx"
+        found = Profile([Site((0x1100,), 5, 1, 32, 1, 32), Site((0x2100,), 5, 2, 64, 2, 64)], f"1000-2000 r-xp 0 0:0 1 {SHOP}\n2000-3000 r-xp 0 0:0 1 {nginx}\n", 1.0, 1)
+        sources = Sources(found.maps)
+        sources.learn(site.stack for site in found.sites)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            show(found, sources, False)
+        lines = told.getvalue().splitlines()
+        self.assertTrue(lines[-3].endswith("nginx+0xff (the innermost function of the executable)"), lines)
+        self.assertTrue(lines[-2].endswith("shop+0xff"), lines)
+        self.assertIn(BEST_RULE, lines[-1])
 
     def test_nothing_but_the_c_library(self) -> None:
         self.assertEqual(self.named(THREAD, Frame("clone3", "../sysdeps/unix/clone3.S", 81, LIBC)), ("start_thread", 442, False))

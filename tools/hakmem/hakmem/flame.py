@@ -15,7 +15,7 @@ from hakmem.figures import bytes_text, count_text
 from hakmem.leaks import where
 from hakmem.page import tile_row
 from hakmem.profiles import Profile
-from hakmem.sources import Frame, Sources, blame
+from hakmem.sources import BEST_RULE, Frame, Sources, blame
 
 TEMPLATE = Path(__file__).with_name("flame.html")
 LEAST_PART = 0.0005  # of the whole, because smaller frames would be narrower than a pixel
@@ -28,6 +28,7 @@ class Node:
     place: str = ""
     live: float = 0.0
     allocated: float = 0.0
+    rule: str = BEST_RULE  # of blame(), by which the line was chosen
     inner: dict[tuple[str, str], Node] = field(default_factory=dict)
 
     def add(self, live: float, allocated: float) -> None:
@@ -58,7 +59,10 @@ def lines(profile: Profile, sources: Sources) -> list[Node]:
     """Returns the lines of the program that allocate."""
     flat = Node("all")
     for one in profile.sums():
-        flat.step(blame(sources.frames(one.stack))[0]).add(one.live_bytes, one.bytes)
+        frame, rule = blame(sources.frames(one.stack))
+        line = flat.step(frame)
+        line.rule = rule
+        line.add(one.live_bytes, one.bytes)
     return list(flat.inner.values())
 
 

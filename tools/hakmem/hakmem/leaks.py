@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hakmem.figures import bytes_text, count_text
 from hakmem.profiles import Profile, Site
-from hakmem.sources import BEST_RULE, Frame, Sources, blame, short
+from hakmem.sources import BEST_RULE, RULE_TEXT, Frame, Sources, blame, short
 
 MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the usual lifetime
 OLD = 2.0  # usual lifetimes, after which a block is old
@@ -132,7 +132,7 @@ def text(profile: Profile, findings: list[Finding], most: int) -> str:
     for number, one in enumerate(findings[:most], 1):
         lines += ["", f"{number}. allocated by"]
         lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
-    lines += ["", *([f"Each place is in the innermost {BEST_RULE}, if one is known."] if findings else []),
+    lines += ["", *([RULE_TEXT] if findings else []),
               f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
               f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time."]
     return "\n".join(lines)

@@ -170,10 +170,14 @@ def title(found: Profile, target: str) -> str:
 def show(found: Profile, sources: Sources, allocated: bool) -> None:
     from hakmem.figures import bytes_text, count_text
     from hakmem.flame import lines
+    from hakmem.sources import BEST_RULE, RULE_TEXT
 
     print(f"{bytes_text(found.live_bytes)} live of {bytes_text(found.bytes)} allocated in {found.seconds:.1f} s; {count_text(found.samples)} samples")
     if found.unsampled > 0:
         print(f"{bytes_text(found.unsampled)} allocated in sizes too rare for a sample")
     print(f"{'live':>10}  {'allocated':>10}  line")
     for line in sorted(lines(found, sources), key=lambda line: (line.live, line.allocated)[:: -1 if allocated else 1], reverse=True)[:ROWS]:
-        print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.name}")
+        rule = "" if line.rule == BEST_RULE else f" (the innermost {line.rule})"
+        print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.name}{rule}")
+    if found.sites:
+        print(RULE_TEXT)

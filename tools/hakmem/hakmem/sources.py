@@ -1,5 +1,5 @@
-"""Finds the function, file and line of addresses, and adds them to the stacks that HAKMEM wrote. It uses llvm-symbolizer, eu-addr2line, addr2line or
-pyelftools, whichever is installed. Without them, it uses the symbols of the file."""
+"""Finds the function, file and line of addresses, and adds them to the stacks that HAKMEM wrote. It uses llvm-symbolizer, eu-addr2line or addr2line,
+whichever is installed. Without them, it uses the symbols of the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hakmem.trouble import Trouble
 
 UNKNOWN = "??"
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
-SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<", "/rustc/")
+SYSTEM_SOURCES = ("/usr/", "../sysdeps", "/build/", "../csu", "<", "/rustc/", "/rust/deps/")
 PACKAGES = ("/.cargo/registry/", "/.cargo/git/", "/node_modules/", "/site-packages/", "/dist-packages/")
 INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jvm|lua|R|octave)[\w.-]*$")
 MAPPING_INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python)[\w.-]*$")
@@ -35,7 +35,7 @@ RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 RUST_ESCAPES = {"LT": "<", "GT": ">", "RF": "&", "BP": "*", "LP": "(", "RP": ")", "C": ","}  # or uXX, the code of the character
 CLONE = re.compile(r"(?: \[clone [^]]*\]| \(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv)(?:\.\d+)*)+$")
 OWN = re.compile(r"/libhakmem[^/]*$")
-ALLOCATORS = re.compile(r"<?hakmem::|hak_|hk_|operator (?:new|delete)\b|(?:__rustc::)?(?:__rust_|__rdl_|__rg_)")
+ALLOCATORS = re.compile(r"<?hakmem::|hak_|hk_|operator (?:new|delete)\b|_Zn[aw]|__cxa_allocate|(?:__rustc::)?(?:__rust_|__rdl_|__rg_)")
 RUNTIMES = re.compile(
     r"<?(?:std|__gnu_cxx|hashbrown)::|<?alloc::(?:alloc|borrow|boxed|collections|fmt|rc|raw_vec|slice|str|string|sync|vec)::|"
     r"<?core::(?:alloc|cell|convert|fmt|iter|mem|ops|option|ptr|result|slice|str)::|_?start_thread$|_start$|__libc_start|clone3?$")
@@ -117,6 +117,8 @@ class Sources:
 
     def tell_missing(self) -> None:
         """Says on stderr why some functions have no names."""
+        if self.known and not any(tools()):
+            print("hakmem: no lines of sources are shown, because addr2line is not installed (Debian: binutils)", file=sys.stderr)
         for path in sorted(self.changed):
             print(f"hakmem: {path} has changed since: its functions and lines are not shown", file=sys.stderr)
         if self.interpreted and self.pid and not self.map_of_generated_code():
@@ -180,6 +182,7 @@ RULES = {
     "function": lambda frame: True,
 }
 BEST_RULE = next(iter(RULES))
+RULE_TEXT = f"Each place is in the innermost {BEST_RULE}, if one is known."
 
 
 def blame(frames: list[Frame]) -> tuple[Frame, str]:
@@ -206,7 +209,7 @@ def look_up(file: str, places: list[int]) -> dict[int, Answer]:
             return by_addr2line(tool, file, places)
         except (OSError, subprocess.SubprocessError, ValueError):
             continue
-    return by_pyelftools(file, places)
+    return {}
 
 
 def source_of(text: str) -> tuple[str, int]:
@@ -239,42 +242,6 @@ def by_addr2line(tool: list[str], file: str, places: list[int]) -> dict[int, Ans
         elif line:
             answer.append((plain(line), *source_of(next(lines, ""))))
     return found
-
-
-def by_pyelftools(file: str, places: list[int]) -> dict[int, Answer]:
-    try:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-    except ImportError:
-        return {}
-    try:
-        with open(file, "rb") as opened:
-            image = ELFFile(opened)
-            rows = sorted(line_rows(image.get_dwarf_info())) if image.has_dwarf_info() else []
-    except (OSError, ELFError, ValueError, KeyError):
-        return {}
-    starts = [row[0] for row in rows]
-    symbols = Symbols(file)
-    found: dict[int, Answer] = {}
-    for place in places:
-        at = bisect.bisect_right(starts, place) - 1
-        source, line = rows[at][1:] if at >= 0 else ("", 0)
-        found[place] = [(symbols.name(place) or UNKNOWN, source, line)]
-    return found
-
-
-def line_rows(dwarf: object) -> Iterator[tuple[int, str, int]]:
-    for unit in dwarf.iter_CUs():  # type: ignore[attr-defined]
-        program = dwarf.line_program_for_CU(unit)  # type: ignore[attr-defined]
-        if program is None:
-            continue
-        names, base = program["file_entry"], 0 if program["version"] >= 5 else 1
-        for entry in program.get_entries():
-            state = entry.state
-            if state is not None:
-                index = state.file - base
-                name = names[index].name.decode(errors="replace") if 0 <= index < len(names) else ""
-                yield state.address, "" if state.end_sequence else name, 0 if state.end_sequence else state.line
 
 
 class Symbols:
