@@ -99,8 +99,8 @@ class Attach(worker.WorkerTest):
         self.assertIn("<h1>Heap of process", page)
         self.assertNotIn("$$", page)
         self.assertNotRegex(page, r"(?:src|href)=")
-        (listed,) = re.findall(r"lines = (\[.*\]);", page)
-        self.assertAlmostEqual(sum(line[2] for line in json.loads(listed)), profiles.read(Path(self.folder, "out.heap")).live_bytes, delta=1 << 20)
+        (data,) = re.findall(r'id="data">(\[.*\])</script>', page)
+        self.assertAlmostEqual(sum(line[1] for line in json.loads(data)[2]), profiles.read(Path(self.folder, "out.heap")).live_bytes, delta=1 << 20)
         again = profiles.read(Path(self.folder, "out.heap"))
         self.assertGreater(again.samples, 0)
         for reader in ("go tool pprof -raw", "pprof -raw"):

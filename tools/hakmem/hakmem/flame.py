@@ -38,10 +38,14 @@ class Node:
     def step(self, frame: Frame) -> Node:
         return self.inner.setdefault((frame.function, where(frame)), Node(frame.function, where(frame)))
 
-    def data(self, least: tuple[float, float]) -> list:
+    def row(self, names: dict[tuple[str, str], int]) -> list:
+        """Returns the node for the page, with the number of its name in `names`, which grows by new names."""
+        return [names.setdefault((self.name, self.place), len(names)), round(self.live), round(self.allocated)]
+
+    def data(self, names: dict[tuple[str, str], int], least: tuple[float, float]) -> list:
         shown = [node for node in self.inner.values() if node.live > least[0] or node.allocated > least[1]]
         shown.sort(key=lambda node: node.name)
-        return [self.name, self.place, round(self.live), round(self.allocated), [node.data(least) for node in shown]]
+        return [*self.row(names), [node.data(names, least) for node in shown]]
 
 
 def tree(profile: Profile, sources: Sources) -> Node:
@@ -66,22 +70,18 @@ def lines(profile: Profile, sources: Sources) -> list[Node]:
     return list(flat.inner.values())
 
 
-def script(data: str) -> str:
-    """Escapes the data so that it can be part of a script element."""
-    return data.replace("</", "<\\/")
-
-
 def page(profile: Profile, sources: Sources, title: str) -> str:
-    root = tree(profile, sources)
-    data = json.dumps(root.data((root.live * LEAST_PART, root.allocated * LEAST_PART)), separators=(",", ":"))
-    own = json.dumps([[line.name, line.place, round(line.live), round(line.allocated)] for line in lines(profile, sources)])
+    root, names = tree(profile, sources), {}
+    data = root.data(names, (root.live * LEAST_PART, root.allocated * LEAST_PART))
+    own = [line.row(names) for line in lines(profile, sources)]
     tiles = {
         "live, allocated since": bytes_text(profile.live_bytes),
         "allocated": bytes_text(profile.bytes),
         "seconds": f"{profile.seconds:.1f}",
         "samples": count_text(profile.samples),
     }
-    return Template(TEMPLATE.read_text()).substitute(title=html.escape(title), tiles=tile_row(tiles), data=script(data), lines=script(own))
+    text = json.dumps([list(names), data, own], separators=(",", ":")).replace("</", "<\\/")  # "</" would end the script element
+    return Template(TEMPLATE.read_text()).substitute(title=html.escape(title), tiles=tile_row(tiles), data=text)
 
 
 TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
