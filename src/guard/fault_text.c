@@ -82,11 +82,11 @@ static HK_NOINLINE bool find_mapping(uintptr_t code, struct hk_module_place *pla
     struct hk_lines lines;
     struct hk_mapping mapping;
     bool found = false;
-    if (!hk_lines_open(&lines, "/proc/self/maps"))
-        return false;
+    hk_lines_open(&lines, "/proc/self/maps");
     while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
         found = hk_mapping_parse(place->path, &mapping) && code - mapping.start < mapping.end - mapping.start;
-    hk_os_close(lines.fd);
+    if (found)
+        hk_os_close(lines.fd);
     if (!found || mapping.path[0] != '/')
         return false;
     place->address = code - mapping.start + mapping.offset;

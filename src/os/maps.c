@@ -17,8 +17,10 @@ bool hk_lines_next(struct hk_lines *lines, char *line, size_t size)
             lines->got = hk_os.read(lines->fd, lines->bytes, sizeof lines->bytes);
             lines->at = 0;
         }
-        if (lines->got == 0)
+        if (lines->got == 0) {
+            hk_os_close(lines->fd); /* fails if the file was not opened */
             return false;
+        }
         char c = lines->bytes[lines->at++];
         line[used] = c == '\n' ? 0 : c;
         if (c == '\n')
@@ -69,8 +71,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
     char line[64]; /* longer lines are cut off, because only paths are that long, and paths are not needed */
     uintptr_t visited = 0, kib;
     bool any = false;
-    if (!hk_lines_open(&lines, "/proc/self/smaps"))
-        return false;
+    hk_lines_open(&lines, "/proc/self/smaps");
     while (hk_lines_next(&lines, line, sizeof line))
         /* The kernel lists a mapping again if it has grown. A repeated mapping is skipped, because the walk over a growing heap might never end. */
         if (!hk_mapping_parse(line, &mapping) && mapping.start >= visited && strncmp(line, "Rss:", 4) == 0) {
@@ -81,6 +82,5 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
             visited = mapping.end;
             any = true;
         }
-    hk_os_close(lines.fd);
     return any;
 }

@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 struct hk_lines {
-    int fd; /* the caller of hk_lines_open() closes it */
+    int fd;
     size_t at, got;
     char bytes[512];
 };
 
 bool hk_lines_open(struct hk_lines *lines, const char *path);
-/* Reads the next line, and cuts it off after size - 1 bytes. Returns false if no complete line follows. */
+/* Reads the next line, and cuts it off after size - 1 bytes. If no complete line follows, or the file was not opened, returns false and closes it. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);
 
 /* Returns the word that follows the word at `at`, or an empty text. Spaces separate the words. */

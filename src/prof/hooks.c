@@ -1,6 +1,8 @@
 /* Passes each allocation and each free to the heap profile, the debug rings and the site rules. Writes the heap profile in the format heap_v2. */
 #include "prof/hooks.h"
+#include <elf.h>
 #include "base/probe.h"
+#include "os/maps.h"
 #include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
@@ -24,18 +26,15 @@ HK_EACH_PROCESS size_t hk_hooks_begin(void)
         hk_hooks.sites = false;
     }
     hk_hooks.traces = hk_options.trace_ring != 0;
-    if (hk_hooks.mean != 0 || hk_hooks.traces)
-        return 0;
-    return hk_hooks.sites ? HK_SITES_FROM : HK_ALL_HIT;
+    return hk_hooks.mean != 0 || hk_hooks.traces ? 0 : hk_hooks.sites ? HK_SITES_FROM : HK_ALL_HIT;
 }
 
 bool hk_hooks_watch(uint64_t mean)
 {
     if (hk_mode_has(HK_MODE_HOOKS))
         return hk_hooks.watches && hk_attach_sampling_begin(mean);
-    if (HK_LOAD_SETTLED(hk_window.hits) == 0)
-        return false; /* the gate must stay shut, because the guard sees every call */
-    if (!hk_samples_open(&hk_samples) || !hk_attach_sampling_begin(mean))
+    /* If no call can be a hit, the gate must stay shut, because the guard sees every call. */
+    if (HK_LOAD_SETTLED(hk_window.hits) == 0 || !hk_samples_open(&hk_samples) || !hk_attach_sampling_begin(mean))
         return false;
     hk_hooks.watches = true;
     hk_hooks.mean = mean;
@@ -100,11 +99,10 @@ uint64_t hk_hooks_resize_begin(const void *block)
 
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller)
 {
-    if (resized == NULL) {
-        if (record != 0)
-            (void)hk_sample_put(&hk_samples, block, record);
+    if (resized == NULL && record != 0)
+        (void)hk_sample_put(&hk_samples, block, record);
+    if (resized == NULL)
         return;
-    }
     if (record != 0)
         HK_PROBE_FREE(block);
     if (record != 0 && hk_hooks.watches)
@@ -113,32 +111,26 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
         hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
 }
 
-struct sums {
-    int64_t live_blocks, live_bytes;
-    uint64_t blocks, bytes;
-};
-
 static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
     (void)number;
-    struct sums *total = context;
-    total->live_blocks += (int64_t)hk_positive_part(hk_load(site->xlive_blocks));
-    total->live_bytes += (int64_t)hk_positive_part(hk_load(site->xlive_bytes));
-    total->blocks += hk_load(site->xblocks);
-    total->bytes += hk_load(site->xbytes);
+    struct hk_site *total = context;
+    hk_add(total->xlive_blocks, hk_load(site->xlive_blocks));
+    hk_add(total->xlive_bytes, hk_load(site->xlive_bytes));
+    hk_add(total->xblocks, hk_load(site->xblocks));
+    hk_add(total->xbytes, hk_load(site->xbytes));
 }
 
-static void write_sums(struct hk_text *text, const struct sums *sums)
+static void write_sums(struct hk_text *text, const struct hk_site *site)
 {
-    hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
+    hk_text_add(text, "%lu: %lu [%lu: %lu] @", hk_positive_part(hk_load(site->xlive_blocks)),
+                hk_positive_part(hk_load(site->xlive_bytes)), hk_load(site->xblocks), hk_load(site->xbytes));
 }
 
 /* Writes two lines for a site. The second line, with the lifetimes, is a comment in this format, because only `hakmem` knows lifetimes. */
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
-    struct sums sums = {0, 0, 0, 0};
-    add_up(&sums, site, number);
-    write_sums(context, &sums);
+    write_sums(context, site);
     for (unsigned i = 0; i < site->depth; i++)
         hk_text_add(context, " 0x%zx", (size_t)site->stack[i]);
     hk_text_add(context, "\n# site %u freed", number);
@@ -156,11 +148,11 @@ static void write_sample(void *context, const struct hk_live_sample *sample)
 /* Adds the estimated live bytes of a site. Scales its samples up by size, because large blocks are sampled more often than small ones. */
 static void add_estimate(void *context, const struct hk_site *site, unsigned number)
 {
-    struct sums sums = {0, 0, 0, 0};
-    add_up(&sums, site, number);
-    if (sums.live_blocks > 0 && sums.live_bytes > 0)
-        *(uint64_t *)context += (uint64_t)sums.live_blocks *
-                                hk_countdown_weight((uint64_t)(sums.live_bytes / sums.live_blocks), hk_hooks.mean);
+    uint64_t blocks = hk_positive_part(hk_load(site->xlive_blocks));
+    uint64_t bytes = hk_positive_part(hk_load(site->xlive_bytes));
+    (void)number;
+    if (blocks > 0 && bytes > 0)
+        *(uint64_t *)context += blocks * hk_countdown_weight(bytes / blocks, hk_hooks.mean);
 }
 
 uint64_t hk_heap_profile_live(void)
@@ -170,23 +162,46 @@ uint64_t hk_heap_profile_live(void)
     return live;
 }
 
-void hk_heap_profile_write(int fd)
+/* Writes the build-id of the file whose first page is at `page`. Linkers put the note that holds the build-id into this page. */
+static void write_build_id(struct hk_text *text, uintptr_t page)
 {
+    enum { BUILD_ID_MOST = 32 };
+    const uint32_t *note = (const void *)page, *end = note + (HK_PAGE - BUILD_ID_MOST) / sizeof *note - 4;
+    if (!hk_os.readable(page) || memcmp(note, ELFMAG, SELFMAG) != 0)
+        return;
+    while (note < end && (note[0] != sizeof "GNU" || note[1] > BUILD_ID_MOST || note[2] != NT_GNU_BUILD_ID ||
+                          memcmp(note + 3, "GNU", sizeof "GNU") != 0))
+        note++;
+    hk_text_add(text, "# build-id ");
+    for (const uint8_t *byte = (const uint8_t *)(note + 4), *id = byte; note < end && byte < id + note[1]; byte++)
+        hk_text_add(text, "%x%x", *byte >> 4, *byte & 15);
+    hk_text_add(text, "\n");
+}
+
+int hk_heap_profile_write(int fd, const char *path)
+{
+    (void)path;
     struct hk_text text = {.fd = fd};
-    struct sums total = {0, 0, 0, 0};
+    struct hk_site total = {.hash = 0};
     hk_sites_visit(&hk_samples, add_up, &total);
     hk_text_add(&text, "heap profile: ");
     write_sums(&text, &total);
-    hk_text_add(&text, " heap_v2/%lu\n", hk_hooks.mean);
     hk_reuse_saw(hk_os.clock_ms());
-    hk_text_add(&text, "# hakmem 1 began %u now %u\n", (uint32_t)hk_hooks.began_ms, (uint32_t)hk_reuse_now());
+    hk_text_add(&text, " heap_v2/%lu\n# hakmem 1 began %u now %u\n", hk_hooks.mean, (uint32_t)hk_hooks.began_ms,
+                (uint32_t)hk_reuse_now());
     hk_sites_visit(&hk_samples, write_site, &text);
     hk_samples_visit(&hk_samples, write_sample, &text);
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
+    char line[640]; /* a longer path is cut off, because this stack may be that of a signal handler */
+    struct hk_lines lines;
+    struct hk_mapping file;
+    hk_lines_open(&lines, "/proc/self/maps");
+    while (hk_lines_next(&lines, line, sizeof line)) {
+        hk_text_add(&text, "%s\n", line);
+        /* A read of a device may have effects. */
+        if (hk_mapping_parse(line, &file) && file.inode != 0 && file.offset == 0 && strstr(line, " /dev/") == NULL)
+            write_build_id(&text, file.start);
+    }
     hk_text_flush(&text);
-    int from = hk_os.open("/proc/self/maps");
-    for (size_t n; from >= 0 && (n = hk_os.read(from, text.bytes, sizeof text.bytes)) > 0;)
-        hk_put(fd, text.bytes, n);
-    if (from >= 0)
-        hk_os_close(from);
+    return 0;
 }

@@ -69,13 +69,13 @@ uint64_t hk_hooks_resize_begin(const void *block);
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
- * scale up by the mean in the first line. `hakmem leaks` reads the comments, which hold the lifetimes of each site's freed blocks (B: see sample.h)
- * and the births of the live blocks, in ms:
+ * scale up by the mean in the first line. `hakmem` reads the comments, which hold the lifetimes of each site's freed blocks (B: see sample.h), the
+ * births of the live blocks, in ms, and the build-id of the file in the line before:
  *
- *   # hakmem 1 began MS now MS        # site NUMBER freed B:BLOCKS ...        # live SITE SIZE BORN
+ *   # hakmem 1 began MS now MS    # site NUMBER freed B:BLOCKS ...    # live SITE SIZE BORN    # build-id DIGITS
  *
- * Any thread may call the function. Samples that other threads take during the call may be missing. */
-void hk_heap_profile_write(int fd);
+ * Any thread may call the function, which returns 0. Samples that other threads take during the call may be missing. `path` is not used. */
+int hk_heap_profile_write(int fd, const char *path);
 /* Returns the live bytes of the program, estimated from the samples. */
 uint64_t hk_heap_profile_live(void);
 

@@ -112,9 +112,7 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
         if (site == NULL) {
             if ((mine = hk_meta_alloc(bytes)) == NULL)
                 return HK_SAMPLE_SITES;
-            mine->hash = hash;
-            mine->size_bits = size_bits;
-            mine->depth = stack->depth;
+            *mine = (struct hk_site){.hash = hash, .size_bits = size_bits, .depth = stack->depth};
             memcpy(mine->stack, stack->frames, frames);
             if (atomic_compare_exchange_strong_explicit(&samples->xsites[number], &site, mine, memory_order_acq_rel,
                                                         memory_order_acquire))
@@ -155,10 +153,7 @@ void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit
         uintptr_t block = hk_load_acquire(samples->xblocks[place]);
         uint64_t record = hk_load(samples->xrecords[place]);
         if (block > BUSY && record != 0)
-            visit(context, &(struct hk_live_sample){.block = (const void *)block,
-                                                    .size = hk_sample_size(record),
-                                                    .number = hk_sample_site(record),
-                                                    .site = site_of(samples, record),
-                                                    .born = hk_load(samples->xborn[place])});
+            visit(context, &(struct hk_live_sample){(const void *)block, hk_sample_size(record), hk_sample_site(record),
+                                                    site_of(samples, record), hk_load(samples->xborn[place])});
     }
 }

@@ -153,15 +153,13 @@ static void json_sampled(struct json *json)
     json_array(json, "stacks", live_samples->shown, NULL, json_stack);
     ADD(",\n \"modules\": [");
     json->separator = "\n  ";
-    if (live_samples->shown > 0 && hk_lines_open(&lines, "/proc/self/maps")) {
+    if (live_samples->shown > 0 && hk_lines_open(&lines, "/proc/self/maps"))
         while (hk_lines_next(&lines, line, sizeof line))
             if (hk_mapping_parse(line, &mapping) && mapping.is_code && strchr(mapping.path, '/') != NULL) {
                 ADD("%s", json->separator);
                 json->separator = ",\n  ";
                 json_string(json, line);
             }
-        hk_os_close(lines.fd);
-    }
     ADD("]}");
 }
 

@@ -52,18 +52,11 @@ static bool comes(void)
     return true;
 }
 
-static int dump(int fd, const char *path)
-{
-    (void)path;
-    hk_heap_profile_write(fd);
-    return 0;
-}
-
 /* Keeps the file of the last peak if the program has freed much memory while the profile was written. */
 static int dump_peak(int fd, const char *path)
 {
     uint64_t live = hk_heap_profile_live();
-    (void)dump(fd, path);
+    (void)hk_heap_profile_write(fd, path);
     if (hk_heap_profile_live() < live - live / PEAK_PART)
         return HK_FILE_STAYS;
     size_t resident = hk_resident_now(&(size_t){0});
@@ -92,7 +85,7 @@ static bool interval_ends(uint64_t every, uint64_t *last_ms, uint64_t now_ms, ui
 
 int hk_heap_profile_write_to(const char *path)
 {
-    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, dump) : -ENODATA;
+    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, hk_heap_profile_write) : -ENODATA;
 }
 
 static struct {
@@ -177,7 +170,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     if (dumps_wanted()) {
         bool due = interval_ends(hk_options.heap_profile_every, &dumps.last_ms, now_ms, &until_due);
         if (comes() || due)
-            dump_wanted(dumps.at_peak && !due ? dump_peak : dump);
+            dump_wanted(dumps.at_peak && !due ? dump_peak : hk_heap_profile_write);
         until_due = hk_min(until_due, dumps.at != 0 ? LOOK_MS : UINT64_MAX);
     }
     if (reports_while_running()) {
@@ -202,7 +195,7 @@ void hk_exit_report(bool takes_locks)
          waits++)
         hk_os_pause();
     if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
-        dump_wanted(dump);
+        dump_wanted(hk_heap_profile_write);
     if (takes_locks && hk_options.report != NULL)
         write_wanted();
 }

@@ -90,7 +90,7 @@ class Blame(unittest.TestCase):
     def test_a_replaced_file_is_named_and_not_used(self) -> None:
         with tempfile.NamedTemporaryFile() as file:
             written = Path(file.name).stat().st_mtime
-            for since, said in ((0, ""), (-1, f"hakmem: {file.name} has changed since: its functions and lines are not shown\n")):
+            for since, said in ((0, ""), (-1, f"hakmem: {file.name} has changed since: addresses are shown, not its functions and lines\n")):
                 sources = Sources(f"1000-2000 r-xp 00000000 00:00 1 {file.name}\n", written=written + since)
                 sources.learn([(0x1100,)])
                 told = io.StringIO()

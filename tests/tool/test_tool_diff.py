@@ -1,5 +1,6 @@
 """Checks hakmem diff: the sum of the terms must be exact to the byte, and the terms must name the cause of the growth."""
 
+import gzip
 import json
 import os
 import re
@@ -10,10 +11,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Optional
 
-from hakmem import difference, reports
+from hakmem import attached, difference, flame, profiles, reports
 from hakmem.difference import Stack, Stacks
 from hakmem.sources import Frame, Sources
-from tool import LIBRARY, PROGRAMS, PYTHON, TOOL, ToolTest
+from tool import LIBRARY, PLAIN, PROGRAMS, PYTHON, TOOL, ToolTest
 
 GROW = str(PROGRAMS / "test_tool_grow")
 MEAN = 16 << 10
@@ -227,6 +228,44 @@ class Versions(Differing):
         self.assertTrue(any(re.search(RECORD, name) for name in names), names)
         said = self.ok("diff", "a.json", "b.json", "--symbols-a", "kept", "--symbols-b", "kept")
         self.assertNotIn("grow+0x", said)
+
+
+    def test_a_replaced_program_is_noticed_by_its_build_id(self) -> None:
+        """Package managers give a new file an older time. If only the time of the same file has changed, its names are shown."""
+        program = self.folder / "grow"
+        shutil.copy(GROW, program)
+        own = {"HAKMEM_HEAP_PROFILE": f"{self.folder}/a.heap", "HAKMEM_HEAP_SAMPLE": str(MEAN)}
+        self.preloaded("a.json", str(program), "live", "8192", **own)
+        os.utime(program, (4 << 30, 4 << 30))
+        self.assertIn("make_record", self.ok("leaks", "a.heap"))
+        shutil.copy(PLAIN, program)
+        os.utime(program, (0, 0))
+        for command in ("leaks", "profile"):
+            done = self.tool(command, "a.heap")
+            self.assertIn(f"hakmem: {program} has changed since: addresses are shown", done.stderr)
+            self.assertRegex(done.stdout, r"grow\+0x[0-9a-f]+")
+            self.assertNotIn("make_record", done.stdout)
+        (self.folder / "kept").mkdir()
+        shutil.copy(GROW, self.folder / "kept/grow")
+        self.assertIn("make_record (grow.c:", self.ok("diff", "a.heap", "a.heap", "--symbols-a", "kept", "--symbols-b", "kept", "--json"))
+
+    def test_a_replaced_program_that_runs(self) -> None:
+        program = self.folder / "grow"
+        shutil.copy(GROW, program)
+        running = self.start(str(program), "live", "16", "sleep", "1", LD_PRELOAD=LIBRARY)
+        self.assertEqual(running.stdout.readline(), "ready\n")
+        maps = attached.Attached(running.pid).maps()
+        code = next(one for one in attached.mappings(maps) if one.path == str(program) and "x" in one.access)
+        stack = (code.end - 8,)
+        for changed in (set(), {str(program)}):
+            sources = Sources(maps, running.pid)
+            sources.learn([stack])
+            self.assertEqual(sources.changed, changed)
+            program.unlink()
+            shutil.copy(PLAIN, program)
+        self.assertEqual(sources.frames(stack), [Frame(f"grow+0x{code.offset + code.end - 9 - code.start:x}", module=str(program))])
+        found = flame.pprof(profiles.Profile([profiles.Site(stack, 5, 1, 32, 1, 32)], maps, 1.0, 1), sources)
+        self.assertIn(sources.build_ids[str(program)].encode(), gzip.decompress(found))
 
 
 class Profiles(Differing):

@@ -187,7 +187,7 @@ UNIT_TEST(profile_without_the_mappings)
     assert_true(hk_samples_open(&hk_samples));
     fake_os_refuse(fake_refuse_open);
     fake_os_capture();
-    hk_heap_profile_write(3);
+    hk_heap_profile_write(3, "");
     assert_non_null(strstr(fake_os.captured, "heap profile:"));
     assert_null(strstr(fake_os.captured, "r-xp"));
 }

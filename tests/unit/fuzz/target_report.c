@@ -138,7 +138,7 @@ static void check_profile(uint64_t live, uint64_t bytes, uint64_t all, uint64_t 
     int64_t first[4], sums[4] = {0, 0, 0, 0}, one[4];
     uint64_t births = 0;
     written_bytes = 0;
-    hk_heap_profile_write(1);
+    hk_heap_profile_write(1, "");
     FUZZ_CHECK(sscanf(written, "heap profile: %ld: %ld [%ld: %ld] @ heap_v2/", &first[0], &first[1], &first[2],
                       &first[3]) == 4);
     for (const char *line = strchr(written, '\n') + 1; *line != '\n'; line = strchr(line, '\n') + 1) {

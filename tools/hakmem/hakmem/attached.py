@@ -7,10 +7,10 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from hakmem import process
+from hakmem import elf, process
 from hakmem.profiles import Live, Profile, Site
 from hakmem.trouble import Trouble
 
@@ -24,7 +24,7 @@ WATCH_HEAD = struct.Struct("<??6xQIIQQQQQ")
 AT_SECURE = 23
 DEFAULT_MEAN = 512 << 10
 MOST_SAMPLES = 8192  # number of live samples that the default aims at, so a larger process is sampled more rarely
-CHUNK = 1 << 20
+CHUNK, PAGE = 1 << 20, 4096
 POLL_S = 0.02
 WAKE_S = 0.5
 STACK_MOST = 64
@@ -126,6 +126,17 @@ class Attached:
         self.memory = Memory(pid)
         self.door = find_door(self.memory)
 
+    def maps(self) -> str:
+        """Returns the memory maps. The build-id of each file follows the line of its first page, as in the profiles that the library writes."""
+        found = []
+        for line in maps_of(self.pid).splitlines():
+            found.append(line)
+            for mapping in mappings(line):
+                if mapping.offset == 0 and mapping.path.startswith("/") and "r" in mapping.access:
+                    with suppress(Trouble, ValueError, IndexError, struct.error):
+                        found.append(f"# build-id {elf.build_id(self.memory.read(mapping.start, PAGE))}")
+        return "\n".join(found) + "\n"
+
     def fields(self) -> tuple:
         return STATE.unpack(self.memory.read(self.door.state, STATE.size))
 
@@ -204,7 +215,7 @@ class Attached:
         fields = self.fields()
         wanted, state, every_call, mean, fine_mean, fine_max, fine_classes, began = fields[:8]
         where = fields[8:]
-        maps = maps_of(self.pid)
+        maps = self.maps()
         now = time.monotonic() * 1000
         if state not in (ON, ENDED) or where[0] == 0:
             return Profile([], maps, 0.0, mean or DEFAULT_MEAN, pid=self.pid, waiting=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 Parsed = TypeVar("Parsed")
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 1, 2, 3, 4, 7
+NT_GNU_BUILD_ID = 3
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 DT_NEEDED, DT_STRTAB = 1, 5
 # A symbol that only one allocator defines, and that allocator. A file that exports "malloc" has an allocator too.
@@ -130,6 +131,20 @@ def read_by(parse: Callable[[mmap.mmap], Parsed], path: Path) -> Parsed | None:
             return parse(data) if data[:4] == b"\x7fELF" else None
     except (OSError, ValueError, IndexError, OverflowError, struct.error):
         return None
+
+
+def build_id(data: bytes | mmap.mmap) -> str:
+    """Returns the build-id of an ELF file, of which at least the first page is known, or an empty text."""
+    reader = Reader(data)
+    for kind, at, _, size, _ in reader.segments() if data[:4] == b"\x7fELF" else ():
+        end = at + size
+        while kind == PT_NOTE and at < end:
+            name, content, what = reader.unpack("III", at)
+            start = at + 12 + (name + 3 & ~3)
+            if what == NT_GNU_BUILD_ID and data[at + 12 : at + 16] == b"GNU\0":
+                return data[start : start + content].hex()
+            at = start + (content + 3 & ~3)
+    return ""
 
 
 def parse(data: mmap.mmap) -> Elf:

@@ -109,7 +109,8 @@ def packed(field: int, values: Iterable[int]) -> bytes:
 
 
 class Writer:
-    def __init__(self) -> None:
+    def __init__(self, build_ids: dict[str, str]) -> None:
+        self.build_ids = build_ids
         self.strings: dict[str, int] = {"": 0}
         self.functions: dict[tuple[str, str], int] = {}
         self.modules: dict[str, int] = {}
@@ -134,7 +135,7 @@ class Writer:
         if path and path not in self.modules:
             self.modules[path] = len(self.modules) + 1
             known = number(7, 1) + number(8, 1) + number(9, 1) + number(10, 1)  # has functions, files, lines and inlined calls
-            self.body += block(3, number(1, self.modules[path]) + number(5, self.text(path)) + known)
+            self.body += block(3, number(1, self.modules[path]) + number(5, self.text(path)) + number(6, self.text(self.build_ids.get(path, ""))) + known)
         return self.modules.get(path, 0)
 
     def location(self, frame: Frame) -> int:
@@ -148,7 +149,7 @@ class Writer:
 
 
 def pprof(profile: Profile, sources: Sources) -> bytes:
-    writer = Writer()
+    writer = Writer(sources.build_ids)
     for kind, unit in TYPES:
         writer.body += block(1, writer.kind(kind, unit))
     for one in profile.sums():

@@ -28,6 +28,8 @@ INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jv
 MAPPING_INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python)[\w.-]*$")
 # Matches what Node ("JS:*load /srv/shop.js:12:7") and Python ("py::load:/srv/shop.py") write into the map of their generated code.
 GENERATED = re.compile(r"(?:py::(?P<py>.*):(?P<script>/.*)|\w+:[~^*+]?(?P<js>\S*) ?(?:file://)?(?P<file>/.*?):(?P<line>\d+)(?::\d+)?)$")
+# Matches the first mapping of a file in a profile, and the comment with the file's build-id that follows.
+BUILD_ID = re.compile(r"^\S+ \S+ 0+ \S+ \d+ +(/.*?)(?: \(deleted\))?\n# build-id ([0-9a-f]+)$", re.MULTILINE)
 TOOL_S = 120
 STT_FUNC = 2
 # Matches what a compiler adds to the name of a function when it makes a copy of the function.
@@ -85,8 +87,9 @@ def generated_frame(name: str) -> Frame:
 
 
 class Sources:
-    """Knows the functions of the addresses of one process, profile or report. Files that were changed after the time `written` are not used.
-    `symbols` is a folder that has the files as they were then, by path or by name."""
+    """Knows the functions of the addresses of one process, profile or report. A file that has another build-id than the one that ran is not used, or,
+    if the build-id is unknown, a file that was changed after the time `written`. `symbols` is a folder that has the files as they were then, by path or
+    by name."""
 
     def __init__(self, maps: str, pid: int | None = None, written: float = math.inf, symbols: Path | None = None) -> None:
         self.maps = sorted((mapping for mapping in mappings(maps) if mapping.path.startswith("/")), key=lambda one: one.start)
@@ -94,6 +97,7 @@ class Sources:
         self.pid, self.written, self.symbols = pid, written, symbols
         self.known: dict[int, list[Frame]] = {}
         self.changed: set[str] = set()
+        self.build_ids = dict(BUILD_ID.findall(maps))
         self.interpreted = False
 
     def mapping(self, address: int) -> Mapping | None:
@@ -102,25 +106,25 @@ class Sources:
 
     def file_of(self, path: str) -> str | None:
         """Returns the file that the process ran, or None. The file of a process in a container is in the process's own root."""
-        if self.symbols:
-            places = (self.symbols / path.lstrip("/"), self.symbols / Path(path).name)
-            return next((str(place) for place in places if place.is_file()), None)
-        inside = f"/proc/{self.pid}/root{path}"
-        file = inside if self.pid and os.path.exists(inside) else path
-        try:
-            if os.stat(file).st_mtime <= self.written:
-                return file
+        inside = Path(f"/proc/{self.pid}/root{path}")
+        places = [self.symbols / path.lstrip("/"), self.symbols / Path(path).name] if self.symbols else [inside if self.pid and inside.exists() else Path(path)]
+        there = [place for place in places if place.is_file()]
+        found = next((str(place) for place in there if self.is_as_it_ran(path, place)), None)
+        if there and not found:
             self.changed.add(path)
-        except OSError:
-            pass
-        return None
+        return found
+
+    def is_as_it_ran(self, path: str, file: Path) -> bool:
+        if path in self.build_ids:
+            return elf.read_by(elf.build_id, file) == self.build_ids[path]
+        return bool(self.symbols) or file.stat().st_mtime <= self.written
 
     def tell_missing(self) -> None:
         """Says on stderr why some functions have no names."""
         if self.known and not any(tools()):
             print("hakmem: no lines of sources are shown, because addr2line is not installed (Debian: binutils)", file=sys.stderr)
         for path in sorted(self.changed):
-            print(f"hakmem: {path} has changed since: its functions and lines are not shown", file=sys.stderr)
+            print(f"hakmem: {path} has changed since: addresses are shown, not its functions and lines", file=sys.stderr)
         if self.interpreted and self.pid and not self.map_of_generated_code():
             print("hakmem: this shows functions of the interpreter: start Python 3.12 or newer with -X perf, and Node with --perf-basic-prof, to see those of "
                   "the script; with PYTHONMALLOC=malloc, each object of Python is seen", file=sys.stderr)
