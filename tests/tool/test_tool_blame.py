@@ -11,7 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/hakmem"))
-from hakmem.profiles import Profile, Site  # noqa: E402
+from hakmem import leaks  # noqa: E402
+from hakmem.profiles import Profile, Site, parse, text_of  # noqa: E402
 from hakmem.profiling import show  # noqa: E402
 from hakmem.sources import BEST_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
 
@@ -120,6 +121,21 @@ class Blame(unittest.TestCase):
         self.assertTrue(lines[-3].endswith("nginx+0xff (the innermost function of the executable)"), lines)
         self.assertTrue(lines[-2].endswith("shop+0xff"), lines)
         self.assertIn(BEST_RULE, lines[-1])
+
+    def test_what_leaks_says_of_few_samples(self) -> None:
+        """It says how many samples there are, and what they may hide. Large blocks, which are all sampled, hide nothing."""
+        mean, large = 1 << 16, Site((0x2000,), 25, 9, 9 << 24, 9, 9 << 24)
+        for blocks, sites, said in ((0, [], "No samples"), (9, [], "Too few samples to tell if there is a leak: 9."), (90, [large], "No leak is suspected")):
+            small = Site((0x1000,), 6, blocks, 64 * blocks, blocks, 64 * blocks)
+            found = Profile([small, *sites], "", 10.0, mean)
+            text = leaks.text(found, leaks.find(found, Sources("")), 10)
+            self.assertTrue(text.startswith(said), text)
+            self.assertIn(f"{found.samples} samples in 10.0 s", text)
+            self.assertIn("less than 403.4 KiB in this time may be hidden" if blocks else "less than 403.2 KiB", text)
+        small.scale *= 10  # as in a process that is sampled in rounds
+        self.assertIn("less than 3.9 MiB", leaks.text(found, [], 10))
+        again = parse(text_of(found), "again")
+        self.assertIn("less than 3.9 MiB", leaks.text(again, [], 10))
 
     def test_nothing_but_the_c_library(self) -> None:
         self.assertEqual(self.named(THREAD, Frame("clone3", "../sysdeps/unix/clone3.S", 81, LIBC)), ("start_thread", 442, False))

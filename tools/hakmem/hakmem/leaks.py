@@ -16,7 +16,7 @@ LEAST_SAMPLES = 3
 LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
 FEW = 10
-HIDDEN = 6.3  # mean bytes between samples; 19 of 20 lines that allocate so much have at least LEAST_SAMPLES samples (Poisson)
+HIDDEN = 6.3  # bytes that a sample represents; 19 of 20 lines that allocate so much have at least LEAST_SAMPLES samples (Poisson)
 SPAN_MS = 0.001
 
 
@@ -126,13 +126,22 @@ def text(profile: Profile, findings: list[Finding], most: int) -> str:
     ]
     if not lines:
         lines.append("No samples: the process allocated nothing, or too little." if profile.samples == 0 else
-                     "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start. "
-                     f"A line that leaked less than {bytes_text(HIDDEN * profile.mean)} in this time may be hidden, because it may have fewer than "
-                     f"{LEAST_SAMPLES} samples. A smaller --sample finds smaller leaks.")
+                     f"Too few samples to tell if there is a leak: {profile.samples}." if profile.samples < FEW else
+                     "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start.")
     for number, one in enumerate(findings[:most], 1):
         lines += ["", f"{number}. allocated by"]
         lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
     lines += ["", *([RULE_TEXT] if findings else []),
               f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
-              f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time."]
+              f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated in this time.",
+              f"A line that leaked less than {bytes_text(hidden(profile))} in this time may be hidden, because it may have fewer than {LEAST_SAMPLES} samples. "
+              "A smaller --sample (HAKMEM_HEAP_SAMPLE) finds smaller leaks."]
     return "\n".join(lines)
+
+
+def hidden(profile: Profile) -> float:
+    """Returns the bytes that a line may leak unseen in blocks of which not each one is sampled. If a process is sampled in rounds, a sample represents
+    more than the mean bytes."""
+    sampled = [(site, site.taken or site.blocks) for site in profile.sites]
+    rare = [(site.scale * site.bytes, count) for site, count in sampled if site.scale * site.blocks > 2 * count]
+    return HIDDEN * max(profile.mean, sum(size for size, _ in rare) / max(1, sum(count for _, count in rare)))

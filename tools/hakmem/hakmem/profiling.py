@@ -129,7 +129,10 @@ def watch(process: Attached, seconds: float) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    bar = Progress(TextColumn("sampling"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    shown = sys.stderr.isatty()
+    if seconds and not shown:
+        print(f"hakmem: sampling process {process.pid} for {seconds:g} s", file=sys.stderr)
+    bar = Progress(TextColumn("sampling"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not shown)
     try:
         with bar:
             task = bar.add_task("", total=seconds)
