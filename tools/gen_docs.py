@@ -184,7 +184,7 @@ def report_schema(root: Path) -> str:
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
         "sites": {**an_array(an_object({**{key: count for key in ("site", "block", "live", "bytes", "lifetime_ms", "saved", "wasted")},
                                        "rule": {"enum": site_rules_of(root)}, "frames": an_array(count)})), "maxItems": 20},
-        "sampled": an_object({"mean": count, **live_samples, "stacks": {**an_array(an_object({**live_samples, "frames": an_array(count)})), "maxItems": 200},
+        "sampled": an_object({"mean": count, **live_samples, "stacks": {**an_array(an_object({**live_samples, "block": count, "frames": an_array(count)})), "maxItems": 200},
                               "modules": an_array(text)}),
         "options": an_object({name: {**option_schema(kind, low, high, unit), "description": meaning}
                               for kind, name, _, low, high, _, unit, meaning in options}),

@@ -113,7 +113,7 @@ static void json_thread_line(struct json *json, unsigned i)
 
 static void json_frames(struct json *json, const struct hk_site *site)
 {
-    ADD(", \"frames\": [");
+    ADD(", \"block\": %zu, \"frames\": [", (size_t)1 << site->size_bits);
     for (unsigned i = 0; i < site->depth; i++)
         ADD("%s%zu", i > 0 ? ", " : "", (size_t)site->stack[i]);
     ADD("]");
@@ -122,8 +122,7 @@ static void json_frames(struct json *json, const struct hk_site *site)
 static void json_site(struct json *json, unsigned i)
 {
     const struct hk_site_line *line = &json->report->sites[i];
-    ADD("\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->site->stack[0],
-        (size_t)1 << line->site->size_bits, line->live, line->bytes);
+    ADD("\"site\": %zu, \"live\": %lu, \"bytes\": %lu, ", (size_t)line->site->stack[0], line->live, line->bytes);
     ADD("\"lifetime_ms\": %lu, \"rule\": \"%s\", ", line->lifetime_ms, hk_site_rule_names[line->rule]);
     ADD("\"saved\": %lu, \"wasted\": %lu", line->saved, line->wasted);
     json_frames(json, line->site);

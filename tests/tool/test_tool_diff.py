@@ -2,17 +2,20 @@
 
 import gzip
 import json
+import math
 import os
+import random
 import re
 import shutil
 import subprocess
 import unittest
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Optional
 
 from hakmem import attached, difference, flame, profiles, reports
-from hakmem.difference import Stack, Stacks
+from hakmem.difference import Estimate, Row, Stack, Stacks
 from hakmem.sources import Frame, Sources
 from tool import LIBRARY, PLAIN, PROGRAMS, PYTHON, TOOL, ToolTest
 
@@ -93,6 +96,16 @@ class Reports(Differing):
         self.assertGreater(record["change"], 10 * MIB)
         self.assertLess(record["change"], 24 * MIB)
         self.assertTrue(any(frame.startswith("main (grow.c:") for frame in record["frames"]), record)
+
+    def test_few_samples_give_the_exact_bytes_of_a_class(self) -> None:
+        """Only this site allocates blocks of this class. Its samples alone would be off by a fifth."""
+        few = {"HAKMEM_HEAP_SAMPLE": "128k"}
+        self.grow("base", **few)
+        self.grow("more", "live", "9728", **few)
+        record = next(part for part in self.term(self.compared("base.json", "more.json"), "live")["parts"] if re.search(RECORD, part["name"]))
+        self.assertAlmostEqual(record["change"], 9728 << 10, delta=64 << 10)
+        self.assertTrue(0 < record["error"] < 3 * MIB, record)
+        self.assertRegex(self.ok("diff", "base.json", "more.json"), r"\+9\.\d MiB ± \d+\.\d [KM]iB .* make_record")
 
     def test_survivors_that_pin_free_blocks(self) -> None:
         self.grow("base")
@@ -237,14 +250,14 @@ class Versions(Differing):
         own = {"HAKMEM_HEAP_PROFILE": f"{self.folder}/a.heap", "HAKMEM_HEAP_SAMPLE": str(MEAN)}
         self.preloaded("a.json", str(program), "live", "8192", **own)
         os.utime(program, (4 << 30, 4 << 30))
-        self.assertIn("make_record", self.ok("leaks", "a.heap"))
+        self.assertIn("grow.c:", self.ok("profile", "a.heap"))
         shutil.copy(PLAIN, program)
         os.utime(program, (0, 0))
         for command in ("leaks", "profile"):
             done = self.tool(command, "a.heap")
             self.assertIn(f"hakmem: {program} has changed since: addresses are shown", done.stderr)
-            self.assertRegex(done.stdout, r"grow\+0x[0-9a-f]+")
-            self.assertNotIn("make_record", done.stdout)
+            self.assertNotIn("grow.c:", done.stdout)
+        self.assertRegex(done.stdout, r"grow\+0x[0-9a-f]+")
         (self.folder / "kept").mkdir()
         shutil.copy(GROW, self.folder / "kept/grow")
         self.assertIn("make_record (grow.c:", self.ok("diff", "a.heap", "a.heap", "--symbols-a", "kept", "--symbols-b", "kept", "--json"))
@@ -283,18 +296,41 @@ class Profiles(Differing):
     def test_samples_are_scaled_as_by_pprof(self) -> None:
         text = "heap profile: 3: 30 [9: 90] @ heap_v2/10\n2: 20 [4: 40] @ 0x10 0x20\n1: 1000 [1: 1000] @ 0x30\n0: 0 [1: 10] @ 0x40\n\nMAPPED_LIBRARIES:\n"
         found = difference.stacks_of_heap_profile(text, Path("x"))
-        self.assertEqual([(stack.live, stack.blocks) for stack in found.stacks], [(1000, 1), (32, 3)])
-        self.assertEqual(found.live, 1032)
+        self.assertEqual([round(stack.live.bytes) for stack in found], [1000, 32])
 
 
 class Sums(unittest.TestCase):
-    def stacks(self, live: int, *stacks: tuple[str, int]) -> Stacks:
-        return Stacks(512, live, 0, tuple(Stack((Frame(name),), size, 1) for name, size in stacks))
+    def stacks(self, *stacks: tuple[str, int]) -> Stacks:
+        return tuple(Stack((Frame(name),), Estimate(size, 9.0)) for name, size in stacks)
 
     def test_a_stack_of_one_side_only(self) -> None:
-        parts = difference.by_site(self.stacks(30, ("f", 10), ("g", 15)), self.stacks(50, ("g", 40), ("h", 7)), "live")
+        parts = difference.by_site(self.stacks(("f", 10), ("g", 15)), self.stacks(("g", 40), ("h", 7)), "live", (30, 50))
         rows = {part.name: (part.a, part.b) for part in parts}
         self.assertEqual(rows, {"g": (15, 40), "h": (0, 7), "f": (10, 0), difference.OTHER_STACKS: (5, 3)})
+        self.assertEqual({part.name: part.error for part in parts if part.error}, {"g": 8, "h": 6, "f": 6})
+
+    def within(self, listed: int, chance: random.Random) -> float:
+        """Returns how often the interval contains the right bytes, if a report lists the first sites of two classes."""
+        mean, right = 1 << 19, {1000: (9 << 20, 3 << 20, 1 << 18), 100_000: (20 << 20, 10 << 20, 5 << 20)}
+        exact = Counter({difference.bits_of(size): sum(sites) for size, sites in right.items()})
+        hits, tries = 0, 0
+        for _ in range(200):
+            rows = []
+            for size, sites in right.items():
+                part = profiles.picked(size, mean)
+                for site, live in enumerate(sites):
+                    samples = sum(chance.random() < part for _ in range(live // size))
+                    rows += [Row((size, site), size, samples * size / part)] if samples else []
+            shown = [row for row in rows if row.addresses[1] < listed]
+            for row, one in zip(shown, difference.scaled_estimates(shown, mean, "live", sum(row.live for row in rows), exact)):
+                tries += 1
+                hits += abs(one.bytes - right[row.addresses[0]][row.addresses[1]]) <= difference.Z * math.sqrt(one.variance)
+        return hits / tries
+
+    def test_intervals_of_sites_that_are_scaled_to_the_exact_bytes(self) -> None:
+        chance = random.Random(20)
+        self.assertGreater(self.within(3, chance), 0.92)
+        self.assertGreater(self.within(2, chance), 0.85, "how much the others allocate in each class is a guess")
 
     def test_what_calls_main_is_left_out(self) -> None:
         frames = tuple(map(Frame, ("f", "main", "start")))

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, Tuple
 
 from hakmem import process, profiles, reports
 from hakmem.figures import as_number, bytes_text
 from hakmem.options import option_text
-from hakmem.profiles import Site, picked
+from hakmem.profiles import Site, bits_of, picked
 from hakmem.reports import Report
 from hakmem.sources import Frame, Sources
 from hakmem.trouble import NO_INPUT, Trouble, text_of
 
-OTHER_STACKS = "stacks with fewer bytes"
-NOT_SAMPLED = "not in a sample, or the error of sampling"
+OTHER_STACKS = "stacks with fewer bytes, or without a sample"
+LARGE = 21  # the group of blocks of more than 1 MiB, which are in no size class
+Z = 1.96  # standard deviations on each side of an interval of 95 %
 NO_STACKS = "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a term, with its bytes in A and in B. A part for a call site has frames."""
+    """A part of a term, with its bytes in A and in B. A part for a call site has frames, and the error of its change: half of the interval of 95 %."""
 
     name: str
     a: int
     b: int
     frames: tuple[Frame, ...] = ()
+    error: int = 0
 
     @property
     def change(self) -> int:
@@ -111,12 +115,13 @@ def of_report(path: Path, report: Report, symbols: Path | None) -> Input:
 def between(a: Input, b: Input) -> Difference:
     if a.report and b.report:
         terms = sorted(Pair(a.report, b.report, a.stacks, b.stacks).terms(), key=lambda term: -abs(term.change))
-        notes = () if a.stacks and b.stacks else (NO_STACKS,)
+        notes = (NO_STACKS,) if a.stacks is None or b.stacks is None else ()
         sides = side(a.path, a.report), side(b.path, b.report)
         return Difference("RSS", *sides, tuple(terms), tuple(settings(a.report, b.report)), notes)
-    if a.report or b.report or not a.stacks or not b.stacks:
+    if a.report or b.report or a.stacks is None or b.stacks is None:
         raise Trouble(f"{a.path} and {b.path}: one is a report, the other a heap profile; pass two of a kind", NO_INPUT)
-    live = Term("live", "live blocks, by call site", a.stacks.live, b.stacks.live, tuple(by_site(a.stacks, b.stacks, "live")))
+    sums = tuple(round(sum(stack.live.bytes for stack in stacks)) for stacks in (a.stacks, b.stacks))
+    live = Term("live", "live blocks, by call site", *sums, ordered(by_site(a.stacks, b.stacks, "live", sums)))
     return Difference("live", Side(str(a.path), 0, None, live.a), Side(str(b.path), 0, None, live.b), (live,))
 
 
@@ -168,21 +173,20 @@ class Pair:
 
     def live(self) -> Term:
         term = self.term("live", "live blocks, as requested", ["live", "large_live"], [*self.by_class("live"), self.resident("large_live")])
-        if not self.stacks_before or not self.stacks_after:
+        if self.stacks_before is None or self.stacks_after is None:
             return term
-        sites = by_site(self.stacks_before, self.stacks_after, "live")
-        return replace(term, meaning=term.meaning + ", by call site", parts=with_rest(term, sites))
+        sites = by_site(self.stacks_before, self.stacks_after, "live", (term.a, term.b))
+        return replace(term, meaning=term.meaning + ", by call site", parts=ordered(sites))
 
     def free_in_slabs(self) -> Term:
         """Returns the term for free blocks of slabs. Its parts are pages that a live block keeps, by the block's call site, and other free pages, by
         size class."""
-        pinned = [self.of_class(report, "pinned") for report in (self.before, self.after)]
         loose = [Part(f"free pages of {name}", part.a - pin.a, part.b - pin.b) for name, (part, pin) in self.each_class("free_in_slabs", "pinned")]
         term = self.term("free in slabs", "free blocks of slabs in use", ["free_in_slabs"], loose)
-        whole_pinned = Term("", "", sum(pinned[0].values()), sum(pinned[1].values()))
-        if self.stacks_before and self.stacks_after:
-            sites = by_site(self.stacks_before, self.stacks_after, "pinned")
-            named = with_rest(whole_pinned, [replace(part, name=f"pinned by {part.name}") for part in sites])
+        if self.stacks_before is not None and self.stacks_after is not None:
+            sums = both_sums([part for _, (part,) in self.each_class("pinned")])
+            sites = by_site(self.stacks_before, self.stacks_after, "pinned", sums)
+            named = ordered(replace(part, name=f"pinned by {part.name}") for part in sites)
         else:
             named = tuple(Part(f"pinned in slabs of {name}", part.a, part.b) for name, (part,) in self.each_class("pinned"))
         return replace(term, parts=fitting([*loose, *named], (term.a, term.b)))
@@ -238,25 +242,23 @@ def depot_bytes(report: Report) -> int:
     return found
 
 
-def by_site(before: Stacks, after: Stacks, kind: str) -> list[Part]:
-    """Returns one part for each stack, and one for all stacks that a report does not list. Together, they contain all samples."""
-    one, other = ({stack.key: stack for stack in side.stacks} for side in (before, after))
+def by_site(before: Stacks, after: Stacks, kind: str, sums: tuple[int, int]) -> list[Part]:
+    """Returns one part for each stack, and one for all other bytes of the sums."""
+    one, other = ({stack.key: stack for stack in side} for side in (before, after))
     frames_of = {key: (other.get(key) or one[key]).frames for key in [*other, *one]}
-    parts = [Part(site_name(frames), getattr(one.get(key), kind, 0), getattr(other.get(key), kind, 0), frames) for key, frames in frames_of.items()]
+    parts = []
+    for key, frames in frames_of.items():
+        sides = [getattr(side.get(key), kind, NOTHING) for side in (one, other)]
+        error = Z * math.sqrt(sum(side.variance for side in sides))
+        parts.append(Part(site_name(frames), *(round(side.bytes) for side in sides), frames, round(error)))
     listed = both_sums(parts)
-    return [*parts, Part(OTHER_STACKS, getattr(before, kind) - listed[0], getattr(after, kind) - listed[1])]
+    return [*parts, Part(OTHER_STACKS, sums[0] - listed[0], sums[1] - listed[1])]
 
 
 def site_name(frames: tuple[Frame, ...], most: int = 3) -> str:
     """Returns the names of the innermost functions. Callers of main are left out, because they are the same for all sites."""
     end = next((at + 1 for at, frame in enumerate(frames) if frame.function == "main"), len(frames))
     return " < ".join(frame.text for frame in frames[: min(most, end)]) or "no stack"
-
-
-def with_rest(term: Term, parts: list[Part]) -> tuple[Part, ...]:
-    """Adds a part for the difference between the term and the sum of its parts, because the parts are estimates from samples."""
-    a, b = both_sums(parts)
-    return ordered([*parts, Part(NOT_SAMPLED, term.a - a, term.b - b)])
 
 
 def fitting(parts: list[Part], sums: tuple[int, int]) -> tuple[Part, ...]:
@@ -281,7 +283,7 @@ def as_json(difference: Difference) -> dict[str, object]:
 
     def part_of(part: Part) -> dict[str, object]:
         frames = {"frames": [frame.text for frame in part.frames]} if part.frames else {}
-        return {"name": part.name, **figures(part), **frames}
+        return {"name": part.name, **figures(part), **({"error": part.error} if frames else {}), **frames}
 
     terms = [{"name": one.name, "meaning": one.meaning, **figures(one), "parts": list(map(part_of, one.parts))} for one in difference.terms]
     settings = [{"name": name, "a": one, "b": other} for name, one, other in difference.settings]
@@ -289,12 +291,22 @@ def as_json(difference: Difference) -> dict[str, object]:
     return {"of": difference.of, **sides, "change": difference.change, "terms": terms, "settings": settings, "notes": list(difference.notes)}
 
 
+class Estimate(NamedTuple):
+    bytes: float
+    variance: float
+
+    def plus(self, other: Estimate) -> Estimate:
+        return Estimate(self.bytes + other.bytes, self.variance + other.variance)
+
+
+NOTHING = Estimate(0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Stack:
     frames: tuple[Frame, ...]  # the innermost first
-    live: int  # bytes, an estimate
-    blocks: int
-    pinned: int = 0
+    live: Estimate
+    pinned: Estimate = NOTHING
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -302,28 +314,65 @@ class Stack:
         return tuple(frame.function for frame in self.frames)
 
 
+Stacks = Tuple[Stack, ...]  # those that a report lists
+
+
 @dataclass(frozen=True)
-class Stacks:
-    """The stacks of a report. `live` and `pinned` are the sums of all stacks, including those that are not listed."""
+class Row:
+    """The samples of one stack whose sizes are within one power of two, scaled up to the blocks that they represent."""
 
-    mean: int
-    live: int
-    pinned: int
-    stacks: tuple[Stack, ...]
+    addresses: tuple[int, ...]
+    size: float  # mean bytes of a block
+    live: float
+    pinned: float = 0.0
+
+    @property
+    def group(self) -> int:
+        return min(LARGE, bits_of(round(self.size)))
+
+    def part(self, mean: float) -> float:
+        """Returns the part of the blocks that are samples."""
+        return picked(self.size, mean)
+
+    def samples(self, mean: float) -> float:
+        return self.live / self.size * self.part(mean)
 
 
-Raw = tuple[tuple[int, ...], int, int, int]  # the addresses of a stack, and then the numbers of Stack
+def estimates(rows: list[Row], mean: float) -> list[Estimate]:
+    """Returns the live bytes of each row, as the samples estimate them. The number of samples has a Poisson distribution."""
+    return [Estimate(row.live, row.live**2 * (1 - row.part(mean)) / row.samples(mean)) for row in rows]
 
 
-def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
+def scaled_estimates(rows: list[Row], mean: float, kind: str, sampled: float, exact: Counter[int]) -> list[Estimate]:
+    """Scales the rows of each power of two to the exact bytes of the size classes there. `sampled` is the estimate of all rows, of which the report
+    lists the largest. The variance is that of the row's share of the samples (Agresti and Coull)."""
+    listed, samples = Counter(), Counter()
+    for row in rows:
+        listed[row.group] += getattr(row, kind)
+        samples[row.group] += row.samples(mean)
+    room = {group: max(0, size - listed[group]) for group, size in exact.items()}
+    spread = max(0.0, sampled - sum(listed.values())) / max(1, sum(room.values()))
+    found = []
+    for row in rows:
+        size, group = getattr(row, kind), row.group
+        more = 1 + spread * room.get(group, 0) / max(1, listed[group])  # samples of the group, for each one that is listed
+        count = samples[group] * more + Z * Z
+        share = (row.samples(mean) + Z * Z / 2) / count
+        variance = exact[group] ** 2 * share * (1 - share) / count * (1 - row.part(mean)) if size else 0.0
+        found.append(Estimate(size * exact[group] / max(1, listed[group] * more), variance))
+    return found
+
+
+def named(rows: list[Row], live: list[Estimate], pinned: list[Estimate], sources: Sources) -> Stacks:
     """Returns one stack for each distinct list of functions. Those with the most bytes come first."""
-    sources.learn(addresses for addresses, *_ in raw)
+    sources.learn(row.addresses for row in rows)
     merged: dict[tuple[str, ...], Stack] = {}
-    for addresses, live, blocks, pinned in raw:
-        stack = Stack(tuple(sources.frames(addresses)), live, blocks, pinned)
-        known = merged.setdefault(stack.key, replace(stack, live=0, blocks=0, pinned=0))
-        merged[stack.key] = replace(known, live=known.live + live, blocks=known.blocks + blocks, pinned=known.pinned + pinned)
-    return tuple(sorted(merged.values(), key=lambda stack: -(stack.live + stack.pinned)))
+    for row, *sizes in zip(rows, live, pinned):
+        stack = Stack(tuple(sources.frames(row.addresses)), *sizes)
+        known = merged.get(stack.key, replace(stack, live=NOTHING, pinned=NOTHING))
+        merged[stack.key] = replace(known, live=known.live.plus(stack.live), pinned=known.pinned.plus(stack.pinned))
+    sources.tell_missing()
+    return tuple(sorted(merged.values(), key=lambda stack: -(stack.live.bytes + stack.pinned.bytes)))
 
 
 def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | None:
@@ -331,30 +380,36 @@ def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | No
     mean = whole(report.number("sampled", "mean"))
     if not mean:
         return None
-    raw = [raw_of(row) for row in report.listed("sampled", "stacks") if isinstance(row, dict)]
+    rows = [row for row in map(row_of, report.listed("sampled", "stacks")) if row]
     sources = Sources("\n".join(map(str, report.listed("sampled", "modules"))), written=report.written, symbols=symbols)
-    live, pinned = (whole(report.number("sampled", f"{kind}_bytes")) for kind in ("live", "pinned"))
-    return Stacks(mean, live, pinned, named(raw, sources))
+    found = []
+    for kind, of_large in (("live", "large_live"), ("pinned", "")):
+        exact = Counter({LARGE: whole(report.number("resident_parts", of_large))})
+        for row in report.rows("resident_classes"):
+            exact[bits_of(whole(row.get("size")))] += whole(row.get(kind))
+        found.append(scaled_estimates(rows, mean, kind, whole(report.number("sampled", f"{kind}_bytes")), exact))
+    return named(rows, *found, sources)
 
 
 def whole(value: object) -> int:
     return int(as_number(value) or 0)
 
 
-def raw_of(row: dict[str, object]) -> Raw:
-    frames = row.get("frames")
-    addresses = tuple(map(whole, frames)) if isinstance(frames, list) else ()
-    return addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes"))
+def row_of(row: object) -> Row | None:
+    """Returns None if the row is not as HAKMEM writes it. The blocks of a row have between half of its number `block` and that number of bytes."""
+    if not isinstance(row, dict) or not isinstance(row.get("frames"), list):
+        return None
+    blocks, live, pinned, block = (whole(row.get(key)) for key in ("live_count", "live_bytes", "pinned_bytes", "block"))
+    return Row(tuple(map(whole, row["frames"])), max(1.0, 0.75 * block or live / max(1, blocks)), max(1, live), pinned)
 
 
 def stacks_of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: Path | None = None) -> Stacks:
     found = profiles.parse(text, str(path))
-    raw = [scaled(site, found.mean) for site in found.sites if site.live_blocks]
-    stacks = named(raw, Sources(found.maps, written=written, symbols=symbols))
-    return Stacks(found.mean, sum(stack.live for stack in stacks), 0, stacks)
+    rows = [scaled(site, found.mean) for site in found.sites if site.live_blocks]
+    return named(rows, estimates(rows, found.mean), [NOTHING] * len(rows), Sources(found.maps, written=written, symbols=symbols))
 
 
-def scaled(site: Site, mean: int) -> Raw:
+def scaled(site: Site, mean: int) -> Row:
     """Scales a site as pprof does, by the mean size of the live samples."""
-    part = picked(site.live_bytes / site.live_blocks, mean)
-    return site.stack, round(site.live_bytes / part), round(site.live_blocks / part), 0
+    size = site.live_bytes / site.live_blocks
+    return Row(site.stack, size, site.live_bytes / picked(size, mean))

@@ -79,7 +79,7 @@ def changes(parts: list[Part]) -> Plot:
     rows = parts[::-1]
     widest = max(abs(part.change) for part in parts) / MIB
     names = [f"{at}" for at in range(len(rows))]
-    more = {"customdata": [escaped(part.name) for part in rows], "text": [change_text(part.change) for part in rows], "width": 0.42}
+    more = {"customdata": [escaped(part.name) for part in rows], "text": [numbers(part)[0] for part in rows], "width": 0.42}
     colors = [MORE if part.change > 0 else LESS for part in rows]
     text = "%{customdata}: %{text}<extra></extra>"
     trace = bars(names, [part.change / MIB for part in rows], colors, text, sideways=True, **more, **OUTSIDE)
@@ -109,7 +109,8 @@ def tables(difference: Difference) -> str:
 
 
 def numbers(of: Term | Part) -> tuple[str, str, str]:
-    return change_text(of.change), bytes_text(of.a), bytes_text(of.b)
+    error = getattr(of, "error", 0)
+    return change_text(of.change) + (f" ± {bytes_text(error)}" if error else ""), bytes_text(of.a), bytes_text(of.b)
 
 
 def row(part: Part) -> tuple[str, ...]:
