@@ -165,9 +165,10 @@ def report_schema(root: Path) -> str:
     options = options_of(root)
     live_samples = {key: count for key in ("live_count", "live_bytes", "pinned_bytes")}
     forms = {
-        "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "time_ms": count, "threads": count,
+        "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "title": text, "time_ms": count, "threads": count,
         "served": an_object({"malloc": count, "free": count}),
-        "resident": count, "resident_statm": count, "resident_parts": an_object({**parts, "rest_of_process": count}, ("heaps",)),
+        "resident": count, "resident_statm": count, "resident_peak": count, "resident_pss": count,
+        "resident_parts": an_object({**parts, "rest_of_process": count}, ("heaps",)),
         "resident_classes": an_array(an_object({key: count for key in ("size", "live", "rounding", "in_bins", "remote", "free_in_slabs", "pinned",
                                                                        "tails")})),
         "resident_idle": an_object({"ageing": count, "of_huge_pages": count}),

@@ -49,9 +49,7 @@ static size_t transfer(long call, int fd, const void *bytes, size_t size)
 {
     int saved_errno = errno;
     ssize_t n;
-    do
-        n = syscall(call, fd, bytes, size);
-    while (n < 0 && errno == EINTR);
+    while ((n = syscall(call, fd, bytes, size)) < 0 && errno == EINTR) {}
     errno = saved_errno;
     return n > 0 ? (size_t)n : 0;
 }

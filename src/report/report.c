@@ -19,9 +19,8 @@ static struct hk_process this_process(void)
         .address_limit = hk_os.address_limit(),
         .data_limit = hk_os_data_limit(),
     };
-    size_t length = hk_os.read_file("/proc/self/comm", process.command, sizeof process.command);
-    if (length > 0 && process.command[length - 1] == '\n')
-        process.command[length - 1] = 0;
+    hk_os.read_file("/proc/self/comm", process.command, sizeof process.command);
+    process.command[strcspn(process.command, "\n")] = 0;
     process.resident_bytes = hk_resident_now(&process.virtual_bytes);
     return process;
 }
@@ -31,9 +30,8 @@ static _Atomic bool xdesk_taken;
 
 struct hk_report *hk_report_open(void)
 {
-    if (!atomic_exchange_explicit(&xdesk_taken, true, memory_order_acquire))
-        return &desk;
-    return hk_os.map(hk_in_system_pages(sizeof(struct hk_report)));
+    bool taken = atomic_exchange_explicit(&xdesk_taken, true, memory_order_acquire);
+    return taken ? hk_os.map(hk_in_system_pages(sizeof desk)) : &desk;
 }
 
 void hk_report_close(struct hk_report *report)
@@ -59,17 +57,13 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms)
 unsigned hk_hit_rate(const struct hk_class_stats *class_stats)
 {
     uint64_t misses = hk_min(class_stats->misses, class_stats->served);
-    if (misses == 0)
-        return HK_HIT_RATE_ONE;
-    return (unsigned)((double)(class_stats->served - misses) * HK_HIT_RATE_ONE / (double)class_stats->served);
+    double hits = (double)(class_stats->served - misses);
+    return misses == 0 ? HK_HIT_RATE_ONE : (unsigned)(hits * HK_HIT_RATE_ONE / (double)class_stats->served);
 }
 
 void hk_report_add_limit(struct hk_text *text, const char *name, size_t limit, const char *none)
 {
-    if (limit == SIZE_MAX)
-        hk_text_add(text, "%s%s", name, none);
-    else
-        hk_text_add(text, "%s%zu", name, limit);
+    limit == SIZE_MAX ? hk_text_add(text, "%s%s", name, none) : hk_text_add(text, "%s%zu", name, limit);
 }
 
 /* Prints no RSS statistics, because the program waits, and reading all mappings takes long. */

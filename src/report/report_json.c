@@ -62,14 +62,23 @@ static void json_resident_class(struct json *json, unsigned class)
         json->report->rss_stats.all.pinned[class], row->tails);
 }
 
+/* Returns the bytes that a file of the kernel names in KiB after the key, or 0. */
+static size_t bytes_in(const char *path, const char *key)
+{
+    char text[2048];
+    const char *at = hk_os.read_file(path, text, sizeof text) > 0 ? strstr(text, key) : NULL;
+    return at != NULL ? hk_number_in(at + strcspn(at, "0123456789")) * HK_KIB : 0;
+}
+
 static void json_memory(struct json *json)
 {
     const struct hk_process *process = &json->report->process;
     const struct hk_heap_stats *heap_stats = &json->report->heap_stats;
     const struct hk_rss_stats *rss_stats = &json->report->rss_stats;
     const struct hk_resident_sums *all = &rss_stats->all;
-    ADD(",\n \"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total, process->resident_bytes);
-    ADD(" \"resident_parts\": {");
+    ADD(",\n \"resident\": %zu, \"resident_statm\": %zu", rss_stats->total, process->resident_bytes);
+    ADD(", \"resident_peak\": %zu, \"resident_pss\": %zu,\n \"resident_parts\": {",
+        bytes_in("/proc/self/status", "VmHWM:"), bytes_in("/proc/self/smaps_rollup", "\nPss:"));
     json_parts(json, all->parts);
     ADD(", \"rest_of_process\": %zu}", rss_stats->rest_of_process);
     json_array(json, "resident_classes", HK_CLASSES, hk_class_shows, json_resident_class);
@@ -190,6 +199,11 @@ void hk_report_json(int fd, const struct hk_report *report)
     ADD("{\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
         process->parent);
     json_string(json, process->command);
+    char title
+        [128]; /* ends at the first zero byte, so that it has no arguments, which may be secret, unless the program has set a title */
+    hk_os.read_file("/proc/self/cmdline", title, sizeof title);
+    ADD(", \"title\": ");
+    json_string(json, title);
     ADD(", \"time_ms\": %lu, \"threads\": %zu,\n ", process->running_ms, heap_stats->threads);
     ADD("\"served\": {\"malloc\": %lu, \"free\": %lu}", heap_stats->mallocs, heap_stats->frees);
     json_memory(json);

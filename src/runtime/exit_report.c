@@ -135,11 +135,6 @@ static int write_report(int fd, const char *path)
 
 int hk_report_write(const char *path) { return hk_named_file_write(path, NULL, write_report); }
 
-static void write_wanted(void)
-{
-    hk_option_file_write("report", hk_options.report, ".json", write_report, &reports.refused);
-}
-
 static bool reports_while_running(void)
 {
     return hk_options.report != NULL && (hk_options.report_every != 0 || hk_options.report_signal != 0);
@@ -178,7 +173,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
         if (requested)
             reports.last_ms = now_ms;
         if (interval_ends(hk_options.report_every, &reports.last_ms, now_ms, &until_due) || requested)
-            write_wanted();
+            hk_option_file_write("report", hk_options.report, ".json", write_report, &reports.refused);
         until_due = hk_min(until_due, hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX);
     }
     hk_store_release(reports.xbusy, false);
@@ -197,7 +192,7 @@ void hk_exit_report(bool takes_locks)
     if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
         dump_wanted(hk_heap_profile_write);
     if (takes_locks && hk_options.report != NULL)
-        write_wanted();
+        hk_option_file_write("report", hk_options.report, ".json", write_report, &reports.refused);
 }
 
 bool hk_report_may_take_locks(void)

@@ -269,6 +269,17 @@ class Series(unittest.TestCase):
         self.assertEqual(drawn["data"][-1]["y"], [5, 5, None])
         self.assertEqual([mark["x0"] for mark in drawn["layout"]["shapes"]], [0.9, 1.8, 2.7])
 
+    def test_titles_pss_and_the_peak(self) -> None:
+        workers = [self.report(process=at, command="nginx", title=title, resident=9 << 20, resident_pss=at << 20, resident_peak=20 << 20)
+                   for at, title in ((1, "nginx: worker process"), (2, "/usr/sbin/nginx"))]
+        self.assertEqual([tree.cells(tree.process_row(one))[0] for one in workers], ["nginx: worker process", "nginx"])
+        both = tree.total(workers)
+        self.assertEqual(page.tiles(both)["PSS"], "3.0 MiB")
+        self.assertIn("3.0 MiB", tree.commands(tree.processes(both))[0])
+        self.assertEqual(page.tiles(workers[0], page.peak(workers[:1]))["peak RSS"], "20.0 MiB")
+        older = [self.report(resident=size << 20) for size in (5, 8, 6)]
+        self.assertEqual(page.tiles(older[-1], page.peak(older))["peak RSS"], "8.0 MiB")
+
     def test_missing_keys_are_dashes(self) -> None:
         bare = self.report()
         self.assertEqual(

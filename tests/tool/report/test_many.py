@@ -71,6 +71,14 @@ class Many(reports.Case):
         self.assertIn(f"r.{child['process']}.json", found)
         self.assertEqual(len(found), 3)
 
+    def test_titles_and_shared_pages(self) -> None:
+        """The title is what a program has set, or the first word of the command line. It has no arguments, which may be secret."""
+        self.run_it("/bin/bash", "-c", f"exec -a 'shop: worker 3' {reports.WORKER} idle secret", report=f"{self.folder}/")
+        (report,) = self.found(self.folder).values()
+        self.assertEqual(report["title"], "shop: worker 3")
+        self.assertTrue(0 < report["resident_pss"] <= report["resident"] + (1 << 20))
+        self.assertGreaterEqual(report["resident_peak"] + (1 << 20), report["resident"])
+
     def test_devices_and_pipes_are_for_all(self) -> None:
         self.assertEqual(self.run_it(reports.WORKER, "children", "2", report="-").stderr.count("where the memory is"), 3)
         self.assertEqual(self.run_it(reports.WORKER, "children", "2", report="/dev/stderr").stderr.count("where the memory is"), 3)

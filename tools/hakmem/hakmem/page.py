@@ -29,7 +29,7 @@ SENTENCES = ("seen", "why", "meaning")
 def page(reports: list[Report], decisions: list[Decision]) -> str:
     last = reports[-1]
     title = f"HAKMEM {last.at('version') or ''}: {tree.title(last)}"
-    return filled(title, tiles(last), sections(reports, decisions), tables(last, decisions))
+    return filled(title, tiles(last, peak(reports)), sections(reports, decisions), tables(last, decisions))
 
 
 def filled(title: str, tiles: dict[str, str], sections: list[Section], tables: str, before: str = "") -> str:
@@ -56,11 +56,18 @@ def tile_row(tiles: dict[str, str]) -> str:
     return "".join(f"<div><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>" for name, value in tiles.items())
 
 
-def tiles(report: Report) -> dict[str, str]:
+def peak(reports: list[Report]) -> float | None:
+    """Returns the highest RSS. Reports of older libraries say only what was resident when they were written."""
+    return max((size for one in reports for size in (one.number("resident_peak"), one.resident) if size), default=None)
+
+
+def tiles(report: Report, peak_rss: float | None = None) -> dict[str, str]:
+    more = {"PSS": report.number("resident_pss")} if tree.processes(report) else {"peak RSS": peak_rss}
     return {
         "allocations": count_text(report.number("served", "malloc")),
         "hits": percent_text(report.hit_rate, 3),
         "resident": bytes_text(report.resident),
+        **{name: bytes_text(size) for name, size in more.items()},
         "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
         "live": bytes_text(tree.live(report)),
         "threads": count_text(report.number("threads")),

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from hakmem.figures import MISSING, as_number, bytes_text, count_text, percent_text, time_text
+from hakmem.figures import MISSING, as_number, bytes_text, count_text, cut, percent_text, time_text
 from hakmem.plots import COLORS, MIB, OTHER_COLOR, Plot, bars, plot
 from hakmem.reports import PARTS, Report
 from hakmem.tables import plain_table
 
 ROWS = 20
+TITLE = 32  # most characters of a title
 DRAWN = 40
-SUMMED = ("served", "resident", "resident_statm", "resident_parts", "virtual", "mapped", "idle", "counters", "threads")
+SUMMED = ("served", "resident", "resident_statm", "resident_pss", "resident_parts", "virtual", "mapped", "idle", "counters", "threads")
 KEYED = {"tiers": "tier", "classes": "size"}  # lists of rows; rows with the same value of this key are added
-NOTE = "Pages that processes share count in each of them, and a forked process begins with the counts of its parent."
+NOTE = "Pages that processes share count in the RSS of each of them, and once in the sum of PSS. A forked process begins with the counts of its parent."
 
 
 def last_of_each(reports: Iterable[Report]) -> list[Report]:
@@ -56,12 +57,14 @@ def total(reports: Sequence[Report]) -> Report:
 
 def process_row(report: Report) -> dict:
     return {
-        **{key: report.at(key) for key in ("process", "parent", "command")},
+        **{key: report.at(key) for key in ("process", "parent", "command", "title")},
         "time_ms": report.number("time_ms"),
         "malloc": report.number("served", "malloc"),
         "free": report.number("served", "free"),
         "hit_rate": report.hit_rate,
         "resident": report.resident,
+        "pss": report.number("resident_pss") or None,
+        "peak": report.number("resident_peak") or None,
         "mapped": report.number("mapped", "total"),
         "parts": report.parts,
         "live": live(report),
@@ -82,17 +85,22 @@ def title(report: Report) -> str:
     return f"{len(rows)} processes" if rows else f"process {report.at('process') or MISSING}"
 
 
-HEAD = ("command", "process", "parent", "served", "hits", "resident", "live", "time")
+HEAD = ("command", "process", "parent", "served", "hits", "PSS", "RSS", "peak RSS", "live", "time")
+
+
+def name(row: dict) -> str:
+    """Returns the title that the program has set, for example "nginx: worker process", or else the command. A title has a space."""
+    title = str(row.get("title") or "").strip()
+    return cut(title, TITLE) if " " in title else str(row.get("command") or MISSING)
 
 
 def cells(row: dict) -> tuple[str, ...]:
     return (
-        str(row.get("command") or MISSING),
+        name(row),
         *(str(row.get(key) or MISSING) for key in ("process", "parent")),
         count_text(row.get("malloc")),
         percent_text(row.get("hit_rate")),
-        bytes_text(row.get("resident")),
-        bytes_text(row.get("live")),
+        *(bytes_text(row.get(key)) for key in ("pss", "resident", "peak", "live")),
         time_text(row["time_ms"] / 1000 if row.get("time_ms") is not None else None),
     )
 
@@ -103,22 +111,22 @@ def process_table(rows: list[dict]) -> RenderableType:
 
 
 def commands(rows: list[dict]) -> list[tuple[str, ...]]:
-    """Returns the command, processes, allocations, resident and live bytes of each command, the largest first."""
+    """Returns the command, processes, allocations, PSS, resident and live bytes of each command, the largest first."""
     groups: dict[str, list[dict]] = {}
     for row in rows:
         groups.setdefault(str(row.get("command") or MISSING), []).append(row)
-    sums = [(name, len(mine), *(sum(row.get(key) or 0 for row in mine) for key in ("malloc", "resident", "live"))) for name, mine in groups.items()]
-    ordered = sorted(sums, key=lambda group: -group[3])
-    return [(name, count_text(n), count_text(served), bytes_text(resident), bytes_text(held)) for name, n, served, resident, held in ordered]
+    sums = [(name, len(mine), *(sum(row.get(key) or 0 for row in mine) for key in ("malloc", "pss", "resident", "live"))) for name, mine in groups.items()]
+    ordered = sorted(sums, key=lambda group: -group[4])
+    return [(name, count_text(n), count_text(served), *map(bytes_text, sizes)) for name, n, served, *sizes in ordered]
 
 
-COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
+COMMAND_HEAD = ("command", "processes", "served", "PSS", "RSS", "live")
 
 
 def memory_plot(rows: list[dict]) -> Plot:
     """Returns a plot with a bar for each process, which is stacked from its parts."""
     shown = rows[:DRAWN][::-1]
-    labels = [f"{row.get('command') or ''} {row.get('process')}" for row in shown]
+    labels = [f"{name(row)} {row.get('process')}" for row in shown]
     seen = {name for row in shown for name, size in (row.get("parts") or {}).items() if size}
     parts = [name for name in PARTS if name in seen] + sorted(seen - set(PARTS))
     traces = [
