@@ -44,7 +44,6 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME hakmem-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libhakmem${PROJECT_VERSION_MAJOR} (= ${deb_version}), python3:any (>= 3.9), python3-rich, python3-typer")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS python3-plotly)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA ${files}/postinst ${files}/prerm)
 # Adds what CPack cannot write: Multi-Arch (before CMake 3.31), the documents of a package, and pages and logs that are compressed without a date.
 configure_file(${files}/after.cmake.in after-packages.cmake @ONLY)

@@ -91,8 +91,8 @@ beside = os.path.dirname(sys.executable)
 sys.exit(not all(importlib.util.find_spec(name) or os.path.exists(os.path.join(beside, name)) for name in sys.argv[1:]))' "$@" 2>/dev/null
 }
 
-# The tables are rich's, the command lines typer's, the charts matplotlib's, the page jinja2's; the plots of the
-# user's tool plotly's, its build setuptools's; the report is read by jsonschema and prometheus_client, types by mypy.
+# The tables are rich's, the command lines typer's, the charts matplotlib's, the page jinja2's; the build of
+# the user's tool setuptools's; the report is read by jsonschema and prometheus_client, types by mypy.
 # shellcheck disable=SC2086
 install_python_packages() {
   case $goal in
@@ -100,7 +100,7 @@ install_python_packages() {
     run|programs|package) wanted="rich typer" ;;
     wheel) wanted="rich typer $(cat "$home/tools/packages/wheel.txt")" ;;
     bench) wanted="rich typer numpy matplotlib jinja2" ;;
-    *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client mypy" ;;
+    *)     wanted="rich typer numpy matplotlib jinja2 setuptools wheel jsonschema prometheus_client mypy" ;;
   esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"

@@ -6,7 +6,6 @@ Any other program must serve as a benchmark by itself: it ends alone, and does t
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import tempfile
@@ -92,8 +91,6 @@ def check_outputs(plan: Plan) -> None:
     """Finds out before the first run whether the results can be written."""
     for path in filter(None, (plan.output, plan.html)):
         path.open("a").close()
-    if plan.html and not importlib.util.find_spec("plotly"):
-        raise Trouble("--html needs the Python package plotly", FAILED)
 
 
 def works_of(plan: Plan, library: Path, members: list[Allocator]) -> list[Work]:

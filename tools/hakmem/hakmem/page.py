@@ -34,8 +34,6 @@ def page(reports: list[Report], decisions: list[Decision]) -> str:
 
 def filled(title: str, tiles: dict[str, str], sections: list[Section], tables: str, before: str = "") -> str:
     """Returns the page of reports, or of a difference. `before` is HTML that is put before the first section."""
-    from plotly.offline import get_plotlyjs  # slow to import, and needed only here
-
     figures = {f"plot{index}": plot for index, (_, _, plot) in enumerate(sections)}
     body = "\n".join(
         f'<section><h2>{html.escape(title)}</h2><p class="note">{html.escape(note)}</p><div class="plot" id="plot{index}"></div></section>'
@@ -48,7 +46,6 @@ def filled(title: str, tiles: dict[str, str], sections: list[Section], tables: s
         plots=before + body,
         tables=tables,
         data=json.dumps(figures).replace("</", "<\\/"),
-        plotly=get_plotlyjs(),
     )
 
 
