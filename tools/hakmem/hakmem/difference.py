@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,8 +120,8 @@ def between(a: Input, b: Input) -> Difference:
         return Difference("RSS", *sides, tuple(terms), tuple(settings(a.report, b.report)), notes)
     if a.report or b.report or a.stacks is None or b.stacks is None:
         raise Trouble(f"{a.path} and {b.path}: one is a report, the other a heap profile; pass two of a kind", NO_INPUT)
-    sums = tuple(round(sum(stack.live.bytes for stack in stacks)) for stacks in (a.stacks, b.stacks))
-    live = Term("live", "live blocks, by call site", *sums, ordered(by_site(a.stacks, b.stacks, "live", sums)))
+    before, after = (round(sum(stack.live.bytes for stack in stacks)) for stacks in (a.stacks, b.stacks))
+    live = Term("live", "live blocks, by call site", before, after, ordered(by_site(a.stacks, b.stacks, "live", (before, after))))
     return Difference("live", Side(str(a.path), 0, None, live.a), Side(str(b.path), 0, None, live.b), (live,))
 
 
@@ -248,9 +248,8 @@ def by_site(before: Stacks, after: Stacks, kind: str, sums: tuple[int, int]) -> 
     frames_of = {key: (other.get(key) or one[key]).frames for key in [*other, *one]}
     parts = []
     for key, frames in frames_of.items():
-        sides = [getattr(side.get(key), kind, NOTHING) for side in (one, other)]
-        error = Z * math.sqrt(sum(side.variance for side in sides))
-        parts.append(Part(site_name(frames), *(round(side.bytes) for side in sides), frames, round(error)))
+        a, b = (getattr(side.get(key), kind, NOTHING) for side in (one, other))
+        parts.append(Part(site_name(frames), round(a.bytes), round(b.bytes), frames, round(Z * math.sqrt(a.variance + b.variance))))
     listed = both_sums(parts)
     return [*parts, Part(OTHER_STACKS, sums[0] - listed[0], sums[1] - listed[1])]
 
@@ -346,7 +345,8 @@ def estimates(rows: list[Row], mean: float) -> list[Estimate]:
 def scaled_estimates(rows: list[Row], mean: float, kind: str, sampled: float, exact: Counter[int]) -> list[Estimate]:
     """Scales the rows of each power of two to the exact bytes of the size classes there. `sampled` is the estimate of all rows, of which the report
     lists the largest. The variance is that of the row's share of the samples (Agresti and Coull)."""
-    listed, samples = Counter(), Counter()
+    listed: dict[int, float] = defaultdict(float)
+    samples: dict[int, float] = defaultdict(float)
     for row in rows:
         listed[row.group] += getattr(row, kind)
         samples[row.group] += row.samples(mean)
@@ -388,7 +388,8 @@ def stacks_of_report(report: Report, symbols: Path | None = None) -> Stacks | No
         for row in report.rows("resident_classes"):
             exact[bits_of(whole(row.get("size")))] += whole(row.get(kind))
         found.append(scaled_estimates(rows, mean, kind, whole(report.number("sampled", f"{kind}_bytes")), exact))
-    return named(rows, *found, sources)
+    live, pinned = found
+    return named(rows, live, pinned, sources)
 
 
 def whole(value: object) -> int:
