@@ -62,8 +62,8 @@ static void json_resident_class(struct json *json, unsigned class)
         json->report->rss_stats.all.pinned[class], row->tails);
 }
 
-/* Returns the bytes that a file of the kernel names in KiB after the key, or 0. */
-static size_t bytes_in(const char *path, const char *key)
+/* Returns the bytes that a file of the kernel names in KiB after the key, or 0. Is not inlined, so that its buffer takes stack only during the call. */
+static HK_NOINLINE size_t bytes_in(const char *path, const char *key)
 {
     char text[2048];
     const char *at = hk_os.read_file(path, text, sizeof text) > 0 ? strstr(text, key) : NULL;
