@@ -191,6 +191,8 @@ static void fork_child(void)
     struct hk_tcache *cache = hk_tcache_self();
     struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
+    if (!alone_at_fork)
+        hk_locks_reset_all(); /* before hk_background_reset(), which may shut the gate under a lock */
     hk_named_files_fork_child();
     hk_background_home = hk_os.process_id();
     hk_background_reset();
@@ -200,7 +202,6 @@ static void fork_child(void)
     }
     if (alone_at_fork)
         return;
-    hk_locks_reset_all();
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);

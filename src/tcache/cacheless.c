@@ -8,10 +8,14 @@ static void *no_items[1];
 void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
 static size_t opens_to HK_EACH_PROCESS_DATA; /* the largest size of a hit while nobody shuts the gate */
-static _Atomic unsigned xshut_by;
+/* Protects shut_by and HAKMEM's writes to the gate. Without it, a thread could open the gate by an older value of shut_by while recall.c takes blocks. */
+static struct hk_lock gate_lock = HK_LOCK_INIT(HK_RANK_GATE);
+static unsigned shut_by;
 
-static void set_gate(unsigned shut_by)
+static void set_gate(unsigned shut, unsigned released)
 {
+    hk_lock(&gate_lock);
+    shut_by = (shut_by | shut) & ~released;
     bool fine = opens_to > 0 && (shut_by & ~(unsigned)HK_SHUT_COARSE) == 0;
     bool coarse = opens_to == HK_ALL_HIT && (shut_by & ~(unsigned)HK_SHUT_FINE) == 0;
     __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
@@ -19,16 +23,7 @@ static void set_gate(unsigned shut_by)
     (shut_by & HK_SHUT_IN_ROUND ? hk_mode_set : hk_mode_clear)(HK_MODE_IN_ROUND);
     (shut_by & HK_SHUT_RECALL ? hk_mode_set : hk_mode_clear)(HK_MODE_RECALL);
     __atomic_store_n(&hk_gate.sizes_below, fine ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0, __ATOMIC_RELEASE);
-}
-
-/* Sets the gate from xshut_by. Repeats this if another thread has changed xshut_by, because this thread's stores may have replaced a newer gate. */
-static void set_gate_until_settled(void)
-{
-    unsigned shut_by;
-    do {
-        set_gate(shut_by = atomic_load_explicit(&xshut_by, memory_order_seq_cst));
-        atomic_thread_fence(memory_order_seq_cst);
-    } while (shut_by != atomic_load_explicit(&xshut_by, memory_order_seq_cst));
+    hk_unlock(&gate_lock);
 }
 
 /* Leaves the gate shut if `sizes_to` is 0, so that every call is a miss. */
@@ -36,20 +31,11 @@ void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);
     opens_to = sizes_to;
-    set_gate_until_settled();
+    set_gate(0, 0);
 }
 
-void hk_gate_shut(unsigned by)
-{
-    atomic_fetch_or_explicit(&xshut_by, by, memory_order_seq_cst);
-    set_gate_until_settled();
-}
-
-void hk_gate_release(unsigned by)
-{
-    atomic_fetch_and_explicit(&xshut_by, ~by, memory_order_seq_cst);
-    set_gate_until_settled();
-}
+void hk_gate_shut(unsigned by) { set_gate(by, 0); }
+void hk_gate_release(unsigned by) { set_gate(0, by); }
 
 struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 
@@ -64,6 +50,7 @@ void hk_cacheless_shut(struct hk_cacheless *cacheless)
     hk_outbox_shut(&cacheless->outbox);
     if (hk_gate.fine_offsets != NULL)
         return; /* an earlier call has set the fields below, which must not change while the gate is open */
+    hk_lock_register(HK_RANK_GATE, &gate_lock);
     hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
     hk_gate.fine_offsets = hk_fine_offsets;
 }

@@ -213,6 +213,38 @@ UNIT_TEST(depot_and_medium_blocks) { beside(sleeps_with_a_depot, recall_depot); 
 
 static _Atomic bool x_stop;
 
+static void *opens_and_shuts(void *unused)
+{
+    while (!hk_load(x_stop)) {
+        hk_gate_shut(HK_SHUT_IN_ROUND);
+        hk_gate_release(HK_SHUT_IN_ROUND);
+    }
+    return unused;
+}
+
+/* The gate stays shut for a recall, even if other threads change other reasons to shut it. */
+UNIT_TEST(gate_stays_shut)
+{
+    enum { THREADS = 2, LOOKS = 400000 };
+    pthread_t threads[THREADS];
+    unit_start();
+    hk_store(x_stop, false);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, opens_and_shuts, NULL), 0);
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (i % 4 == 0)
+            hk_gate_shut(HK_SHUT_RECALL);
+        assert_int_equal(__atomic_load_n(&hk_gate.sizes_below, __ATOMIC_ACQUIRE), 0);
+        assert_true(hk_mode_has(HK_MODE_RECALL));
+        if (i % 4 == 3)
+            hk_gate_release(HK_SHUT_RECALL);
+    }
+    hk_store(x_stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(hk_gate.sizes_below, HK_FINE_MAX + 1);
+}
+
 static void *uses(void *unused)
 {
     void *own[64] = {NULL};
@@ -240,6 +272,7 @@ UNIT_TEST(from_busy_threads)
     unit_start();
     fake_os_refuse(NULL);
     hk_slab_lists_shared = true;
+    hk_store(x_stop, false);
     assert_non_null(hak_malloc(1));
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, uses, NULL), 0);
@@ -258,6 +291,7 @@ int main(void)
         cmocka_unit_test(frees_above_the_holes),   cmocka_unit_test(not_from_a_slow_call),
         cmocka_unit_test(not_without_a_fence),     cmocka_unit_test(asleep),
         cmocka_unit_test(depot_and_medium_blocks), cmocka_unit_test(from_busy_threads),
+        cmocka_unit_test(gate_stays_shut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
