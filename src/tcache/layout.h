@@ -136,7 +136,7 @@ HK_INLINE void hk_tcache_enter(struct hk_tcache *cache)
 {
     hk_store(cache->xbusy, hk_load(cache->xbusy) + 1);
     atomic_signal_fence(memory_order_seq_cst);
-    if (HK_UNLIKELY(hk_load_acquire(cache->xtaken) | hk_load(cache->xrecalled)))
+    if (HK_UNLIKELY(hk_load_acquire(cache->xtaken) || hk_load(cache->xrecalled)))
         hk_tcache_enter_slow(cache);
 }
 /* Returns the number of blocks in a bin. Any thread may call it, and may get an old result. */

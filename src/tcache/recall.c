@@ -12,12 +12,16 @@
 
 enum { MOST_ITEMS = 255 }; /* the largest bin_cap */
 
-/* Moves the items of a bin, except the newest, to `items`. Returns their number. */
-HK_READS_SHARED_WORD static size_t take_older(struct hk_tcache *cache, unsigned class, void **items)
+HK_READS_SHARED_WORD static size_t items_now(const struct hk_bin *bin)
+{
+    return (size_t)(*(void **const volatile *)&bin->top - bin->base);
+}
+
+/* Moves those of the n lowest items of a bin that are blocks to `items`, except the n-th. Returns their number. */
+HK_READS_SHARED_WORD static size_t take_older(struct hk_tcache *cache, unsigned class, size_t n, void **items)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
-    size_t n = (size_t)(*(void **const volatile *)&bin->top - bin->base), first = 1 + hk_load(cache->xholes[class]),
-           got = 0;
+    size_t first = 1 + hk_load(cache->xholes[class]), got = 0;
     for (size_t i = first; i < n; i++) {
         items[got++] = bin->base[i];
         bin->base[i] = NULL;
@@ -32,18 +36,25 @@ static void free_remotely(void *const *blocks, size_t n)
         hk_remote_free(blocks[i], hk_page_map_lookup((uintptr_t)blocks[i]));
 }
 
+/* Frees may be hits meanwhile. A processor may make such a free's store of `top` visible before its store of the item. The fence makes the items below
+ * each `top` that was read visible. */
 static void take_all(struct hk_tcache *cache)
 {
     void *items[MOST_ITEMS];
+    uint8_t n_of[HK_CLASSES];
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        n_of[class] = (uint8_t)items_now(&cache->hot.bins[class]);
+    if (!hk_os.fence_threads())
+        return;
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        free_remotely(items, take_older(cache, class, items));
+        free_remotely(items, take_older(cache, class, n_of[class], items));
         for (size_t n; (n = hk_depot_take(&cache->depot, class, items, MOST_ITEMS)) > 0;)
             free_remotely(items, n);
     }
     hk_store(cache->xrecalled, true);
 }
 
-/* The second fence orders the stores of NULL before the hits that begin when the gate is open again. */
+/* The last fence orders the stores of NULL before the hits that begin when the gate is open again. */
 static void recall_from(struct hk_tcache *cache)
 {
     hk_store(cache->xtaken, true);
