@@ -21,8 +21,7 @@ static void end(struct hk_tcache *cache)
     hk_decay_notify();
     HK_COUNT(threads_ended, 1);
     hk_liveness_drop(&cache->liveness);
-    hk_tcache_leave(cache);
-    hk_pool_put(cache);
+    hk_pool_put(cache); /* xbusy stays set, so that a recall does not take the cache before its next thread has begun */
 }
 
 void hk_tcache_end(void)

@@ -14,7 +14,7 @@ bool hk_tcache_begin(void)
     struct hk_tcache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
-    hk_store(cache->xbusy, 0); /* a thread that was killed may have left it set */
+    hk_store_release(cache->xbusy, 0); /* a recall that loads this 0 also sees that the cache is not alive */
     hk_store(cache->xrecalled, false);
     hk_tcache_enter(cache);
     hk_owner_open(&cache->owner);
