@@ -17,8 +17,7 @@ enum hk_mode {
     HK_MODE_SAMPLING = 8,  /* a tick may pick an allocation for a guard page (guard/sampled.h) */
     HK_MODE_WAKE = 16,     /* a background thread is needed, and the next thread that may create it does so */
     HK_MODE_IN_ROUND = 32, /* an allocation may be picked for a guard page although its bin has blocks */
-    HK_MODE_RECALL =
-        64, /* blocks are taken out of another thread's bins, so allocations must not pop blocks without a look at xtaken */
+    HK_MODE_RECALL = 256,  /* a recall takes blocks out of bins; not in the lowest byte, which attached.py writes */
     HK_MODE_PLAIN = HK_MODE_OPEN,
     HK_MODE_NO_POP = HK_MODE_IN_ROUND | HK_MODE_RECALL,
 };
@@ -32,7 +31,7 @@ enum hk_shut_by {
 };
 
 /* HAKMEM (tcache/cacheless.c) and attached.py write the gate. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */
-struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode */
+struct hk_gate {                  /* attached.py knows the offsets of sizes_below and mode, and clears HK_MODE_OPEN */
     size_t sizes_below;           /* hk_hit_malloc() serves only sizes below this value */
     uintptr_t self;               /* on aarch64 (HK_PAIRS), a copy of hk_window.self; constant once malloc may hit */
     size_t mode;                  /* bits of enum hk_mode */

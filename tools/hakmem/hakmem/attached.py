@@ -64,6 +64,11 @@ class Memory:
         with refusing(self.pid, "changed"):
             os.pwrite(self.file, value.to_bytes(8, "little"), at)
 
+    def set_byte(self, at: int, value: int) -> None:
+        """Leaves the other bytes of the word alone, because the process may change them at the same time."""
+        with refusing(self.pid, "changed"):
+            os.pwrite(self.file, bytes([value]), at)
+
 
 @contextmanager
 def refusing(pid: int, done: str = "read") -> Iterator[None]:
@@ -161,7 +166,7 @@ class Attached:
         """Shuts the gate and makes the tick due, so that the next malloc is a miss and makes a tick."""
         self.memory.set_word(self.door.due, 0)
         if self.hits:
-            self.memory.set_word(self.door.gate + 16, self.mode() & ~MODE_OPEN)
+            self.memory.set_byte(self.door.gate + 16, self.mode() & 0xFF & ~MODE_OPEN)
             self.memory.set_word(self.door.gate, 0)
 
     def answered(self) -> bool:
