@@ -304,9 +304,11 @@ enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
 
+/* A filter of the program's own may end the process at this call (see linux_populate()). */
 static bool linux_can_fence(void)
 {
-    long commands = membarrier(FENCE_ASK);
+    bool may_ask = atomic_load_explicit(&xfilter, memory_order_relaxed) != OWN_FILTER;
+    long commands = may_ask ? membarrier(FENCE_ASK) : 0;
     return commands > 0 && (commands & FENCE_PRIVATE) != 0;
 }
 

@@ -3,7 +3,8 @@
  * ends the process at any other call. HAKMEM must not make other calls.
  *   forbidden  the program has threads, then forbids new ones; behind the filter its heap grows, is freed, and the program sleeps
  *   bare       the same as forbidden, but prctl() alone installs the filter, in a process that has the privilege for this
- *   listed     the filter allows only the calls that malloc and pthread_create need; the program creates threads, and memory is purged
+ *   listed     the filter allows only the calls that malloc and pthread_create need; the program creates threads, memory is purged, and malloc_trim
+ *              reaches the cache of a sleeping thread
  *   own        a thread installs a filter for itself alone before its first malloc
  *   apart      a thread unshares its root (CLONE_FS), allocates, and enters a mount namespace; the system would refuse a shared root */
 #include "blocks.h"
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -157,6 +159,7 @@ static void listed(void)
     pthread_join(thread, NULL);
     if (pthread_create(&thread, NULL, sleep_then_end, NULL) == 0) {
         pthread_barrier_wait(&shut);
+        malloc_trim(0);
         pthread_join(thread, NULL);
     }
 }
