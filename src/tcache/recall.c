@@ -46,12 +46,12 @@ static void take_all(struct hk_tcache *cache)
         n_of[class] = (uint8_t)items_now(&cache->hot.bins[class]);
     if (!hk_os.fence_threads())
         return;
+    hk_store(cache->xrecalled, true);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         free_remotely(items, take_older(cache, class, n_of[class], items));
         for (size_t n; (n = hk_depot_take(&cache->depot, class, items, MOST_ITEMS)) > 0;)
             free_remotely(items, n);
     }
-    hk_store(cache->xrecalled, true);
 }
 
 /* The last fence orders the stores of NULL before the hits that begin when the gate is open again. */
@@ -108,12 +108,13 @@ static void close_holes(struct hk_tcache *cache)
     hk_store(cache->xrecalled, false);
 }
 
-/* Does nothing in a slow call within another one, as in a signal handler, because the outer call may be using a bin. */
+/* Does nothing in a slow call within another one, as in a signal handler, because the outer call may be using a bin. Does not wait if the program is
+ * about to abort, perhaps in a recall that found a block freed twice, so that a thread that reports the crash can allocate. */
 HK_COLD void hk_tcache_enter_slow(struct hk_tcache *cache)
 {
     if (hk_load(cache->xbusy) > 1)
         return;
-    while (hk_load_acquire(cache->xtaken)) {
+    while (hk_load_acquire(cache->xtaken) && !hk_load(hk_is_aborting)) {
         hk_store_release(cache->xbusy, 0);
         hk_os_pause();
         hk_store(cache->xbusy, 1);

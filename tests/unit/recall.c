@@ -211,6 +211,22 @@ static void recall_depot(void)
 
 UNIT_TEST(depot_and_medium_blocks) { beside(sleeps_with_a_depot, recall_depot); }
 
+/* A thread that ends the program in a recall leaves the cache taken. The cache's thread still allocates, for example to report the crash. */
+static void *reports_a_crash(void *unused)
+{
+    fill_bin();
+    park();
+    hk_store(sleeper->xtaken, true);
+    hk_store(hk_is_aborting, true);
+    use(NULL);
+    hk_store(hk_is_aborting, false);
+    hk_store(sleeper->xtaken, false);
+    hk_tcache_end();
+    return unused;
+}
+
+UNIT_TEST(not_while_aborting) { beside(reports_a_crash, recall_all_but_one); }
+
 static _Atomic bool x_stop;
 
 static void *opens_and_shuts(void *unused)
@@ -291,7 +307,7 @@ int main(void)
         cmocka_unit_test(frees_above_the_holes),   cmocka_unit_test(not_from_a_slow_call),
         cmocka_unit_test(not_without_a_fence),     cmocka_unit_test(asleep),
         cmocka_unit_test(depot_and_medium_blocks), cmocka_unit_test(from_busy_threads),
-        cmocka_unit_test(gate_stays_shut),
+        cmocka_unit_test(gate_stays_shut),         cmocka_unit_test(not_while_aborting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
