@@ -72,7 +72,7 @@ bool hk_tcaches_recall(uint64_t asleep_since)
 {
     const struct hk_tcache *self = hk_tcache_self();
     bool waits = false;
-    if (!hk_slab_lists_shared || !hk_os.unfiltered() || !hk_os.can_fence())
+    if (!hk_slab_lists_shared || !hk_os.can_fence())
         return false;
     for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end(); id++) {
         hk_lock(&hk_sweep_lock);
