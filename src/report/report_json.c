@@ -65,7 +65,7 @@ static void json_resident_class(struct json *json, unsigned class)
 /* Returns the bytes that a file of the kernel names in KiB after the key, or 0. Is not inlined, so that its buffer takes stack only during the call. */
 static HK_NOINLINE size_t bytes_in(const char *path, const char *key)
 {
-    char text[2048];
+    char text[1280];
     const char *at = hk_os.read_file(path, text, sizeof text) > 0 ? strstr(text, key) : NULL;
     return at != NULL ? hk_number_in(at + strcspn(at, "0123456789")) * HK_KIB : 0;
 }
@@ -199,8 +199,7 @@ void hk_report_json(int fd, const struct hk_report *report)
     ADD("{\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
         process->parent);
     json_string(json, process->command);
-    char title
-        [128]; /* ends at the first zero byte, so that it has no arguments, which may be secret, unless the program has set a title */
+    char title[128]; /* ends at the first zero byte, because arguments may be secret */
     hk_os.read_file("/proc/self/cmdline", title, sizeof title);
     ADD(", \"title\": ");
     json_string(json, title);

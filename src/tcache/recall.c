@@ -10,19 +10,19 @@
 #include "slab/outbox.h"
 #include "tcache/pool.h"
 
-enum { MOST_ITEMS = 255 }; /* the largest bin_cap */
+enum { MOST_ITEMS = HK_MAGAZINE_BLOCKS }; /* few, because the stack may be small */
 
 HK_READS_SHARED_WORD static size_t items_now(const struct hk_bin *bin)
 {
     return (size_t)(*(void **const volatile *)&bin->top - bin->base);
 }
 
-/* Moves those of the n lowest items of a bin that are blocks to `items`, except the n-th. Returns their number. */
+/* Moves at most MOST_ITEMS of the n lowest items of a bin to `items`, but not the n-th. Returns their number. */
 HK_READS_SHARED_WORD static size_t take_older(struct hk_tcache *cache, unsigned class, size_t n, void **items)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
     size_t first = 1 + hk_load(cache->xholes[class]), got = 0;
-    for (size_t i = first; i < n; i++) {
+    for (size_t i = first; i < n && got < MOST_ITEMS; i++) {
         items[got++] = bin->base[i];
         bin->base[i] = NULL;
     }
@@ -48,7 +48,8 @@ static void take_all(struct hk_tcache *cache)
         return;
     hk_store(cache->xrecalled, true);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        free_remotely(items, take_older(cache, class, n_of[class], items));
+        for (size_t n; (n = take_older(cache, class, n_of[class], items)) > 0;)
+            free_remotely(items, n);
         for (size_t n; (n = hk_depot_take(&cache->depot, class, items, MOST_ITEMS)) > 0;)
             free_remotely(items, n);
     }
