@@ -31,9 +31,11 @@ int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes
  * many bytes as all threads have purged in slabs since then, because sweeps by age may have purged these bytes. */
 static size_t freed_in_slabs(struct hk_tcache *cache)
 {
-    size_t released = hk_load(cache->owner.xreleased), clean = hk_slabs_clean();
-    cache->flushed -= hk_min(cache->flushed, released - cache->released);
-    cache->released = released;
+    size_t before = cache->released, released = cache->released = hk_load(cache->owner.xreleased);
+    if (HK_LIKELY(cache->flushed < HK_MIB)) /* too little to matter; calls for large blocks tick each time */
+        return 0;
+    size_t clean = hk_slabs_clean();
+    cache->flushed -= hk_min(cache->flushed, released - before);
     cache->clean_before = hk_min(cache->clean_before, clean);
     return cache->flushed - hk_min(cache->flushed, clean - cache->clean_before);
 }

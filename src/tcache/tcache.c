@@ -14,14 +14,15 @@ bool hk_tcache_begin(void)
     struct hk_tcache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
-    hk_store_release(cache->xbusy, 0); /* a recall that loads this 0 also sees that the cache is not alive */
+    hk_store_release(cache->xbusy, 0);          /* a recall that loads this 0 also sees that the cache is not alive */
+    if (HK_UNLIKELY(hk_load(cache->xrecalled))) /* a thread that was killed has left holes */
+        for (unsigned class = 0; class < HK_CLASSES; class ++)
+            hk_store(cache->xholes[class], 0);
     hk_store(cache->xrecalled, false);
     hk_tcache_enter(cache);
     hk_owner_open(&cache->owner);
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&cache->hot.bins[class]);
-        hk_store(cache->xholes[class], 0);
-    }
     memset(cache->held_until, 0, sizeof cache->held_until);
     cache->granted = 0;
     cache->ticker = hk_decay_first_ticker();
