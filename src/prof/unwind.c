@@ -50,12 +50,15 @@ uint64_t hk_unwind_take(struct hk_unwind_reader *reader, unsigned bytes)
     return number;
 }
 
-static void skip(struct hk_unwind_reader *reader, uint64_t bytes)
+/* Moves the reader beyond the next bytes, and returns a reader of these bytes. */
+static struct hk_unwind_reader take_part(struct hk_unwind_reader *reader, uint64_t bytes)
 {
-    if ((size_t)(reader->end - reader->at) < bytes)
+    const unsigned char *from = reader->at;
+    if ((size_t)(reader->end - from) < bytes)
         (void)read_too_far(reader);
     else
         reader->at += bytes;
+    return (struct hk_unwind_reader){from, reader->at, reader->failed};
 }
 
 /* Reads a number in LEB128, and returns it without extending its sign. Sets `bits` to the number of bits that the encoding holds. */
@@ -94,12 +97,7 @@ static struct hk_unwind_reader reader_at(const struct hk_code *code, uintptr_t a
 struct hk_unwind_reader hk_unwind_expression(const struct hk_code *code, int32_t value)
 {
     struct hk_unwind_reader reader = reader_at(code, (uintptr_t)code->from + (uint32_t)value);
-    uint64_t size = hk_unwind_unsigned(&reader);
-    if (size > (size_t)(reader.end - reader.at))
-        reader.failed = true;
-    else
-        reader.end = reader.at + size;
-    return reader;
+    return take_part(&reader, hk_unwind_unsigned(&reader));
 }
 
 static int32_t number_at(const unsigned char *at)
@@ -138,11 +136,7 @@ static struct hk_unwind_reader reader_of_entry(const struct hk_code *code, uintp
 {
     struct hk_unwind_reader reader = reader_at(code, address);
     uint64_t length = hk_unwind_take(&reader, 4);
-    if (length == 0 || length > LONGEST_ENTRY || length > (size_t)(reader.end - reader.at))
-        reader.failed = true;
-    else
-        reader.end = reader.at + length;
-    return reader;
+    return take_part(&reader, length - 1 < LONGEST_ENTRY ? length : UINT64_MAX);
 }
 
 /* Returns the number of bytes that a number in this form has, or 0 if compilers do not write this form. */
@@ -155,15 +149,12 @@ static unsigned form_size(uint8_t form)
 /* Reads the numbers of a CIE's augmentation. The letters after the z say which numbers the augmentation has. */
 static void read_augmentation(struct entry *entry, const char *letters)
 {
-    struct hk_unwind_reader *reader = &entry->program, numbers = *reader;
-    uint64_t size = hk_unwind_unsigned(&numbers);
-    *reader = numbers;
-    skip(reader, size);
+    struct hk_unwind_reader *reader = &entry->program, numbers = take_part(reader, hk_unwind_unsigned(reader));
     for (; *letters != 0; letters++)
         if (*letters == 'R')
             entry->form = (uint8_t)take_byte(&numbers);
         else if (*letters == 'P')
-            skip(&numbers, form_size((uint8_t)take_byte(&numbers)));
+            (void)take_part(&numbers, form_size((uint8_t)take_byte(&numbers)));
         else if (*letters == 'L')
             (void)take_byte(&numbers);
         else if (*letters == 'S')
@@ -212,7 +203,7 @@ static void set_cfa(struct run *run, uint64_t number, int64_t value)
 static int32_t skip_expression(struct run *run, struct hk_unwind_reader *reader)
 {
     int32_t place = (int32_t)(reader->at - run->code->from);
-    skip(reader, hk_unwind_unsigned(reader));
+    (void)take_part(reader, hk_unwind_unsigned(reader));
     return place;
 }
 
@@ -304,11 +295,11 @@ bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_
     if (found == NULL || reader.failed || !read_common(&common, code, link))
         return false;
     unsigned size = form_size(common.form);
-    skip(&reader, size);
+    (void)take_part(&reader, size);
     if (size == 0 || address - start >= hk_unwind_take(&reader, size))
         return false;
     if (common.augmented)
-        skip(&reader, hk_unwind_unsigned(&reader));
+        (void)take_part(&reader, hk_unwind_unsigned(&reader));
     *rules = (struct hk_rules){.of_signal = common.of_signal};
     struct run run = {.rules = rules, .entry = &common, .code = code, .wanted = address - start};
     return run_program(&run, common.program) && run_program(&run, reader) && rules->cfa_kind != HK_RULE_SAME;
