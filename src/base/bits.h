@@ -114,14 +114,11 @@ HK_INLINE uint64_t hk_number_in(const char *text)
 /* Returns true if the first words that differ are greater in `key`. */
 HK_INLINE bool hk_is_greater(const uint64_t *key, const uint64_t *other, unsigned words)
 {
-    unsigned i = 0;
-    while (i + 1 < words && key[i] == other[i])
-        i++;
-    return key[i] > other[i];
+    return key[0] > other[0] || (words > 1 && key[0] == other[0] && key[1] > other[1]);
 }
 
 /* Inserts a row into an array of *count rows, which are in descending order of a key. If the array already has `most` rows, drops the last row. The
- * key consists of `words` adjacent fields of a row, of which `key` points to the first one in `row`. */
+ * key consists of one or two (`words`) adjacent fields of a row, of which `key` points to the first one in `row`. */
 static inline void hk_top_insert(void *rows, size_t bytes, unsigned *count, unsigned most, const void *row,
                                  const uint64_t *key, unsigned words)
 {

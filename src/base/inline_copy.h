@@ -9,10 +9,6 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Returns the offset of the last quantum in a run of `bytes` bytes. */
-HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
-HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
-
 /* Copies the pairs `first` to `end` - 1 of a run, or zeroes them if `zeroes`. Pair i consists of the i-th quantum from the start of the run and the
  * i-th quantum from the end, counted from 0. 1, 2, 4 or 8 pairs cover any short run, because pairs may overlap. */
 HK_INLINE void hk_write_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
@@ -27,8 +23,9 @@ HK_INLINE void hk_write_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quan
 
 HK_INLINE void hk_write_short(void *to, const void *from, size_t bytes, bool zeroes)
 {
-    size_t before = hk_quanta_before(bytes);
-    hk_quantum *last_to = hk_quantum_at(to, before), *last_from = hk_quantum_at(from, before);
+    size_t last = (bytes - (bytes != 0)) / HK_QUANTUM; /* index of the last quantum */
+    hk_quantum *last_to = (hk_quantum *)to + last;
+    const hk_quantum *last_from = (const hk_quantum *)from + last;
     hk_write_pairs(to, last_to, from, last_from, zeroes, 0, 1);
     if (bytes <= 2 * HK_QUANTUM)
         return;

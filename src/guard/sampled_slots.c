@@ -143,12 +143,11 @@ static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
 
 struct hk_slot *hk_slot_near(uintptr_t address)
 {
-    size_t number = (address - hk_load(hk_slot_range.xstart)) / guarded.stride;
-    struct hk_slot *at = &slots[hk_min(number, HK_SLOTS - 1)], *nearest = at;
-    if (at > slots && distance(at - 1, address) < distance(nearest, address))
-        nearest = at - 1;
-    if (at < slots + HK_SLOTS - 1 && distance(at + 1, address) < distance(nearest, address))
-        nearest = at + 1;
+    size_t number = hk_min((address - hk_load(hk_slot_range.xstart)) / guarded.stride, HK_SLOTS - 1);
+    struct hk_slot *nearest = &slots[number];
+    for (size_t i = number - (number > 0); i <= number + 1 && i < HK_SLOTS; i++)
+        if (distance(&slots[i], address) < distance(nearest, address))
+            nearest = &slots[i];
     return nearest;
 }
 

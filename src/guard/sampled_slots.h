@@ -41,7 +41,6 @@ HK_INLINE bool hk_slots_hold(const void *p)
     return (uintptr_t)p - hk_load(hk_slot_range.xstart) < bytes;
 }
 
-/* Registers the lock of the slots for fork. Runs at the start. */
 void hk_slots_init(void);
 
 /* Returns a slot with an accessible, zeroed block of `size` bytes. The first call maps the slots. Returns NULL if the block does not fit, too many

@@ -67,7 +67,6 @@ struct hk_site_line {
 /* Lists the sites that have allocated in the last half hour, with the most live bytes first. Returns the number of listed sites. */
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
-/* Registers the lock for fork, at the start. */
 void hk_sites_init(void);
 
 #endif
