@@ -218,5 +218,8 @@ struct hk_pair {
 #define hk_store_release(x, v) atomic_store_explicit(&(x), (v), memory_order_release)
 #define hk_add(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
 #define hk_sub(x, v) atomic_fetch_sub_explicit(&(x), (v), memory_order_relaxed)
+/* Stores v if x equals *expected. Otherwise sets *expected to x without an order, and returns false. */
+#define hk_replace(x, expected, v, order)                                                                              \
+    atomic_compare_exchange_strong_explicit(&(x), (expected), (v), (order), memory_order_relaxed)
 
 #endif

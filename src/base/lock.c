@@ -35,17 +35,13 @@ bool hk_lock_is_in_order(enum hk_rank rank)
     return true;
 }
 
-void hk_lock_note_taken(enum hk_rank rank)
+void hk_lock_note(enum hk_rank rank, bool taken)
 {
-    hk_assert(hk_lock_is_in_order(rank));
-    held_ranks[rank]++;
-    seen_held &= ~(1u << rank);
-}
-
-void hk_lock_note_dropped(enum hk_rank rank)
-{
-    hk_assert(held_ranks[rank] > 0);
-    held_ranks[rank]--;
+    if (taken)
+        hk_assert(hk_lock_is_in_order(rank));
+    else
+        hk_assert(held_ranks[rank] > 0);
+    held_ranks[rank] = (uint8_t)(taken ? held_ranks[rank] + 1 : held_ranks[rank] - 1);
     seen_held &= ~(1u << rank);
 }
 #endif
@@ -64,7 +60,7 @@ HK_COLD void hk_lock_slow(struct hk_lock *lock)
     while (atomic_exchange_explicit(&lock->xstate, 2, memory_order_acquire) != 0)
         hk_os.futex_wait(&lock->xstate, 2);
     if (HK_DEBUG)
-        hk_lock_note_taken(lock->rank);
+        hk_lock_note(lock->rank, true);
 }
 
 HK_COLD void hk_lock_wake(struct hk_lock *lock) { hk_os.futex_wake(&lock->xstate, 1); }
@@ -100,7 +96,7 @@ static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 static void reset_lock(struct hk_lock *lock)
 {
     if (HK_DEBUG)
-        hk_lock_note_dropped(lock->rank);
+        hk_lock_note(lock->rank, false);
     hk_store(lock->xstate, 0);
 }
 
@@ -120,12 +116,7 @@ void hk_locks_reset_all(void) { for_all_from_bottom(reset_lock); }
 
 bool hk_lock_comes_free(const struct hk_lock *lock)
 {
-    for (unsigned waits = 0; waits < HK_PAUSES_A_SECOND / 10; waits++) {
-        if (hk_load_acquire(lock->xstate) == 0)
-            return true;
-        hk_os_pause();
-    }
-    return false;
+    return HK_COMES_TRUE(hk_load_acquire(lock->xstate) == 0, HK_PAUSES_A_SECOND / 10);
 }
 
 bool hk_locks_come_free(void)

@@ -34,9 +34,8 @@ struct hk_lock {
  * handler of SIGABRT can then allocate, for example to write a report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
-/* The next five functions are defined only with HK_DEBUG. */
-void hk_lock_note_taken(enum hk_rank rank);
-void hk_lock_note_dropped(enum hk_rank rank);
+/* The next four functions are defined only with HK_DEBUG. This one notes that this thread has taken or dropped a lock. */
+void hk_lock_note(enum hk_rank rank, bool taken);
 bool hk_lock_is_held(enum hk_rank rank);
 /* Returns true if this thread holds no lock of a later rank. */
 bool hk_lock_is_in_order(enum hk_rank rank);
@@ -46,10 +45,9 @@ uint32_t hk_locks_still_held(void);
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
 {
     uint32_t expected = 0;
-    bool got = atomic_compare_exchange_strong_explicit(&lock->xstate, &expected, 1, memory_order_acquire,
-                                                       memory_order_relaxed);
+    bool got = hk_replace(lock->xstate, &expected, 1, memory_order_acquire);
     if (HK_DEBUG && got)
-        hk_lock_note_taken(lock->rank);
+        hk_lock_note(lock->rank, true);
     return got;
 }
 
@@ -61,7 +59,7 @@ HK_INLINE void hk_lock(struct hk_lock *lock)
 HK_INLINE void hk_unlock(struct hk_lock *lock)
 {
     if (HK_DEBUG)
-        hk_lock_note_dropped(lock->rank);
+        hk_lock_note(lock->rank, false);
     if (HK_UNLIKELY(atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) == 2))
         hk_lock_wake(lock);
 }
@@ -72,6 +70,15 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         __typeof__(value) under = (value);                                                                             \
         hk_unlock(lock);                                                                                               \
         under;                                                                                                         \
+    }))
+
+/* HK_COMES_TRUE(condition, pauses) evaluates the condition until it is true, but pauses at most so many times. Returns its last value. */
+#define HK_COMES_TRUE(condition, pauses)                                                                               \
+    (__extension__({                                                                                                   \
+        bool comes_true;                                                                                               \
+        for (unsigned waits = 0; !(comes_true = (condition)) && waits < (pauses); waits++)                             \
+            hk_os_pause();                                                                                             \
+        comes_true;                                                                                                    \
     }))
 
 /* Unlocks, and pauses if another thread waits for the lock. This function is for callers that take the lock many times in a row. Without the pause,

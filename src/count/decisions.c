@@ -27,8 +27,7 @@ void hk_decision_note(const struct hk_decision *decision)
             hk_add(xlost, 1);
             return;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&xnext_noted, &number, number + 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!hk_replace(xnext_noted, &number, number + 1, memory_order_relaxed));
     place_of(number)->decision = *decision;
     hk_store_release(place_of(number)->xturn, turn_of(number) + 1);
 }

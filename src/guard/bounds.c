@@ -24,8 +24,7 @@ static struct memo *memo_of(uintptr_t address)
 static void write_memo(struct memo *memo, const struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load(memo->xturn);
-    if (turn % 2 != 0 || !atomic_compare_exchange_strong_explicit(&memo->xturn, &turn, turn + 1, memory_order_acquire,
-                                                                  memory_order_relaxed))
+    if (turn % 2 != 0 || !hk_replace(memo->xturn, &turn, turn + 1, memory_order_acquire))
         return;
     HK_FENCE(memory_order_release);
     hk_store(memo->xuse, (uint32_t)extent->use);

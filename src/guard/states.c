@@ -81,8 +81,7 @@ void *hk_empty_alloc(void)
         uint32_t word = (first + i) % (EMPTIES / 64);
         uint64_t used = hk_load(empties.used[word]), bit;
         while ((bit = ~used & (used + 1)) != 0)
-            if (atomic_compare_exchange_weak_explicit(&empties.used[word], &used, used | bit, memory_order_acquire,
-                                                      memory_order_relaxed)) {
+            if (hk_replace(empties.used[word], &used, used | bit, memory_order_acquire)) {
                 hk_store(empties.xnext, word);
                 return (void *)(empties.start + ((size_t)word * 64 + hk_ctz64(bit)) * STEP);
             }

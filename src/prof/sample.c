@@ -67,8 +67,7 @@ bool hk_sample_put(const struct hk_samples *samples, const void *block, uint64_t
     for (unsigned n = 0; n < 2 * PLACES; n++) {
         size_t place = place_at(samples, hash, n);
         uintptr_t free = 0;
-        if (!atomic_compare_exchange_strong_explicit(&samples->xblocks[place], &free, BUSY, memory_order_relaxed,
-                                                     memory_order_relaxed))
+        if (!hk_replace(samples->xblocks[place], &free, BUSY, memory_order_relaxed))
             continue;
         hk_store(samples->xrecords[place], record);
         hk_store(samples->xborn[place], (uint32_t)hk_reuse_now());

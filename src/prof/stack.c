@@ -342,9 +342,7 @@ static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_tak
     for (size_t at = hash >> 1, look = 0; look < LOOKS; look++, at++) {
         struct kept_stack *slot = &kept_stacks[at % HK_STACK_TABLE_SIZE];
         uint64_t there = hk_load(slot->xhash);
-        if (may_take && there == 0 &&
-            atomic_compare_exchange_strong_explicit(&slot->xhash, &there, hash, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
+        if (may_take && there == 0 && hk_replace(slot->xhash, &there, hash, memory_order_relaxed)) {
             hk_add(xused, 1);
             hk_stack_pack(&slot->stack, stack, 0);
             return slot;

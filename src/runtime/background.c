@@ -38,8 +38,7 @@ bool hk_thread_count_many(void) { return atomic_load_explicit(&xthreads, memory_
 
 static bool move_on(uint32_t from, uint32_t to)
 {
-    if (!atomic_compare_exchange_strong_explicit(&background.xstage, &from, to, memory_order_seq_cst,
-                                                 memory_order_relaxed))
+    if (!hk_replace(background.xstage, &from, to, memory_order_seq_cst))
         return false;
     if (from == BEING_MADE)
         hk_os.futex_wake(&background.xstage, INT32_MAX);
@@ -208,20 +207,18 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
 /* Waits at most a second, because a long purge may delay the end of the thread, and the thread does not exist in a process made by a bare clone. */
 bool hk_background_end(void)
 {
-    int cancel, error = EBUSY;
+    int cancel;
     wait_until_made();
     if (!move_on(THERE, ENDING))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hk_background_leave();
-    for (unsigned tries = 0;
-         tries < HK_PAUSES_A_SECOND && (error = pthread_tryjoin_np(background.thread, NULL)) == EBUSY; tries++)
-        hk_os_pause();
-    if (error == EBUSY)
-        pthread_detach(background.thread);
-    else
+    bool joined = HK_COMES_TRUE(pthread_tryjoin_np(background.thread, NULL) != EBUSY, HK_PAUSES_A_SECOND);
+    if (joined)
         hk_background_state_end();
-    (void)move_on(ENDING, error != EBUSY ? NONE : LEFT_BEHIND);
+    else
+        pthread_detach(background.thread);
+    (void)move_on(ENDING, joined ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;
 }

@@ -185,10 +185,8 @@ void hk_exit_report(bool takes_locks)
 {
     if (takes_locks)
         hk_learning_end();
-    for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
-                             atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
-         waits++)
-        hk_os_pause();
+    if (hk_reports_wanted())
+        (void)HK_COMES_TRUE(!atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire), HK_PAUSES_A_SECOND);
     if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
         dump_wanted(hk_heap_profile_write);
     if (takes_locks && hk_options.report != NULL)

@@ -87,10 +87,8 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     int error = hk_thread_make(thread, attributes, begin_counted, ticket);
     /* If the system refuses the thread, ends HAKMEM's own thread and tries again, for a while because the ended thread may still be counted. */
     if (error == EAGAIN && hk_background_give_way())
-        for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND / 10 && error == EAGAIN; tries++) {
-            hk_os_pause();
-            error = hk_thread_make(thread, attributes, begin_counted, ticket);
-        }
+        (void)HK_COMES_TRUE((error = hk_thread_make(thread, attributes, begin_counted, ticket)) != EAGAIN,
+                            HK_PAUSES_A_SECOND / 10);
     if (error != 0) {
         hk_store_release(ticket->xtaken, false);
         (void)hk_background_thread_ended();
