@@ -1,5 +1,5 @@
 /* Finds the memory goal in the option or in the limits of the control group. Reads how much memory and how many CPUs the process may use. */
-#include "learn/goal.h"
+#include "learn/learner.h"
 #include "base/bits.h"
 #include "os/maps.h"
 #include "os/os.h"

@@ -7,7 +7,7 @@
 #define HK_REPORT_H
 
 #include "prof/sites.h"
-#include "report/rss_stats.h"
+#include "report/heap_stats.h"
 
 /* Holds the kernel's figures for this process. A figure is 0 if it cannot be read. A limit is SIZE_MAX if there is none. */
 struct hk_process {

@@ -1,5 +1,5 @@
 /* Adds up the resident pages of each part of HAKMEM's memory, the live samples of each stack, and the free bytes that sampled blocks pin in slabs. */
-#include "report/rss_stats.h"
+#include "report/heap_stats.h"
 #include "guard/sampled_slots.h"
 #include "os/maps.h"
 #include "span/meta.h"

@@ -1,14 +1,12 @@
 /* Collects the learner's signals at each tick, runs the learner, publishes its knobs, and writes the log of its decisions. */
 #include "runtime/learning.h"
-#include "learn/goal.h"
+#include "learn/learner.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
 
-enum {
-    THREADS_PER_TICK = 512, /* reading the counts of 512 threads takes about 50 us; more threads make ticks rarer */
-    EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
-};
+/* Reading the counts of 512 threads takes about 50 us. More threads make ticks rarer. */
+enum { THREADS_PER_TICK = 512 };
 
 static struct {
     struct hk_lock lock;
@@ -25,20 +23,16 @@ static struct {
 
 static void take_signals(struct hk_signals *saw, uint64_t now)
 {
-#define GLOBAL(name) [HK_SIGNAL_##name] = hk_load(hk_global_counts[HK_GLOBAL_##name])
-    struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_counted(HK_THREAD_misses),
-                                 [HK_SIGNAL_overflows] = hk_tcaches_counted(HK_THREAD_overflows),
-                                 [HK_SIGNAL_remote] = hk_tcaches_counted(HK_THREAD_remote_frees),
-                                 [HK_SIGNAL_medium_reused] = hk_tcaches_counted(HK_THREAD_medium_reused),
-                                 [HK_SIGNAL_medium_refilled] = hk_tcaches_counted(HK_THREAD_medium_refilled),
-                                 [HK_SIGNAL_depot_full] = hk_tcaches_counted(HK_THREAD_depot_full),
-                                 [HK_SIGNAL_idled] = hk_load(hk_reuse.xidled),
-                                 GLOBAL(slabs_made),
-                                 GLOBAL(slabs_released),
-                                 GLOBAL(large_reused),
-                                 GLOBAL(large_mapped),
-                                 GLOBAL(large_fresh),
-                                 GLOBAL(large_missed)}};
+#define SAME_NAME(name) [HK_STAT_##name] = HK_SIGNAL_##name
+    static const uint8_t signals[HK_STAT_ROWS] = {
+        SAME_NAME(misses),          SAME_NAME(overflows),    SAME_NAME(medium_reused),
+        SAME_NAME(medium_refilled), SAME_NAME(depot_full),   SAME_NAME(slabs_made),
+        SAME_NAME(slabs_released),  SAME_NAME(large_reused), SAME_NAME(large_mapped),
+        SAME_NAME(large_fresh),     SAME_NAME(large_missed), [HK_STAT_remote_frees] = HK_SIGNAL_remote};
+    struct hk_signals totals = {{[HK_SIGNAL_idled] = hk_load(hk_reuse.xidled)}};
+    for (enum hk_stat i = 0; i < HK_STAT_ROWS; i++)
+        if (signals[i] != 0)
+            totals.value[signals[i]] = i < HK_THREAD_STATS ? hk_tcaches_counted(i) : hk_load(hk_global_counts[i]);
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
         totals.value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
     for (unsigned i = 0; i < HK_SIGNALS; i++)
@@ -223,9 +217,8 @@ void hk_learning_end(void)
     const char *name = hk_options.profile_save;
     if (hk_options.explain == NULL && name == NULL)
         return;
-    for (unsigned waits = 0; !hk_try_lock(&learning.lock); hk_os_pause())
-        if (++waits == EXIT_WAITS)
-            return;
+    if (!HK_COMES_TRUE(hk_try_lock(&learning.lock), HK_PAUSES_A_SECOND / 10))
+        return;
     write_decisions(hk_reuse_now());
     if (name != NULL)
         hk_option_file_write("profile_save", name, ".profile", write_profile, &(bool){false});

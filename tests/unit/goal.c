@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "learn/goal.h"
+#include "learn/learner.h"
 #include "os/os.h"
 #include "policy/options.h"
 

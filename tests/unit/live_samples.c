@@ -7,7 +7,7 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "prof/hooks.h"
-#include "report/rss_stats.h"
+#include "report/heap_stats.h"
 
 enum { SIZE = 1024, PAGES = 4, PER_PAGE = HK_PAGE / SIZE, BLOCKS = PAGES * PER_PAGE };
 

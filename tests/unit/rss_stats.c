@@ -6,7 +6,7 @@
 
 #include "tcache/tcache.h"
 #include "hakmem.h"
-#include "report/rss_stats.h"
+#include "report/heap_stats.h"
 #include "span/page_map.h"
 #include "support/knobs.h"
 

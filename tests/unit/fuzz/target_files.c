@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "unit/fuzz/fuzz.h"
-#include "learn/goal.h"
+#include "learn/learner.h"
 #include "policy/options.h"
 #include "os/maps.h"
 #include "runtime/named_file.h"
