@@ -47,8 +47,7 @@ static bool begins_block(const void *block)
         return true;
     if (hk_entry_class(entry) == HK_CLASS_LARGE)
         return hk_descriptor_at((uintptr_t)block)->start == (uintptr_t)block;
-    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    return slab->d.start + hk_slab_index(slab, (uintptr_t)block) * slab->d.block_size == (uintptr_t)block;
+    return hk_slab_begins(hk_slab_at((uintptr_t)block), (uintptr_t)block, &(size_t){0});
 }
 
 static HK_NOINLINE size_t usable_size_slow(void *block)

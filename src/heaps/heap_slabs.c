@@ -269,7 +269,7 @@ static void end_slabs(struct hak_heap *heap, struct hk_link **list)
     for (struct hk_slab *slab; (slab = hk_slab_of_link(*list)) != NULL;) {
         HK_HEAP_LIST_REMOVE(list, &slab->link);
         for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
-            (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
+            (void)hk_mark_end_fast(hk_slab_block(slab, index));
         if (slab->d.bytes >= HK_SLICE)
             return_span(heap, slab->d.start, slab->d.bytes, HK_ENTRY_ENDED);
         hk_slab_drop(slab);

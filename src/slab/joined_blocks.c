@@ -73,7 +73,7 @@ unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsign
         at = hk_bits_find(slab->freebits, first, slab->d.blocks, UINT64_MAX);
         for (; got < n && at - first >= cells; first += cells, got++) {
             take_cells(slab, first, cells);
-            *--end = (void *)(slab->d.start + (size_t)first * slab->d.block_size);
+            *--end = hk_slab_block(slab, first);
         }
     }
     slab->free = (uint16_t)(slab->free - got * cells);
@@ -91,7 +91,7 @@ unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits)
     for (; bits != 0; bits &= bits - 1) {
         size_t index = (size_t)word * 64 + hk_ctz64(bits);
         if (HK_UNLIKELY(hk_slab_joins(slab, index)))
-            hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
+            hk_slab_refuse(slab, hk_slab_block(slab, index));
         unsigned first = (unsigned)index + 1, end = (unsigned)index + hk_joined_cells(slab, index);
         if (first == end)
             continue;

@@ -7,8 +7,7 @@ static _Atomic int64_t xclean_remote;
 
 static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
 {
-    size_t index = (size_t)word * 64 + hk_ctz64(twice);
-    hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, (void *)(slab->d.start + index * slab->d.block_size));
+    hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, hk_slab_block(slab, word * 64 + hk_ctz64(twice)));
 }
 
 /* Adds the bits, which must be clear. An atomic addition is one instruction, but an atomic OR that returns the old bits is a loop. */

@@ -9,11 +9,6 @@ struct hk_remote_track hk_remote_track;
 static enum hk_stage stage_of(uint64_t word) { return (enum hk_stage)(word & HK_STAGE_MASK); }
 static uint64_t place_part(uint64_t word) { return word & ~(uint64_t)HK_STAGE_MASK; }
 
-static const void *block_at(const struct hk_slab *slab, size_t index)
-{
-    return (const void *)(slab->d.start + index * slab->d.block_size);
-}
-
 /* The rules of each step: the stages in which the step is allowed, the stage after the step, and the fault to report in all other stages. */
 static const struct {
     unsigned from;
@@ -33,7 +28,7 @@ static void step_block(struct hk_slab *slab, size_t index, enum hk_track_step st
     uint64_t before = hk_load(slab->track[index]), place;
     do {
         if (HK_UNLIKELY((track_steps[step].from >> stage_of(before) & 1) == 0))
-            hk_remote_track.tell(HK_CALL_FLUSH, track_steps[step].fault, block_at(slab, index), before);
+            hk_remote_track.tell(HK_CALL_FLUSH, track_steps[step].fault, hk_slab_block(slab, index), before);
         place = before != HK_STAGE_HOME ? place_part(before) : hk_remote_track.place(NULL, false);
     } while (!atomic_compare_exchange_weak_explicit(&slab->track[index], &before, place | track_steps[step].to,
                                                     memory_order_acq_rel, memory_order_relaxed));
@@ -60,7 +55,7 @@ void hk_track_slab_ends(struct hk_slab *slab)
     for (size_t index = 0; index < slab->d.blocks; index++) {
         uint64_t word = hk_load_acquire(slab->track[index]);
         if (HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
-            hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_lost, block_at(slab, index), word);
+            hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_lost, hk_slab_block(slab, index), word);
     }
     hk_meta_free((void *)slab->track, slab->d.blocks * sizeof slab->track[0]);
     slab->track = NULL;
@@ -111,7 +106,7 @@ void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsi
         size_t first = hk_slab_index(slab, (uintptr_t)blocks[i]);
         for (size_t index = first; index < first + cells; index++) {
             uint64_t word = hk_load(slab->track[index]);
-            expect_home(HK_CALL_MALLOC, block_at(slab, index), word);
+            expect_home(HK_CALL_MALLOC, hk_slab_block(slab, index), word);
             if (word != HK_STAGE_HOME) /* an unneeded store would make the word's page resident */
                 hk_store(slab->track[index], HK_STAGE_HOME);
         }
@@ -125,7 +120,7 @@ void hk_track_give_back(struct hk_slab *slab, size_t index)
     uint64_t word = hk_load_acquire(slab->track[index]);
     bool is_free = (slab->freebits[index / 64] >> (index % 64) & 1) != 0;
     if (HK_UNLIKELY(is_free) || HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
-        hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_already_free, block_at(slab, index), word);
+        hk_remote_track.tell(HK_CALL_FLUSH, HK_TEXT_already_free, hk_slab_block(slab, index), word);
 }
 
 /* Marks each block as remote or home. The fork child has lost the blocks that other threads had claimed or had in outboxes, so they are home. */

@@ -85,6 +85,10 @@ HK_INLINE bool hk_slab_begins(const struct hk_slab *slab, uintptr_t address, siz
 {
     return hk_which(address - slab->d.start, slab->reciprocal, index) && *index < slab->d.blocks;
 }
+HK_INLINE void *hk_slab_block(const struct hk_slab *slab, size_t index)
+{
+    return (void *)(slab->d.start + index * slab->d.block_size);
+}
 /* Returns the index of the block that contains an address. In the slab's tail, which holds no block, the index is higher than that of any block. */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {

@@ -57,9 +57,8 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     unsigned got = 0;
     for (unsigned word = 0; word < slab->words; word++)
         for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
-            size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
             hk_track_step(slab, HK_TRACK_RECEIVE, word, bits[word] & -bits[word]);
-            *++bin->top = (void *)(slab->d.start + index * slab->d.block_size);
+            *++bin->top = hk_slab_block(slab, word * 64 + hk_ctz64(bits[word]));
         }
     if (hk_remote_put_back(slab, bits))
         hk_send(slab);
