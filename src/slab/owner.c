@@ -165,12 +165,7 @@ static bool is_pending(struct hk_owner *owner, unsigned class) { return (hk_load
 
 struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
 {
-    if (!is_pending(owner, class))
-        return NULL;
-    hk_lock(&owner->drain_lock);
-    struct hk_slab *chain = take_locked(owner, class, most);
-    hk_unlock(&owner->drain_lock);
-    return chain;
+    return is_pending(owner, class) ? HK_UNDER(&owner->drain_lock, take_locked(owner, class, most)) : NULL;
 }
 
 struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since, bool *last)

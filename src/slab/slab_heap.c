@@ -245,11 +245,8 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
         uint32_t id = hk_owner_next(owner->next_victim);
         struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
         bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
-        if (from != owner && hk_load(from->xopen) && unused && hk_slab_heap_has_partial(from, class)) {
-            hk_lock(&hk_sweep_lock);
-            slab = hk_owner_rests(id) ? NULL : give_away(from, class, asleep_since, owner);
-            hk_unlock(&hk_sweep_lock);
-        }
+        if (from != owner && hk_load(from->xopen) && unused && hk_slab_heap_has_partial(from, class))
+            slab = HK_UNDER(&hk_sweep_lock, hk_owner_rests(id) ? NULL : give_away(from, class, asleep_since, owner));
         owner->next_victim = slab != NULL ? id : id < end ? id + 1 : HK_FIRST_OWNER;
     }
     if (slab == NULL)
@@ -265,10 +262,7 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
         return take_blocks(owner, class, end, want);
     if (!hk_slab_heap_has_partial(owner, class) && !hk_abandoned_has(class))
         take_over(owner, class);
-    hk_lock(&owner->slab_lists_lock);
-    unsigned got = take_blocks(owner, class, end, want);
-    hk_unlock(&owner->slab_lists_lock);
-    return got;
+    return HK_UNDER(&owner->slab_lists_lock, take_blocks(owner, class, end, want));
 }
 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
@@ -337,10 +331,7 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
         return free_blocks(owner, blocks, n);
-    hk_slab_lists_lock(owner);
-    unsigned freed = free_blocks(owner, blocks, n);
-    hk_slab_lists_unlock(owner);
-    return freed;
+    return HK_UNDER(&owner->slab_lists_lock, free_blocks(owner, blocks, n));
 }
 
 /* Reads xowner under the lock, because another thread may take the slab over. Calls hk_send() without the lock, because hk_send() may wait. */

@@ -86,18 +86,12 @@ void *hk_meta_pages(size_t size)
 bool hk_meta_rest(void *p, size_t size)
 {
     bool gone = hk_os.purge(p, size);
-    hk_lock(&hk_meta.lock);
-    hk_meta.resting += gone ? size : 0;
-    hk_unlock(&hk_meta.lock);
+    HK_UNDER(&hk_meta.lock, hk_meta.resting += gone ? size : 0);
     return gone;
 }
 
-void hk_meta_wake(size_t size)
-{
-    hk_lock(&hk_meta.lock);
-    hk_meta.resting -= hk_min(hk_meta.resting, size); /* `resting` is too low if a fork prevented the count */
-    hk_unlock(&hk_meta.lock);
-}
+/* `resting` is too low if a fork prevented the count. */
+void hk_meta_wake(size_t size) { HK_UNDER(&hk_meta.lock, hk_meta.resting -= hk_min(hk_meta.resting, size)); }
 
 size_t hk_meta_mapped(void) { return hk_load(hk_meta.xmapped); }
 
