@@ -1,15 +1,23 @@
-/* Ends the cache of a thread that ends, that was killed, or that a fork child does not have. */
+/* Flushes a cache. Ends the cache of a thread that ends, that was killed, or that a fork child does not have. */
 #include "slab/slab_heap.h"
 #include "tcache/pool.h"
 
-/* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
-static void end(struct hk_tcache *cache)
+void hk_tcache_flush(struct hk_tcache *cache)
 {
     hk_tcache_enter(cache);
     hk_quarantine_empty(cache);
     hk_drain_all(cache);
     hk_bins_empty(cache);
     hk_outbox_send_all(&cache->outbox);
+    hk_heap_shelf_shrink(&cache->shelf);
+    hk_tcache_leave(cache);
+}
+
+/* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
+static void end(struct hk_tcache *cache)
+{
+    hk_tcache_enter(cache);
+    hk_tcache_flush(cache);
     hk_inboxes_close(&cache->owner);
     hk_slab_heap_abandon(&cache->owner);
     hk_drain_all(cache);

@@ -207,7 +207,9 @@ void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
 /* Fills the empty bins from the inboxes of all other owners, even if they are not asleep. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
-/* These functions end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
+/* These functions flush and end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
+/* Returns the blocks of the quarantine, the bins, the depot and the outbox to their slabs. Ends the program if one of them was freed twice. */
+void hk_tcache_flush(struct hk_tcache *cache);
 /* Flushes everything that the calling thread holds, and ends its cache. The thread gets no other cache. */
 void hk_tcache_end(void);
 /* Checks up to `most` caches. Ends each cache whose thread is gone without having ended the cache. Returns true if a cache was ended. */

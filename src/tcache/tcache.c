@@ -1,4 +1,4 @@
-/* Begins a thread's cache, resizes blocks of the thread's slabs in place, and flushes and trims the cache. */
+/* Begins a thread's cache, resizes blocks of the thread's slabs in place, and trims the cache. */
 #include "tcache/tcache.h"
 #include "slab/slab_heap.h"
 
@@ -62,17 +62,6 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
     if (resized)
         HK_COUNT_THREAD(&cache->owner.counts, resized_in_place, 1);
     return resized;
-}
-
-void hk_tcache_flush(struct hk_tcache *cache)
-{
-    hk_tcache_enter(cache);
-    hk_quarantine_empty(cache);
-    hk_drain_all(cache);
-    hk_bins_empty(cache);
-    hk_outbox_send_all(&cache->outbox);
-    hk_heap_shelf_shrink(&cache->shelf);
-    hk_tcache_leave(cache);
 }
 
 size_t hk_tcache_trim(struct hk_tcache *cache)
