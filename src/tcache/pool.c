@@ -291,23 +291,15 @@ static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
     hk_unlock(&pool.lock);
     return sum;
 }
+#define SUM(in_kept, in_cache) sum_of(&kept.in_kept, offsetof(struct hk_tcache, in_cache))
 
 uint64_t hk_tcaches_refilled(unsigned class, enum hk_source source)
 {
-    return sum_of(&kept.missed[class].xcalls[source], offsetof(struct hk_tcache, miss_counts[class].xcalls[source]));
+    return SUM(missed[class].xcalls[source], miss_counts[class].xcalls[source]);
 }
-uint64_t hk_tcaches_requested(unsigned class)
-{
-    return sum_of(&kept.missed[class].xrequested, offsetof(struct hk_tcache, miss_counts[class].xrequested));
-}
-uint64_t hk_tcaches_served(unsigned class)
-{
-    return sum_of(&kept.xserved[class], offsetof(struct hk_tcache, hot.bins[class].served));
-}
-uint64_t hk_tcaches_counted(enum hk_stat stat)
-{
-    return sum_of(&kept.counts.xvalue[stat], offsetof(struct hk_tcache, owner.counts.xvalue[stat]));
-}
+uint64_t hk_tcaches_requested(unsigned class) { return SUM(missed[class].xrequested, miss_counts[class].xrequested); }
+uint64_t hk_tcaches_served(unsigned class) { return SUM(xserved[class], hot.bins[class].served); }
+uint64_t hk_tcaches_counted(enum hk_stat stat) { return SUM(counts.xvalue[stat], owner.counts.xvalue[stat]); }
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
