@@ -247,8 +247,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 void hk_signals_begin(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
-    if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
-        hk_options.profile_save != NULL)
+    if (hk_named_files_wanted())
         hk_os_catch_signal(SIGTERM, on_term);
     if (hk_options.trace_ring == 0)
         return;
