@@ -107,6 +107,23 @@ HAK_FRESH_ HAK_USED_ void *hak_pvalloc(size_t size);
  * accesses (_FORTIFY_SOURCE) allows only the requested bytes. Keeps errno. */
 size_t hak_malloc_usable_size(void *block);
 
+/* Returns 1 if a move of the block helps to save memory, and otherwise 0. To move a block, the program allocates a new block of the same size, copies
+ * the contents, and frees the old block. A move helps if the block lies in a sparse slab, and the thread's next block of this size comes from another
+ * slab that is at least as full. A slab is a range of 64 to 256 KiB that is cut into blocks of one size. It is sparse if at least an eighth of the
+ * blocks are free. The result holds until the thread allocates or frees another block of about this size, so the program must move the block at once.
+ * If the program asks for all its blocks, and repeats this until no result is 1, it ends after a few passes. The slabs that have become empty are
+ * free memory, which hak_malloc_trim returns. docs/DEPLOY.md has an example.
+ *
+ * The result is 0 for a block of more than 32768 bytes, because the system gets the free pages around such a block back without a move. The result is
+ * also 0 for NULL, for a block of a heap that the program created, for a sampled block beside a guard page, and for an address that is not HAKMEM's.
+ *
+ * The call compares the numbers of used blocks of two slabs. A free block in the cache of a thread counts as used. So does a block that another thread
+ * than the slab's owner has freed, until the owner takes the block back. If another thread owns the block's slab, the call reads the slab's number
+ * without a lock. The result may then be outdated, and a move may help less, but any result is safe. If that thread sleeps or has ended, the
+ * caller's thread takes over its slabs. No thread may free the block during the call. The call also returns some free blocks from the cache of the
+ * caller's thread to their slabs. Keeps errno. */
+int hak_should_move(const void *block);
+
 /* Gives free memory back to the system at once. Returns 1 if any memory was given back, and otherwise 0. First empties the calling thread's cache,
  * and takes back the blocks of this thread that other threads have freed. Then gives back free pages between blocks in use, pages without any block,
  * and cached large blocks. `keep` is the argument `pad` of malloc_trim. At most `keep` bytes of pages without any block and of cached large blocks

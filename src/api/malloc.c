@@ -271,6 +271,8 @@ HK_EXPORT size_t hak_malloc_usable_size(void *block)
     return kind == HK_BLOCK_foreign ? 0 : bytes; /* HAKMEM does not know the size of another allocator's block */
 }
 
+HK_EXPORT int hak_should_move(const void *block) { return hk_tcache_should_move(hk_tcache_get(), HK_UNTAGGED(block)); }
+
 HK_EXPORT int hak_malloc_trim(size_t keep)
 {
     struct hk_tcache *cache = hk_tcache_get();

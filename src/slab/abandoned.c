@@ -131,7 +131,7 @@ struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner)
     return slab;
 }
 
-struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner)
+struct hk_slab *hk_abandoned_claim(const void *block, unsigned class, struct hk_owner *owner)
 {
     struct class_abandoned *of_class = abandoned_of(class);
     hk_lock(&of_class->lock);

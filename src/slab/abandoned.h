@@ -18,7 +18,7 @@ void hk_abandoned_add(struct hk_slab *slab);
 /* Adopts an abandoned slab of the class that has free blocks. Returns NULL if no slab may be adopted. */
 struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner);
 /* Adopts the abandoned slab that contains `block`. Returns NULL if the slab is not abandoned, or belongs to the commons or a group. */
-struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner);
+struct hk_slab *hk_abandoned_claim(const void *block, unsigned class, struct hk_owner *owner);
 /* Frees a block of an abandoned slab directly in the slab. Returns false if the slab is not abandoned. */
 bool hk_abandoned_free(void *block, unsigned class);
 /* Drains an abandoned slab, because it has no owner that would drain it. Returns false if the slab is not abandoned. */

@@ -10,6 +10,7 @@
 enum {
     SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes together, may be a short-lived thread */
     OWNERS_PER_SLAB = 8,  /* owners that a thread looks at before it makes a slab */
+    PART_OF_SPARSE = 8,   /* a slab is sparse if at least an eighth of its blocks are free */
     TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
@@ -268,9 +269,36 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_slab_lists_lock(owner);
-    if (hk_slab_heap_partial(owner, class) == NULL)
-        (void)enter_or_make(owner, class, NULL);
-    unsigned got = hk_slab_heap_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
+    bool has = hk_slab_heap_partial(owner, class) != NULL || enter_or_make(owner, class, NULL) != NULL;
+    unsigned got = has ? take_blocks(owner, class, end, want) : 0;
+    hk_slab_lists_unlock(owner);
+    return got;
+}
+
+HK_READS_SHARED_WORD static size_t free_in(const struct hk_slab *slab) { return slab->free; }
+
+/* If another owner has `slab` and seems to be asleep, first takes over a slab of this owner. Moves come to an end, because each increases the sum
+ * of the squares of the numbers of used blocks. */
+unsigned hk_slab_heap_take_fuller(struct hk_owner *owner, unsigned class, struct hk_slab *slab, void **end)
+{
+    size_t free = free_in(slab), blocks = slab->d.blocks;
+    uint32_t holder = hk_load(slab->xowner);
+    bool sparse = free * PART_OF_SPARSE >= blocks;
+    if (sparse && hk_slab_lists_shared && holder >= HK_FIRST_OWNER && holder != owner->id) {
+        owner->next_victim = holder;
+        take_over(owner, class);
+    }
+    hk_slab_lists_lock(owner);
+    /* A slab of this owner is in no list only if the program has freed the last block by mistake. */
+    bool listed = hk_load(slab->xowner) == owner->id && slab->d.class == class && slab->free > 0;
+    listed = listed && hk_link_linked(&slab->link);
+    if (listed)
+        hk_link_remove_under(&slab->link, &owner->sweep);
+    const struct hk_slab *next = hk_slab_heap_partial(owner, class);
+    bool helps = sparse && next != NULL && free * next->d.blocks >= next->free * blocks;
+    if (listed)
+        (helps ? hk_list_push_back : hk_list_push_front)(&owner->slab_lists[class].partial, &slab->link);
+    unsigned got = helps ? take_blocks(owner, class, end, 1) : 0;
     hk_slab_lists_unlock(owner);
     return got;
 }

@@ -18,6 +18,10 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
 /* Drains a slab from the owner's inbox, or sends the slab on if it has another holder by now. Returns the number of drained blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
+/* Takes a block out of the owner's next slab if it helps to move a block of `slab` there. It helps if `slab` is sparse, and the next slab is another
+ * one that is at least as full. Then `slab` goes to the end of the list. Otherwise returns 0, and `slab` becomes the next slab if the owner can
+ * allocate from it, so that the fullest slabs are filled first. Reads the count of another owner's slab without a lock, so it may be outdated. */
+unsigned hk_slab_heap_take_fuller(struct hk_owner *owner, unsigned class, struct hk_slab *slab, void **end);
 
 extern bool hk_slab_heap_joins; /* if false, blocks are never joined; set when HAKMEM starts */
 

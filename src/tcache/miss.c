@@ -219,17 +219,24 @@ static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t ent
         hk_remote_free(block, entry);
 }
 
+/* Adopts the abandoned slab of a block. Returns false if the slab may not be adopted. */
+static bool adopt_slab_of(struct hk_tcache *cache, const void *block, unsigned class)
+{
+    struct hk_slab *slab = hk_abandoned_claim(block, class, &cache->owner);
+    if (slab != NULL)
+        hk_slab_heap_enter(&cache->owner, slab);
+    return slab != NULL;
+}
+
 /* Frees a block of an abandoned slab. Adopts the slab if the freeing thread lacks blocks of the class. Otherwise the slab stays abandoned, because
  * another thread may lack blocks, and a thread that only frees would never use the slab. */
 static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
     bool wanted = allocates(cache, class) && !hk_slab_heap_has_partial(&cache->owner, class);
-    struct hk_slab *slab = wanted ? hk_abandoned_claim(block, class, &cache->owner) : NULL;
-    if (slab != NULL) {
-        hk_slab_heap_enter(&cache->owner, slab);
+    if (wanted && adopt_slab_of(cache, block, class))
         hk_tcache_keep(cache, class, block);
-    } else
+    else
         send_to_abandoned(cache, block, entry);
 }
 
@@ -305,4 +312,28 @@ void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry)
         hk_tcache_keep(cache, class, block);
     else
         send_home(cache, block);
+}
+
+bool hk_tcache_should_move(struct hk_tcache *cache, const void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    unsigned class = hk_entry_class(entry);
+    if (cache == NULL || entry == 0 || hk_entry_is_heap(entry) || class >= HK_FINE_CLASSES ||
+        (hk_entry_owner(entry) == HK_ABANDONED && !adopt_slab_of(cache, block, class)))
+        return false;
+    if (hk_entry_is_mixed(entry))
+        class = hk_class_that_fits(hk_joined_bytes(block));
+    hk_tcache_enter(cache);
+    hk_tick(cache, HK_TICK_REMOTE_FREE);
+    /* Returns the newest blocks to their slabs, because the old place of a block that was just moved must neither count as used nor serve next. */
+    struct hk_bin *bin = &cache->hot.bins[class];
+    unsigned newest = (unsigned)hk_min(hk_bin_items(bin), 2);
+    hk_flush(cache, (bin->top -= newest) + 1, newest);
+    void *place;
+    unsigned got = hk_slab_heap_take_fuller(&cache->owner, class, hk_slab_at((uintptr_t)block), &place + 1);
+    if (got > 0)
+        hk_tcache_keep(cache, class, place);
+    cache->flushed += (hk_max(newest, got) - got) * hk_classes[class].size;
+    hk_tcache_leave(cache);
+    return got > 0;
 }

@@ -36,6 +36,9 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 /* Returns a block of a class for a request of `size` bytes after a miss, or NULL if memory is refused. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
+/* Returns true if the program should move a block, because a move helps to empty its slab (hk_slab_heap_take_fuller()). The thread's next block of
+ * this size then comes from a fuller slab. `block` may be any address. If it is that of a block, no thread may free it now. `cache` may be NULL. */
+bool hk_tcache_should_move(struct hk_tcache *cache, const void *block);
 /* Puts a freed block into this thread's bin of the class. If the bin is full, enlarges the bin, or flushes its older half. */
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 /* Frees a block after a miss. `entry` is the block's page map entry, and must not be 0. `cache` may be NULL. */

@@ -214,6 +214,27 @@ UNIT_TEST(size_and_resize)
     assert_gone();
 }
 
+/* A joined block moves to a slab of the class that fits it, if that slab is fuller. Then it no longer keeps the slab of small blocks. */
+UNIT_TEST(moved)
+{
+    unsigned char *joined_block = held_here();
+    void *of_class[341];
+    for (unsigned i = 0; i < 341; i++)
+        of_class[i] = hak_malloc(192);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (i < 200 || i >= 203)
+            hak_free(blocks[i]);
+    hak_free(of_class[10]);
+    hak_malloc_trim(0);
+    assert_int_equal(hak_should_move(joined_block), 1);
+    void *to = hak_malloc(192);
+    assert_ptr_equal(to, of_class[10]);
+    hak_free(joined_block);
+    hak_malloc_trim(0);
+    assert_int_equal(hk_page_map_lookup((uintptr_t)joined_block), 0);
+    unit_heap_holds(341);
+}
+
 static void free_it(void *block) { hak_free(block); }
 static void free_with_its_size(void *block) { hak_free_sized(block, 190); }
 static void delete_with_its_size(void *block) { hak_free_aligned_sized(block, 16, 190); }
@@ -568,7 +589,7 @@ int main(void)
         cmocka_unit_test(mistakes),          cmocka_unit_test(of_an_ended_thread),
         cmocka_unit_test(adopted),           cmocka_unit_test(at_random),
         cmocka_unit_test(sizes_that_drift),  cmocka_unit_test(drift_that_ends),
-        cmocka_unit_test(one_new_phase),
+        cmocka_unit_test(one_new_phase),     cmocka_unit_test(moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

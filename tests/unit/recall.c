@@ -130,6 +130,22 @@ static void *sleeps_and_frees(void *unused)
 
 UNIT_TEST(frees_above_the_holes) { beside(sleeps_and_frees, recall_all_but_one); }
 
+/* The question whether a block should move is a slow call. It returns blocks of the bin to their slabs, and so must not meet a hole. */
+static void *sleeps_and_asks(void *unused)
+{
+    void *live = hak_malloc(64);
+    fill_bin();
+    park();
+    (void)hak_should_move(live);
+    assert_int_equal(hk_load(sleeper->xholes[CLASS]), 0);
+    use(live);
+    hak_free(live);
+    hk_tcache_end();
+    return unused;
+}
+
+UNIT_TEST(asks_to_move) { beside(sleeps_and_asks, recall_all_but_one); }
+
 static void recall_nothing(void)
 {
     size_t before = hk_bin_blocks(sleeper, CLASS);
@@ -303,11 +319,17 @@ UNIT_TEST(from_busy_threads)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_but_the_newest),      cmocka_unit_test(while_a_hit_is_on_its_way),
-        cmocka_unit_test(frees_above_the_holes),   cmocka_unit_test(not_from_a_slow_call),
-        cmocka_unit_test(not_without_a_fence),     cmocka_unit_test(asleep),
-        cmocka_unit_test(depot_and_medium_blocks), cmocka_unit_test(from_busy_threads),
-        cmocka_unit_test(gate_stays_shut),         cmocka_unit_test(not_while_aborting),
+        cmocka_unit_test(all_but_the_newest),
+        cmocka_unit_test(while_a_hit_is_on_its_way),
+        cmocka_unit_test(frees_above_the_holes),
+        cmocka_unit_test(not_from_a_slow_call),
+        cmocka_unit_test(not_without_a_fence),
+        cmocka_unit_test(asleep),
+        cmocka_unit_test(depot_and_medium_blocks),
+        cmocka_unit_test(from_busy_threads),
+        cmocka_unit_test(gate_stays_shut),
+        cmocka_unit_test(not_while_aborting),
+        cmocka_unit_test(asks_to_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

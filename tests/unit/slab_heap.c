@@ -301,6 +301,92 @@ UNIT_TEST(swept_go_behind)
     assert_int_equal(*(char *)block, 0);
 }
 
+/* Takes all blocks of 4 KiB of `slabs` new slabs, and frees all but the first `used` ones of each slab. */
+static void make_used(struct hk_owner *owner, struct hk_slab **slabs, const unsigned *used, unsigned count)
+{
+    void *blocks[16];
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned got = 0; got < 16;)
+            got += hk_slab_heap_alloc(owner, CLASS_OF_4096, blocks + 16 - got, 16 - got);
+        slabs[i] = hk_slab_at((uintptr_t)blocks[0]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned b = used[i]; b < 16; b++)
+            hk_slab_heap_free(owner, &(void *){hk_slab_block(slabs[i], b)}, 1);
+}
+
+/* Returns the slab to which a block of `slab` should move, or NULL if the block should stay. */
+static struct hk_slab *moves_to(struct hk_owner *owner, struct hk_slab *slab)
+{
+    void *place;
+    unsigned got = hk_slab_heap_take_fuller(owner, CLASS_OF_4096, slab, &place + 1);
+    return got == 1 ? hk_slab_at((uintptr_t)place) : NULL;
+}
+
+/* A block moves only to a slab that is at least as full, so that sparse slabs become empty. A slab without enough free blocks is not emptied. */
+UNIT_TEST(moved_to_the_fuller)
+{
+    enum { FEW, MORE, NEARLY_ALL };
+    struct hk_slab *slabs[3];
+    struct hk_owner *owner = start();
+    make_used(owner, slabs, (unsigned[]){4, 8, 15}, 3);
+    assert_null(
+        moves_to(owner, slabs[NEARLY_ALL])); /* It has less than an eighth of free blocks, and is filled next. */
+    assert_ptr_equal(moves_to(owner, slabs[FEW]), slabs[NEARLY_ALL]);
+    assert_int_equal(slabs[NEARLY_ALL]->free, 0);
+    assert_null(moves_to(owner, slabs[NEARLY_ALL]));
+    assert_ptr_equal(moves_to(owner, slabs[FEW]), slabs[MORE]);
+    assert_null(moves_to(owner, slabs[MORE]));
+    hk_slab_heap_free(owner, &(void *){hk_slab_block(slabs[NEARLY_ALL], 0)}, 1);
+    assert_ptr_equal(moves_to(owner, slabs[MORE]), slabs[NEARLY_ALL]);
+    for (unsigned b = 0; b < 4; b++)
+        hk_slab_heap_free(owner, &(void *){hk_slab_block(slabs[FEW], b)}, 1);
+    assert_null(
+        moves_to(owner, slabs[MORE])); /* No other slab has free blocks, because the emptied slab was released. */
+    assert_ptr_equal(hk_slab_heap_partial(owner, CLASS_OF_4096), slabs[MORE]);
+    unit_heap_holds(9 + 16);
+}
+
+/* Of slabs with the same number of used blocks, some become empty. */
+UNIT_TEST(moved_to_the_equal)
+{
+    struct hk_slab *slabs[2];
+    struct hk_owner *owner = start();
+    make_used(owner, slabs, (unsigned[]){5, 5}, 2);
+    assert_ptr_equal(moves_to(owner, slabs[0]), slabs[1]);
+    assert_null(moves_to(owner, slabs[1]));
+    assert_ptr_equal(moves_to(owner, slabs[0]), slabs[1]);
+}
+
+/* A thread moves blocks out of another thread's slabs into its own fuller slabs. If it has none, the other thread must be asleep. */
+static void move_beside(void *given)
+{
+    struct hk_slab **slabs = given, *own[1];
+    struct hk_owner *owner = start();
+    uint64_t taken = times_taken();
+    assert_null(moves_to(owner, slabs[0]));
+    assert_int_equal(times_taken(), taken);
+    make_used(owner, own, (unsigned[]){12}, 1);
+    assert_ptr_equal(moves_to(owner, slabs[0]), own[0]);
+    assert_int_equal(times_taken(), taken);
+    fake_os_pass_ms(LONGER_THAN_AN_EPOCH_MS);
+    hk_tcache_grew(hk_tcache_self(), HK_MEDIUM_MAX); /* The thread reads the clock. */
+    assert_null(moves_to(owner, slabs[1]));          /* It is the fullest slab, and this thread fills it next. */
+    assert_int_equal(times_taken(), taken + 1);
+    assert_int_equal(hk_load(slabs[1]->xowner), owner->id);
+    assert_ptr_equal(moves_to(owner, own[0]), slabs[1]);
+}
+
+UNIT_TEST(moved_between_threads)
+{
+    struct hk_slab *slabs[2];
+    struct hk_owner *owner = start();
+    hk_slab_lists_shared = true;
+    hk_tcache_grew(hk_tcache_self(), HK_MEDIUM_MAX);
+    make_used(owner, slabs, (unsigned[]){4, 14}, 2);
+    unit_in_thread(move_beside, slabs);
+}
+
 UNIT_TEST(trim_gives_pages)
 {
     struct hk_slab *slabs[3];
@@ -313,12 +399,20 @@ UNIT_TEST(trim_gives_pages)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept),
-        cmocka_unit_test(tail_is_refused),  cmocka_unit_test(refused),
-        cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),
-        cmocka_unit_test(abandoned_first),  cmocka_unit_test(sweep_by_shares),
-        cmocka_unit_test(swept_go_behind),  cmocka_unit_test(trim_gives_pages),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(one_empty_slab_is_kept),
+        cmocka_unit_test(tail_is_refused),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(resized_in_place),
+        cmocka_unit_test(no_room_to_grow),
+        cmocka_unit_test(abandoned_first),
+        cmocka_unit_test(sweep_by_shares),
+        cmocka_unit_test(swept_go_behind),
+        cmocka_unit_test(trim_gives_pages),
         cmocka_unit_test(taken_over),
+        cmocka_unit_test(moved_to_the_fuller),
+        cmocka_unit_test(moved_to_the_equal),
+        cmocka_unit_test(moved_between_threads),
     };
     return cmocka_run_group_tests_name("slab_heap", tests, NULL, NULL);
 }

@@ -479,6 +479,134 @@ UNIT_TEST(foreign)
     unit_heap_holds(0);
 }
 
+enum { MOVED_SIZE = 1024, MOVED_COUNT = 1024, MOVED_KEPT = 4 };
+
+static size_t slabs_of(unsigned class)
+{
+    static struct hk_heap_stats heap_stats;
+    hk_heap_stats_take(&heap_stats);
+    return heap_stats.classes[class].slabs;
+}
+
+/* Moves each block once if it should move. Returns the number of moved blocks. */
+static size_t move_all(size_t count)
+{
+    size_t moved = 0;
+    for (size_t i = 0; i < count; i++)
+        if (hak_should_move(blocks[i])) {
+            void *to = hak_malloc(MOVED_SIZE);
+            assert_ptr_not_equal(hk_slab_at((uintptr_t)to), hk_slab_at((uintptr_t)blocks[i]));
+            memcpy(to, blocks[i], MOVED_SIZE);
+            hak_free(blocks[i]);
+            blocks[i] = to;
+            moved++;
+        }
+    return moved;
+}
+
+static void get_numbered(void *unused)
+{
+    (void)unused;
+    get_many(MOVED_SIZE, MOVED_COUNT);
+    for (size_t i = 0; i < MOVED_COUNT; i++)
+        memset(blocks[i], (int)i, MOVED_SIZE);
+}
+
+static void keep_some(void)
+{
+    for (size_t i = 0; i < MOVED_COUNT; i++)
+        if (i % MOVED_KEPT != 0)
+            hak_free(blocks[i]);
+        else
+            blocks[i / MOVED_KEPT] = blocks[i];
+}
+
+static void move_until_none(void)
+{
+    size_t passes = 1;
+    while (move_all(MOVED_COUNT / MOVED_KEPT) > 0)
+        passes++;
+    assert_in_range(passes, 1, 4);
+}
+
+/* Moves blocks until none should move. They then fill as few slabs as possible. */
+static void assert_packed(void)
+{
+    hak_malloc_trim(0);
+    assert_int_equal(slabs_of(CLASS_OF_1024), MOVED_COUNT / 64);
+    move_until_none();
+    hak_malloc_trim(0);
+    assert_int_equal(slabs_of(CLASS_OF_1024), MOVED_COUNT / 64 / MOVED_KEPT);
+    for (size_t i = 0; i < MOVED_COUNT / MOVED_KEPT; i++)
+        for (size_t byte = 0; byte < MOVED_SIZE; byte++)
+            assert_int_equal(((unsigned char *)blocks[i])[byte], i * MOVED_KEPT % 256);
+    free_many(MOVED_COUNT / MOVED_KEPT);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(moves_empty_slabs)
+{
+    start();
+    get_numbered(NULL);
+    keep_some();
+    assert_packed();
+}
+
+/* The thread adopts the slabs of an ended thread when it asks for their blocks. */
+UNIT_TEST(moves_empty_abandoned_slabs)
+{
+    start();
+    unit_keep_what_threads_leave();
+    unit_in_thread(get_numbered, NULL);
+    keep_some();
+    assert_packed();
+}
+
+/* The free blocks in the bin and in the depot count as used. So fewer blocks move than after a trim, but the moves end. */
+UNIT_TEST(moves_with_full_bins)
+{
+    start();
+    get_numbered(NULL);
+    keep_some();
+    move_until_none();
+    hak_malloc_trim(0);
+    move_until_none();
+    hak_malloc_trim(0);
+    assert_int_equal(slabs_of(CLASS_OF_1024), MOVED_COUNT / 64 / MOVED_KEPT);
+}
+
+UNIT_TEST(moves_without_bins)
+{
+    SET_KNOB(thread_cache, 0);
+    start();
+    get_numbered(NULL);
+    keep_some();
+    assert_packed();
+}
+
+/* Asks for addresses that need no move: of dense slabs, without a slab, and of freed blocks, even if the slab was released. */
+UNIT_TEST(stays)
+{
+    start();
+    int local = 0;
+    void *large = hak_malloc(3 * HK_MIB), *medium = hak_malloc(HK_FINE_MAX + 1);
+    struct hak_heap *heap = hak_heap_create("", 0);
+    void *in_heap = hak_heap_malloc(heap, MOVED_SIZE);
+    get_many(MOVED_SIZE, 2 * 64);
+    for (size_t i = 0; i < 2 * 64; i += 16)
+        hak_free(blocks[i]);
+    hak_malloc_trim(0);
+    const void *const staying[] = {NULL, &local, large, (char *)large + 1, medium, in_heap, blocks[1], blocks[127]};
+    for (size_t i = 0; i < sizeof staying / sizeof staying[0]; i++)
+        assert_int_equal(hak_should_move(staying[i]), 0);
+    for (size_t i = 0; i < 64; i++)
+        if (i % 16 != 0)
+            hak_free(blocks[i]);
+    for (size_t i = 0; i < 128; i++)
+        (void)hak_should_move(blocks[i % 64]);
+    unit_in_thread((void (*)(void *))hak_free, blocks[127]);
+}
+
 static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
 
 /* When a slab is made for another class, blocks that another thread freed are drained. The drained bytes are at least those of the new slab,
@@ -775,6 +903,11 @@ int main(void)
         cmocka_unit_test(bins_leave_no_metadata),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(foreign),
+        cmocka_unit_test(moves_empty_slabs),
+        cmocka_unit_test(moves_empty_abandoned_slabs),
+        cmocka_unit_test(moves_with_full_bins),
+        cmocka_unit_test(moves_without_bins),
+        cmocka_unit_test(stays),
         cmocka_unit_test(drained_for_a_slab),
         cmocka_unit_test(large_blocks_drained_for_a_slab),
         cmocka_unit_test(stolen_from_who_sleeps),

@@ -40,6 +40,27 @@ pub fn stats() -> io::Result<Stats> {
     }
 }
 
+/// True if a move of the block that contains `value` helps to save memory: if the program allocates a block of the same size, copies the contents and
+/// frees the old block. The program has to move the block at once. False for a value that lies in no block of HAKMEM.
+///
+/// ```
+/// let mut texts: Vec<Box<[u8; 200]>> = (0..40000).map(|n| Box::new([n as u8; 200])).collect();
+/// let mut number = 0;
+/// texts.retain(|_| {
+///     number += 1;
+///     number % 4 == 0
+/// });
+/// for text in &mut texts {
+///     if hakmem_ctl::should_move(&**text) {
+///         *text = text.clone();
+///     }
+/// }
+/// assert!(!hakmem_ctl::should_move(&number), "on the stack");
+/// ```
+pub fn should_move<T: ?Sized>(value: &T) -> bool {
+    unsafe { hakmem_sys::hak_should_move((value as *const T).cast()) == 1 }
+}
+
 /// Gives free memory back to the system at once, but for `keep` bytes of whole free memory. True if some was given back.
 ///
 /// ```

@@ -226,6 +226,7 @@ extern "C" {
     pub fn hak_valloc(size: usize) -> *mut c_void;
     pub fn hak_pvalloc(size: usize) -> *mut c_void;
     pub fn hak_malloc_usable_size(block: *mut c_void) -> usize;
+    pub fn hak_should_move(block: *const c_void) -> c_int;
     pub fn hak_malloc_trim(keep: usize) -> c_int;
     pub fn hak_mallinfo() -> mallinfo;
     pub fn hak_mallinfo2() -> mallinfo2;

@@ -63,6 +63,14 @@ static void grow_bin(void)
     FUZZ_CHECK((hk_bin_capacity(of.bin) > capacity) == grows && hk_bin_items(of.bin) == items);
 }
 
+/* If a block should move, the next block of the bin lies in another slab. */
+static void ask_to_move(const void *block)
+{
+    bool moves = hk_tcache_should_move(of.cache, block);
+    FUZZ_CHECK(!moves || hk_bin_items(of.bin) == 0 ||
+               hk_slab_at((uintptr_t)*of.bin->top) != hk_slab_at((uintptr_t)block));
+}
+
 static void check_bins(void)
 {
     static struct hk_heap_stats heap_stats;
@@ -78,6 +86,8 @@ static void seldom_with_bins(uint8_t op)
         FUZZ_CHECK(hk_bin_items(of.bin) == 0);
     } else if (op < 249) {
         hk_bins_flush_idle(of.cache);
+    } else if (op == 251 && of.lives > 0) {
+        ask_to_move(of.live[0]);
     } else if (op < 252) {
         fake_os_refuse(op == 249 ? fake_refuse_mappings : NULL);
     } else {
