@@ -10,8 +10,7 @@ _Atomic uint32_t hk_background_state;
 
 static bool change(uint32_t from, uint32_t to)
 {
-    return atomic_compare_exchange_strong_explicit(&hk_background_state, &from, to, memory_order_seq_cst,
-                                                   memory_order_relaxed);
+    return hk_replace(hk_background_state, &from, to, memory_order_seq_cst);
 }
 
 void hk_background_state_begin(void)

@@ -100,7 +100,7 @@ static void epoch_if_due(uint64_t now)
     uint64_t last = hk_load(xlast_epoch);
     if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)) || keeps_all())
         return;
-    if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
+    if (!hk_replace(xlast_epoch, &last, now, memory_order_relaxed))
         return;
     hk_store(xback_before, hk_load(xback_at_epoch));
     hk_store(xback_at_epoch, reused_soon());
@@ -165,8 +165,7 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
     hk_store(xreclaim_at, reclaim_at + reclaimed / RECLAIMED_PER_MS);
     bool enough = reclaimed >= missing;
     size_t risen = enough ? watermark + reclaimed / RECLAIMED_PER_RISE : footprint + footprint / RISE_PART;
-    bool first = atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, risen, memory_order_relaxed,
-                                                         memory_order_relaxed);
+    bool first = hk_replace(xwatermark, &watermark, risen, memory_order_relaxed);
     if (first && !enough)
         sweep_all(now);
 }
@@ -179,8 +178,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
     size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(),
            lower = hk_max(footprint + footprint / RISE_PART, LEAST_WATERMARK);
     if (!hk_load(xin_vain) && reclaim_at <= now && lower < watermark && purged_by_sweeps() > footprint / SWEEP_PART)
-        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, lower, memory_order_relaxed,
-                                                memory_order_relaxed);
+        hk_replace(xwatermark, &watermark, lower, memory_order_relaxed);
     hk_store(xreclaim_at, reclaim_at + purged_by_sweeps() / RECLAIMED_PER_MS);
     hk_store(xgone_after, hk_slabs_clean());
 }

@@ -31,7 +31,7 @@ static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 0: not begun, 1: begun, 2: done */
     uint32_t none = 0;
-    if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
+    if (hk_replace(xstage, &none, 1, memory_order_relaxed)) {
         init_shut(&hk_no_cache);
         hk_store_release(xstage, 2);
     }

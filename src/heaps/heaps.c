@@ -126,8 +126,7 @@ HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t
     unsigned char pages[1];
     bool owned = (hk_page_map_chunk(at)->owned >> (at >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES & 1) != 0;
     return !owned && !hk_large_holds(block) && hk_os.resident((const void *)page, hk_system_page(), pages) &&
-           atomic_compare_exchange_strong_explicit(hk_page_map_entry(at), &entry, 0, memory_order_relaxed,
-                                                   memory_order_relaxed);
+           hk_replace(*hk_page_map_entry(at), &entry, 0, memory_order_relaxed);
 }
 
 bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry)

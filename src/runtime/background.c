@@ -80,7 +80,7 @@ static void work(void)
         uint64_t began = hk_os.clock_ns();
         round = hk_decay_in_background();
         hk_pool_epoch(hk_os.clock_ms());
-        round.waits |= hk_tcaches_recall_asleep();
+        round.waits |= hk_tcaches_recall(false);
         uint64_t took = (hk_os.clock_ns() - began) / 1000000;
         bool purged = hk_decay_footprint() < footprint;
         uint64_t pause = purged ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);

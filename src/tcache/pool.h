@@ -49,11 +49,9 @@ uint64_t hk_tcaches_requested(unsigned class);
 uint64_t hk_tcaches_served(unsigned class);
 uint64_t hk_tcaches_counted(enum hk_stat stat);
 
-/* Takes the blocks, except one of each class, out of the caches of other threads that have not read the clock after `asleep_since` (ms). The blocks
- * become remote frees of their owners. Leaves out threads that are in a slow call, and does nothing if the system has no membarrier. Returns true if
- * there are caches that are not recalled because their threads have read the clock. */
-bool hk_tcaches_recall(uint64_t asleep_since);
-/* Recalls the blocks of threads that have not read the clock for four purge delays. */
-bool hk_tcaches_recall_asleep(void);
+/* Takes the blocks, except one of each class, out of the caches of other threads. The blocks become remote frees of their owners. If `awake_too` is
+ * false, leaves out threads that have read the clock within four purge delays, and returns true if there are such threads. Leaves out threads in a
+ * slow call, and does nothing if the system has no membarrier. */
+bool hk_tcaches_recall(bool awake_too);
 
 #endif

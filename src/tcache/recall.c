@@ -1,5 +1,4 @@
-/* Recalls the free blocks in the caches of other threads, which may sleep for a long time. The blocks become remote frees of their owners, so that
- * their pages can be purged, and short threads can take them.
+/* Recalls the free blocks in the caches of other threads, which may sleep. The blocks become remote frees, so that their pages can be purged.
  *
  *   recalling thread   sets xtaken, shuts the gate of malloc, makes all threads execute a fence, and gives up if xbusy is set
  *   cache's thread     sets xbusy at the begin of each slow call, and waits while xtaken is set
@@ -69,11 +68,14 @@ static void recall_from(struct hk_tcache *cache)
 }
 
 /* Holds hk_sweep_lock, which fork takes. So a fork child has no taken cache and an open gate, and no block is on its way. */
-bool hk_tcaches_recall(uint64_t asleep_since)
+bool hk_tcaches_recall(bool awake_too)
 {
+    uint64_t now = hk_os.clock_ms(), rest = HK_RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
+    uint64_t asleep_since = awake_too ? UINT64_MAX : now - hk_min(now, rest);
     const struct hk_tcache *self = hk_tcache_self();
     bool waits = false;
-    if (!hk_slab_lists_shared || !hk_os.can_fence())
+    bool keeps = !awake_too && hk_options.free_policy == HK_FREE_KEEP;
+    if (keeps || !hk_slab_lists_shared || !hk_os.can_fence())
         return false;
     for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end(); id++) {
         hk_lock(&hk_sweep_lock);
@@ -86,13 +88,6 @@ bool hk_tcaches_recall(uint64_t asleep_since)
         hk_unlock_in_turn(&hk_sweep_lock);
     }
     return waits;
-}
-
-/* A thread counts as asleep after as long a time as after a rest (rested() in decay.c). */
-bool hk_tcaches_recall_asleep(void)
-{
-    uint64_t now = hk_os.clock_ms(), rest = HK_RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
-    return hk_options.free_policy != HK_FREE_KEEP && hk_tcaches_recall(now - hk_min(now, rest));
 }
 
 static void close_holes(struct hk_tcache *cache)

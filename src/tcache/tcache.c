@@ -74,7 +74,7 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
 size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep)
 {
     size_t bytes = cache != NULL ? hk_tcache_trim(cache) : 0;
-    (void)hk_tcaches_recall(UINT64_MAX);
+    (void)hk_tcaches_recall(true);
     hk_pool_purge();
     return bytes + hk_decay_all(keep);
 }

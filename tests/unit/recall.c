@@ -68,7 +68,7 @@ static void beside(void *(*sleeps)(void *), void (*meanwhile)(void))
 static void recall(void)
 {
     fake_os_refuse(NULL);
-    (void)hk_tcaches_recall(UINT64_MAX);
+    (void)hk_tcaches_recall(true);
 }
 
 static void recall_all_but_one(void)
@@ -170,7 +170,7 @@ UNIT_TEST(not_from_a_slow_call) { beside(sleeps_in_a_slow_call, recall_nothing);
 static void recall_without_fence(void)
 {
     fake_os_refuse(fake_refuse_fence);
-    (void)hk_tcaches_recall(UINT64_MAX);
+    (void)hk_tcaches_recall(true);
     assert_true(hk_bin_blocks(sleeper, CLASS) > 10);
     fake_os_refuse(NULL);
 }
@@ -182,10 +182,10 @@ static void recall_if_asleep(void)
 {
     fake_os_refuse(NULL);
     hk_store(sleeper->owner.xawake, hk_os.clock_ms());
-    assert_true(hk_tcaches_recall_asleep());
+    assert_true(hk_tcaches_recall(false));
     assert_true(hk_bin_blocks(sleeper, CLASS) > 10);
     fake_os_pass_ms(10000);
-    assert_false(hk_tcaches_recall_asleep());
+    assert_false(hk_tcaches_recall(false));
     assert_int_equal(hk_bin_blocks(sleeper, CLASS), 1);
 }
 
@@ -309,7 +309,7 @@ UNIT_TEST(from_busy_threads)
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, uses, NULL), 0);
     for (unsigned i = 0; i < RECALLS; i++)
-        (void)hk_tcaches_recall(UINT64_MAX);
+        (void)hk_tcaches_recall(true);
     hk_store(x_stop, true);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
