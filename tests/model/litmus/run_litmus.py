@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CHOICE = re.compile(r"\{(atomic_thread_fence\(\w+\);|memory_order_\w+)\|(atomic_thread_fence\(\w+\);|memory_order_\w+|)\}")
-ORDER = re.compile(r"memory_order_(?!seq_cst)|hk_load_acquire|hk_store_release|HK_FENCE|__ATOMIC_(?!SEQ_CST)")
+ORDER = re.compile(r"memory_order_(?!seq_cst)|hk_load_acquire|hk_store_release|HK_FENCE|__ATOMIC_(?!SEQ_CST)|hk_replace\(")
 LEAST = 8  # least number of files
 
 
