@@ -20,11 +20,14 @@ void *hk_refuse(size_t size);
 void *hk_move_exactly(void *to, void *block, size_t bytes);
 /* Each of these functions finishes a free or delete after one kind of miss (enum hk_free_end). The free and delete forms differ only in the name of
  * the call in messages. `offset` is the block's page map entry XOR the thread's key, and is the bin's offset if this thread owns the slab. */
-#define HK_LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
-void hk_free_elsewhere(void *block), hk_delete_elsewhere(void *block);
-void hk_free_not_mine(HK_LOOKED_UP), hk_delete_not_mine(HK_LOOKED_UP);
-void hk_free_medium(HK_LOOKED_UP), hk_delete_medium(HK_LOOKED_UP);
-void hk_free_full(HK_LOOKED_UP), hk_delete_full(HK_LOOKED_UP);
+void hk_free_elsewhere(void *block);
+void hk_delete_elsewhere(void *block);
+void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_free_medium(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
 
 /* Frees a block on the hit path. After a miss, makes one of the four calls that are the macro's arguments. The calls may use `hot` and `offset`. */
 #define HK_FREE_OR(block, elsewhere, not_mine, medium, full)                                                           \
@@ -54,9 +57,6 @@ HK_INLINE void hk_free(void *block)
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
 void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
-#define HK_FREE_SIZED_OR(block, size, call, not_mine)                                                                  \
-    HK_FREE_OR(block, hk_sized_elsewhere(block, size, call), not_mine,                                                 \
-               hk_sized_medium(block, size, offset, hot, call), hk_sized_full(block, size, offset, hot, call))
 
 /* Sets errno to `error` and returns NULL. */
 void *hk_failed(int error);

@@ -34,7 +34,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 }
 
 /* Frees a block in the open window. The hooks need not see a small block in a slab, because attach sampling has a heap for its small blocks. */
-static HK_NOINLINE void free_by_entry(void *block, struct hk_thread_state *hot, uint32_t entry, enum hk_call call)
+HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
@@ -49,16 +49,20 @@ static HK_NOINLINE void free_by_entry(void *block, struct hk_thread_state *hot, 
 
 /* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these frees are remote,
  * and their word has an entry there. Tests for a user heap only afterwards, so that most remote frees do without the test. */
-HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
+HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
+                             void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
     struct hk_outbox *outbox = hk_outbox_beside(hot);
     if (HK_DEBUG)
         hk_track_freed(call, block, HK_CALLER, hk_entry_owner((uint32_t)hot->key));
     struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
-    bool done = HK_LIKELY(word != NULL) ? hk_outbox_put_fast(outbox, word, block)
-                                        : hk_heaps_hit_free(hk_shelf_beside(hot), block, (uint32_t)(offset ^ hot->key));
-    if (HK_UNLIKELY(!done))
-        free_by_entry(block, hot, hk_hit_entry(block), call);
+    if (HK_UNLIKELY(word == NULL)) {
+        uint32_t entry = (uint32_t)(offset ^ hot->key);
+        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
+            look_up(block, hot, entry);
+    } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
+        look_up(block, hot, hk_hit_entry(block));
+    }
 }
 
 static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t offset)
@@ -89,16 +93,25 @@ HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_stat
         keep(block, hot, offset);
 }
 
+#define LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
 /* Each kind of miss has one function for free and one for delete, because a parameter `call` would cost an instruction for each remote free. */
+static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
+{
+    free_by_entry(HK_CALL_FREE, block, hot, entry);
+}
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_free_not_mine(HK_LOOKED_UP) { free_not_mine(HK_CALL_FREE, block, hot, offset); }
-HK_NOINLINE void hk_free_full(HK_LOOKED_UP) { free_full(HK_CALL_FREE, block, hot, offset); }
-HK_NOINLINE void hk_free_medium(HK_LOOKED_UP) { free_medium(HK_CALL_FREE, block, hot, offset); }
+HK_NOINLINE void hk_free_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry); }
+HK_NOINLINE void hk_free_full(LOOKED_UP) { free_full(HK_CALL_FREE, block, hot, offset); }
+HK_NOINLINE void hk_free_medium(LOOKED_UP) { free_medium(HK_CALL_FREE, block, hot, offset); }
 
+static HK_NOINLINE void delete_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
+{
+    free_by_entry(HK_CALL_DELETE, block, hot, entry);
+}
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_delete_not_mine(HK_LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset); }
-HK_NOINLINE void hk_delete_full(HK_LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
-HK_NOINLINE void hk_delete_medium(HK_LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
+HK_NOINLINE void hk_delete_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry); }
+HK_NOINLINE void hk_delete_full(LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
+HK_NOINLINE void hk_delete_medium(LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
 HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call)
@@ -133,7 +146,9 @@ HK_EXPORT void hak_cfree(void *block) { hk_free(block); }
 
 HK_EXPORT void hak_free_sized(void *block, size_t size)
 {
-    HK_FREE_SIZED_OR(block, size, HK_CALL_FREE_SIZED, hk_free_not_mine(block, hot, offset));
+    HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED), hk_free_not_mine(block, hot, offset),
+               hk_sized_medium(block, size, offset, hot, HK_CALL_FREE_SIZED),
+               hk_sized_full(block, size, offset, hot, HK_CALL_FREE_SIZED));
 }
 
 HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size)

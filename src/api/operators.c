@@ -222,7 +222,9 @@ HK_INLINE void delete_single(void *block)
 /* Frees a block, and checks the size that delete names. Used if sizes_are_exact(). */
 static void delete_sized(void *block, size_t size)
 {
-    HK_FREE_SIZED_OR(block, size, HK_CALL_DELETE_SIZED, hk_delete_not_mine(block, hot, offset));
+    HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED), hk_delete_not_mine(block, hot, offset),
+               hk_sized_medium(block, size, offset, hot, HK_CALL_DELETE_SIZED),
+               hk_sized_full(block, size, offset, hot, HK_CALL_DELETE_SIZED));
 }
 
 static void delete_array_sized_guarded(void *block, size_t size)
