@@ -65,9 +65,14 @@ static void json_resident_class(struct json *json, unsigned class)
 /* Returns the bytes that a file of the kernel names in KiB after the key, or 0. Is not inlined, so that its buffer takes stack only during the call. */
 static HK_NOINLINE size_t bytes_in(const char *path, const char *key)
 {
-    char text[1280];
-    const char *at = hk_os.read_file(path, text, sizeof text) > 0 ? strstr(text, key) : NULL;
-    return at != NULL ? hk_number_in(at + strcspn(at, "0123456789")) * HK_KIB : 0;
+    char line[64];
+    struct hk_lines lines;
+    size_t bytes = 0;
+    hk_lines_open(&lines, path);
+    while (hk_lines_next(&lines, line, sizeof line))
+        if (strncmp(line, key, strlen(key)) == 0)
+            bytes = hk_number_in(line + strcspn(line, "0123456789")) * HK_KIB;
+    return bytes;
 }
 
 static void json_memory(struct json *json)
@@ -78,7 +83,7 @@ static void json_memory(struct json *json)
     const struct hk_resident_sums *all = &rss_stats->all;
     ADD(",\n \"resident\": %zu, \"resident_statm\": %zu", rss_stats->total, process->resident_bytes);
     ADD(", \"resident_peak\": %zu, \"resident_pss\": %zu,\n \"resident_parts\": {",
-        bytes_in("/proc/self/status", "VmHWM:"), bytes_in("/proc/self/smaps_rollup", "\nPss:"));
+        bytes_in("/proc/self/status", "VmHWM:"), bytes_in("/proc/self/smaps_rollup", "Pss:"));
     json_parts(json, all->parts);
     ADD(", \"rest_of_process\": %zu}", rss_stats->rest_of_process);
     json_array(json, "resident_classes", HK_CLASSES, hk_class_shows, json_resident_class);
