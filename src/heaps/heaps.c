@@ -6,14 +6,6 @@ static struct hk_large_block *large_of(struct hk_link *link)
     return hk_container_of(link, struct hk_large_block, in_heap);
 }
 
-static struct hk_large_block *large_at(enum hk_call call, const void *block)
-{
-    struct hk_large_block *large = hk_large_at((uintptr_t)block);
-    if (large->d.start != (uintptr_t)block)
-        hk_invalid_pointer(call, HK_TEXT_inside, block);
-    return large;
-}
-
 static void mark_as(const struct hak_heap *heap, const void *block)
 {
     hk_page_map_set((uintptr_t)block, 1, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
@@ -78,7 +70,7 @@ static void free_large(struct hak_heap *heap, struct hk_large_block *large, uint
 /* Resizes a large block. Afterwards writes the heap's page map entry again, because hk_large_resize() may have replaced it. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
-    struct hk_large_block *large = large_at(HK_CALL_REALLOC, block);
+    struct hk_large_block *large = hk_large_checked(HK_CALL_REALLOC, block);
     struct hak_heap *heap = hk_heaps_of(block);
     size_t bytes = hk_large_bytes_for(size), before = large->requested, charged = hk_max(bytes, before);
     if (charged > before && !charge_or_recall(NULL, heap, charged - before))
@@ -142,7 +134,7 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         hk_invalid_pointer(call, HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE) {
-        free_large(heap, large_at(call, block), hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+        free_large(heap, hk_large_checked(call, block), hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -168,7 +160,7 @@ size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         hk_invalid_pointer(call, is_of_ended(entry) ? HK_TEXT_heap_ended : HK_TEXT_already_free, block);
     if (class == HK_CLASS_LARGE)
-        return large_at(call, block)->requested;
+        return hk_large_checked(call, block)->requested;
     if (class >= HK_FINE_CLASSES)
         hk_mark_check(call, block);
     return hk_classes[class].size;

@@ -74,7 +74,7 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-static struct hk_large_block *checked_block(enum hk_call call, const void *block)
+struct hk_large_block *hk_large_checked(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);
     if (large->d.start != (uintptr_t)block)
@@ -84,7 +84,7 @@ static struct hk_large_block *checked_block(enum hk_call call, const void *block
     return large;
 }
 
-void hk_large_check(enum hk_call call, const void *block) { HK_UNDER(&hk_large.lock, checked_block(call, block)); }
+void hk_large_check(enum hk_call call, const void *block) { HK_UNDER(&hk_large.lock, hk_large_checked(call, block)); }
 
 static HK_NOINLINE void note_gone_locked(struct hk_large_block *large)
 {
@@ -96,7 +96,7 @@ static HK_NOINLINE void note_gone_locked(struct hk_large_block *large)
 
 static struct hk_large_block *retire_locked(void *block)
 {
-    struct hk_large_block *large = checked_block(HK_CALL_FREE, block);
+    struct hk_large_block *large = hk_large_checked(HK_CALL_FREE, block);
     if (HK_UNLIKELY(hk_load(hk_large.xunnoted)))
         hk_large_mark_all_locked();
     if (large->requested >= HK_POLICY(huge_blocks_from))

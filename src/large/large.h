@@ -17,6 +17,8 @@
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
 /* Ends the program with a message that names `call` if no large block in use begins at `block`. Frees and resizes make the same check. */
 void hk_large_check(enum hk_call call, const void *block);
+/* Makes the same check without the lock, and returns the block's descriptor. Precondition: no other thread frees the block now. */
+struct hk_large_block *hk_large_checked(enum hk_call call, const void *block);
 void hk_large_free(void *block);
 /* Frees a block that is expected to be reused. Purges by age do not unmap the block before the time until_ms. */
 void hk_large_keep(void *block, uint64_t until_ms);
