@@ -41,29 +41,14 @@ static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
     return (int64_t)(logarithm(1 / u) * (double)mean);
 }
 
-/* Begins the first gap of a countdown from which hk_countdown_runs_out() has already counted bytes down. */
-static void begin_first_gap(struct hk_countdown *countdown, uint64_t mean)
-{
-    countdown->random = (uintptr_t)countdown ^ hk_os.clock_ns();
-    countdown->left += gap(countdown, mean);
-}
-
-HK_COLD bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean)
-{
-    if (countdown->random == 0) {
-        begin_first_gap(countdown, mean);
-        if (countdown->left >= 0)
-            return false;
-    }
-    countdown->left = gap(countdown, mean);
-    return true;
-}
-
 HK_COLD unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t bytes, uint64_t mean, unsigned most)
 {
     unsigned ends = 0;
-    if (countdown->random == 0)
-        begin_first_gap(countdown, mean);
+    if (countdown->random ==
+        0) { /* the first gap begins, from which hk_countdown_runs_out() may have counted down already */
+        countdown->random = (uintptr_t)countdown ^ hk_os.clock_ns();
+        countdown->left += gap(countdown, mean);
+    }
     for (countdown->left -= (int64_t)bytes; countdown->left < 0 && ends < most; ends++)
         countdown->left += gap(countdown, mean);
     if (countdown->left < 0)

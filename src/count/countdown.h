@@ -23,10 +23,10 @@ HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t byte
     return countdown->left < 0;
 }
 
-/* Returns true if the gap has ended, and then begins the next gap. */
-bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean);
 /* Counts the bytes of several allocations down. Returns how many samples are due for these bytes, but at most `most`. */
 unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t bytes, uint64_t mean, unsigned most);
+/* Returns true if the gap has ended, and then begins the next gap. */
+HK_INLINE bool hk_countdown_picks(struct hk_countdown *of, uint64_t mean) { return hk_countdown_ends(of, 0, mean, 1); }
 /* Returns the number of allocated bytes that a picked block of `size` bytes represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);
 

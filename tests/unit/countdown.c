@@ -20,7 +20,7 @@ static double estimated(size_t (*draw)(struct rng *rng), bool seeded)
     struct rng rng = rng_seeded(11);
     double bytes = 0, estimate = 0;
     for (uint64_t run = 1; run <= RUNS; run++) {
-        struct hk_countdown countdown = {.random = seeded ? run : 0};
+        struct hk_countdown countdown = {.left = seeded ? -1 : 0, .random = seeded ? run : 0};
         if (seeded)
             assert_true(hk_countdown_picks(&countdown, MEAN));
         for (int i = 0; i < BLOCKS; i++) {
@@ -64,6 +64,7 @@ UNIT_TEST(gaps)
     double sum = 0;
     int below_median = 0, beyond_mean = 0;
     for (int i = 0; i < GAPS; i++) {
+        countdown.left = -1;
         assert_true(hk_countdown_picks(&countdown, MEAN));
         double gap = (double)countdown.left;
         sum += gap;
@@ -98,7 +99,7 @@ UNIT_TEST(many_calls_at_once)
 
 UNIT_TEST(nothing_passes_unseen)
 {
-    struct hk_countdown countdown = {.random = 1};
+    struct hk_countdown countdown = {.left = -1, .random = 1};
     assert_true(hk_countdown_picks(&countdown, MEAN));
     assert_true(passes(&countdown, (size_t)1 << 46));
     for (int i = 0; i < 1000; i++)

@@ -89,7 +89,7 @@ void fuzz_policy(struct fuzz_input *in)
 void fuzz_countdown(struct fuzz_input *in)
 {
     uint64_t seed = fuzz_word(in) | 1, mean = 1 + fuzz_word(in) % ((uint64_t)1 << 40);
-    struct hk_countdown countdown = {.random = seed}, again = countdown;
+    struct hk_countdown countdown = {.left = -1, .random = seed}, again = countdown;
     FUZZ_CHECK(hk_countdown_picks(&countdown, mean) && hk_countdown_picks(&again, mean));
     while (fuzz_next(in)) {
         size_t size = 1 + fuzz_word(in) % ((uint64_t)1 << 40);
