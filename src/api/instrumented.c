@@ -27,15 +27,20 @@ static HK_COLD void *alloc_watched(struct hk_request *request)
     return block;
 }
 
-/* Allocates a block without telling hooks. Outside rounds of guard samples, tries the bin first, like a call without hooks. */
+/* Returns a block from the bin for the size, or NULL. This takes the place of a hit while the gate is shut. */
+HK_INLINE void *pop_fine(size_t size)
+{
+    size_t steps = (size + HK_FINE_STEP - 1) / HK_FINE_STEP;
+    return size <= HK_FINE_MAX ? hk_bin_pop(hk_self, hk_fine_offsets[steps], true) : NULL;
+}
+
+/* Allocates a block without telling hooks. Outside rounds of guard samples, only calls that find the bin empty are sampled. */
 static void *alloc_unwatched(struct hk_request *request)
 {
-    bool in_round = hk_mode_has(HK_MODE_IN_ROUND);
+    bool pops = !hk_mode_has(HK_MODE_NO_POP) && request->align <= HK_FINE_STEP;
+    void *block = pops ? pop_fine(request->size) : NULL;
     request->zeroed = false;
-    void *block = in_round ? hk_sampled_alloc(request) : NULL;
-    if (block == NULL && request->size <= HK_FINE_MAX && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_RECALL))
-        block = hk_hit_malloc_fine(request->size);
-    if (block == NULL && hk_mode_has(HK_MODE_SAMPLING) && !in_round)
+    if (block == NULL && hk_mode_has(HK_MODE_SAMPLING))
         block = hk_sampled_alloc(request);
     return block != NULL ? block : hk_plain_serve(request);
 }
@@ -192,7 +197,7 @@ static HK_NOINLINE void *guarded_alloc(struct hk_request *request)
     void *block = NULL;
     request->zeroed = HK_GUARDS(zero);
     if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP && !hk_mode_has(HK_MODE_NO_POP)))
-        block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
+        block = hk_bin_pop(hk_self, offset = bin_offset(size), true);
     return HK_UNLIKELY(block == NULL) ? alloc_other(request) : handed(block, offset, size, request->kind);
 }
 
@@ -229,7 +234,7 @@ static HK_NOINLINE void *guarded_malloc(size_t size, void *caller)
     if (HK_UNLIKELY(!hk_guard_is_small(size)))
         return malloc_other(size, caller);
     size_t offset = bin_offset(size);
-    void *block = HK_UNLIKELY(hk_mode_has(HK_MODE_NO_POP)) ? NULL : hk_hit_pop(hk_self, offset, true);
+    void *block = HK_UNLIKELY(hk_mode_has(HK_MODE_NO_POP)) ? NULL : hk_bin_pop(hk_self, offset, true);
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
@@ -392,6 +397,11 @@ HK_NOINLINE void *hk_instrumented_malloc(size_t size, void *caller)
 {
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
         return guarded_malloc(size, caller);
+    /* If the gate is shut only to count, hooks and samples need not see a call that finds a block. */
+    size_t others = HK_LOAD_SETTLED(hk_gate.mode) & ~(size_t)(HK_MODE_SAMPLING | HK_MODE_HOOKS);
+    void *block = HK_LIKELY(others == HK_MODE_OPEN) ? pop_fine(size) : NULL;
+    if (HK_LIKELY(block != NULL))
+        return block;
     struct hk_request request = {.size = size, .align = HK_FINE_STEP, .caller = caller};
     return hk_instrumented_alloc(&request);
 }

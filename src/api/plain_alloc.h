@@ -12,12 +12,13 @@
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* from this size, it is worth asking which pages are resident (large_zero.c) */
 
-/* Serves the most frequent miss, in which the thread's bin for a size up to 32 KiB is empty. Returns NULL for other misses and refused memory. */
+/* Serves the most frequent miss, in which the thread's bin for a size up to 32 KiB is empty, or has blocks although the gate is shut. Returns NULL for
+ * other misses and refused memory. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         return NULL;
-    void *block = hk_tcache_refill(hk_container_of(hk_self, struct hk_tcache, hot), hk_class_of(size), size);
+    void *block = hk_tcache_alloc(hk_container_of(hk_self, struct hk_tcache, hot), hk_class_of(size), size);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick();
     return block;

@@ -148,9 +148,8 @@ __extension__ typedef unsigned __int128 hk_wide;
  * (span/page_map.h), only by a synchronization that comes after the write of the settled word (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS is 1 if one instruction can load or store two adjacent words. Such instructions need assembly, because compilers do not combine accesses
- * with a branch between them. HK_FOR_PAIRS(a, b, c, d) orders fields so that two fields that the hit path needs together are adjacent. HK_NEAR sets p
- * to the address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
+/* HK_PAIRS is 1 if one instruction can load two adjacent words. Such an instruction needs assembly, because compilers do not combine two loads with a
+ * branch between them. HK_NEAR sets p to the address of a variable. One instruction is enough, because the variable is aligned to HK_NEAR_ALIGN. */
 /* HK_USER_ADDRESS_BITS is the number of bits in addresses that the system chooses. On aarch64, a program may request longer addresses. */
 /* HK_UNTAGGED removes the tag (memory tagging) that a program may have put into the top byte of an address, if the processor ignores that byte. */
 /* HK_SPIN_HINT tells the processor that the calling thread waits in a loop. On aarch64, the hint is isb, because yield does nothing on most
@@ -161,7 +160,6 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_SPIN_HINT() __asm__ volatile("isb" ::: "memory")
 #define HK_AS_RESULT(x) ((void)0)
 #define HK_PAIRS 1
-#define HK_FOR_PAIRS(a, b, c, d) c a b d
 #define HK_NEAR_ALIGN 4096
 #define HK_THREAD_STATE_ALIGN 2048
 #define HK_NEAR(p, variable) __asm__("adrp %0, %1" : "=r"(p) : "S"(&(variable)))
@@ -178,8 +176,6 @@ struct hk_pair {
 } __attribute__((may_alias));
 #define HK_LOAD_PAIR(x, y, at)                                                                                         \
     __asm__("ldp %0, %1, %2" : "=r"(x), "=r"(y) : HK_OF_PAIR(*(const struct hk_pair *)(const void *)(at)))
-#define HK_STORE_PAIR(at, x, y)                                                                                        \
-    __asm__("stp %1, %2, %0" : "=" HK_OF_PAIR(*(struct hk_pair *)(void *)(at)) : "r"(x), "r"(y))
 #define HK_THREAD_POINTER() ((uintptr_t)__builtin_thread_pointer())
 #else
 #define HK_USER_ADDRESS_BITS 47
@@ -187,12 +183,10 @@ struct hk_pair {
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #define HK_PAIRS 0
-#define HK_FOR_PAIRS(a, b, c, d) a b c d
 #define HK_NEAR_ALIGN HK_CACHE_LINE
 #define HK_THREAD_STATE_ALIGN HK_CACHE_LINE
 #define HK_NEAR(p, variable) ((p) = &(variable))
 #define HK_LOAD_PAIR(x, y, at) ((void)(at), (x) = 0, (y) = 0)
-#define HK_STORE_PAIR(at, x, y) ((void)(at), (void)(x), (void)(y))
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 

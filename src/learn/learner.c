@@ -29,10 +29,9 @@ static const struct bound {
 #define BOUND(phase, knob, side, value, begun, ended)                                                                  \
     HK_PHASE_##phase, HK_KNOB_##knob, side, value, HK_DECISION_##begun, HK_DECISION_##ended
     {BOUND(BURST, refill, LEAST, 100, refill_burst, refill_calm)},
-    {BOUND(BURST, hot_turnover, LEAST, 8, hot_burst, hot_calm)},
     {BOUND(REMOTE, drain_slabs, LEAST, 64, drain_remote, drain_calm)},
     {BOUND(TIGHT, refill, MOST, 25, refill_tight, refill_eased)},
-    {BOUND(TIGHT, hot_turnover, MOST, 1, hot_tight, hot_eased)},
+    {BOUND(TIGHT, hot_turns, LEAST, 16, hot_tight, hot_eased)},
     {BOUND(TIGHT, huge_pages_from, LEAST, BY_DEFAULT, huge_pages_tight, huge_pages_eased)},
     {BOUND(TIGHT, huge_blocks_from, LEAST, BY_DEFAULT, huge_blocks_tight, huge_blocks_eased)},
     {BOUND(TIGHT, large_fit, MOST, 125, fit_tight, fit_eased)},

@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 enum hk_mode {
-    HK_MODE_OPEN = 1,      /* HAKMEM has started, and the gate admits all sizes of bins, so a miss means an empty bin */
+    HK_MODE_OPEN = 1,      /* HAKMEM has started, and the gate admits all sizes of bins, or is shut only to count */
     HK_MODE_GUARD = 2,     /* protections check each call (guard/guard.h) */
     HK_MODE_HOOKS = 4,     /* hooks see each miss (prof/hooks.h) */
     HK_MODE_SAMPLING = 8,  /* a tick may pick an allocation for a guard page (guard/sampled.h) */
@@ -25,9 +25,13 @@ enum hk_mode {
 /* Names the reasons to shut the gate. The gate is open for a size if no reason shuts it. */
 enum hk_shut_by {
     HK_SHUT_FINE = 1,     /* prof/attach_sampling.h must see allocations of up to 32 KiB */
-    HK_SHUT_COARSE = 2,   /* prof/attach_sampling.h must see allocations of more than 32 KiB */
-    HK_SHUT_IN_ROUND = 4, /* guard/sampled_due.h must see all allocations */
-    HK_SHUT_RECALL = 8,   /* tcache/recall.c takes blocks out of bins */
+    HK_SHUT_IN_ROUND = 2, /* guard/sampled_due.h must see all allocations */
+    /* The bins must count all allocations, because an option, hak_get_stats() or an attached tool asks for it, or in a window of sampled_due.h. */
+    HK_SHUT_TO_COUNT = 4,
+    HK_SHUT_BY_STATS = 8,
+    HK_SHUT_ATTACHED = 16,
+    HK_SHUT_IN_WINDOW = 32,
+    HK_SHUT_RECALL = 64, /* tcache/recall.c takes blocks out of bins */
 };
 
 /* HAKMEM (tcache/cacheless.c) and attached.py write the gate. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */

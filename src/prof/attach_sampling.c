@@ -8,20 +8,15 @@ enum {
     ROUND_CALLS = 32768,
     CALLS_PER_LOOK = 32,
     FINE_PART = 32, /* fine blocks are picked in rounds only; the mean bytes between picks are then `mean` / 32 */
-    CLASSES_PER_TICK = 2048, /* counts (one for each class and thread) that a tick reads in some 50 microseconds */
 };
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-/* Updates the counts of blocks that the bins have served. If there are many threads, each tick updates the counts of some classes only. */
-static void note_some_served(void)
+/* Updates the counts of blocks that the bins have served. */
+static void note_served(void)
 {
-    static unsigned next;
-    unsigned classes = (unsigned)(CLASSES_PER_TICK / hk_max(1, hk_tcaches_alive()));
-    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--) {
-        unsigned class = next++ % HK_FINE_CLASSES;
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
-    }
 }
 
 bool hk_attach_sampling_begin(uint64_t mean)
@@ -37,6 +32,7 @@ bool hk_attach_sampling_begin(uint64_t mean)
     hk_store(hk_attach_sampling.xmean, mean);
     hk_store(hk_attach_sampling.xfine_mean, hk_max(1, mean / FINE_PART));
     hk_store_release(hk_attach_sampling.xon, true);
+    hk_gate_shut(HK_SHUT_ATTACHED);
     return true;
 }
 
@@ -48,15 +44,15 @@ static void end_round(void)
 
 void hk_attach_sampling_end(void)
 {
-    note_some_served();
+    note_served();
     hk_store(hk_attach_sampling.xon, false);
     hk_store(hk_attach_sampling.xround, false);
-    hk_gate_release(HK_SHUT_FINE | HK_SHUT_COARSE);
+    hk_gate_release(HK_SHUT_FINE | HK_SHUT_ATTACHED);
 }
 
 void hk_attach_sampling_tick(void)
 {
-    note_some_served();
+    note_served();
     hk_store(hk_attach_sampling.xticked_ms, hk_os.clock_ms());
     if (!hk_load(hk_attach_sampling.xon))
         return;
@@ -65,7 +61,7 @@ void hk_attach_sampling_tick(void)
     hk_store(hk_attach_sampling.xpicks, ROUND_PICKS);
     hk_add(hk_attach_sampling.xrounds, 1);
     hk_store(hk_attach_sampling.xround, true);
-    hk_gate_shut(HK_SHUT_FINE | HK_SHUT_COARSE);
+    hk_gate_shut(HK_SHUT_FINE);
 }
 
 static HK_COLD void count_calls(void)

@@ -1,15 +1,14 @@
-/* Attach sampling: samples the allocations of a process that began without hooks. Nearly all calls of the process remain hits, which are calls on the
- * fast path (tcache/hit.h). Any other call is a miss, and can be sampled. The gate bounds the sizes of hits. If it is shut, each allocation misses.
+/* Attach sampling: samples the allocations of a process that began without hooks. While a process is sampled, the gate is shut, so that each allocation
+ * is a miss. The bins count all blocks then. Nearly all allocations are still served from the bins, and frees remain hits.
  *
- *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down to the next sample
- *   smaller blocks:          are counted in rounds only. Each tick of the learner (every 150 ms) begins a round. In a round, the gate is shut, so
- *                            that each allocation counts down. The round ends after 64 samples, 32768 calls or 5 ms. Then the gate opens again.
+ *   blocks over HK_FINE_MAX: each allocation counts down to the next sample
+ *   smaller blocks:          count down in rounds only. Each tick of the learner (every 150 ms) begins a round. A round ends after 64 samples, 32768
+ *                            calls or 5 ms.
  *   a picked block lies in a user heap that belongs to HAKMEM, or is a large block, so that its free is never a hit
  *
- * Owns       This file owns the round, and the counts of served blocks that the last tick has read. The bins count all blocks that they serve, in a
- *            round or not. If a round took 10 samples of a class that served 1,000 blocks since the last tick, each sample stands for 100 blocks.
- * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open. Frees of blocks that were not picked
- *            remain hits.
+ * Owns       This file owns the round, and the counts of served blocks that the last tick has read. If a round took 10 samples of a class that served
+ *            1,000 blocks since the last tick, each sample stands for 100 blocks.
+ * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open.
  * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H

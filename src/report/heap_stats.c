@@ -182,5 +182,10 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +
                            heap_stats->counts[HK_STAT_guard_samples];
     uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks;
-    heap_stats->frees = heap_stats->mallocs - hk_min(heap_stats->mallocs, live);
+    heap_stats->counted = hk_gate_counts_all();
+    static _Atomic uint64_t
+        xhits; /* the least number of hits that were not counted, because all live blocks were allocated */
+    hk_store(xhits, hk_max(hk_load(xhits), hk_positive_part((int64_t)(live - heap_stats->mallocs))));
+    heap_stats->mallocs += hk_load(xhits);
+    heap_stats->frees = hk_positive_part((int64_t)(heap_stats->mallocs - live));
 }

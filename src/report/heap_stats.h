@@ -37,8 +37,9 @@ extern const struct hk_part_row {
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {
-    int thread;      /* the system's number of the thread; threads whose number is not stored have no line */
-    uint64_t served; /* blocks that the bins have served to this thread and to earlier threads of the tcache */
+    int thread; /* the system's number of the thread; threads whose number is not stored have no line */
+    uint64_t
+        served; /* blocks that the bins have served to this thread and to earlier threads of the tcache, without hits */
     size_t in_bins, in_depots; /* bytes in bins and depots, and the part of them that is in depots */
 };
 
@@ -54,8 +55,10 @@ struct hk_heap_stats {
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs, frees;       /* numbers of blocks that were allocated and freed since the start */
-    uint64_t counts[HK_STAT_ROWS]; /* the counters, in the order of hk_stat_rows */
+    uint64_t mallocs,
+        frees; /* numbers of blocks that were allocated and freed since the start; at least so many, unless `counted` */
+    bool counted; /* true if no hit was served, so that `mallocs`, `frees` and each `served` are exact */
+    uint64_t counts[HK_STAT_ROWS];                         /* the counters, in the order of hk_stat_rows */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */
     struct hk_heap_figures heap_lines[HK_REPORT_HEAPS];    /* the user heaps with the most physical memory */
     unsigned thread_lines_shown, heap_lines_shown;

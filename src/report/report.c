@@ -86,7 +86,7 @@ HK_COLD void hk_report_out_of_memory(size_t requested)
     for (unsigned part = 0; part < HK_PARTS; part++)
         if (hk_part_shows(&heap_stats, part))
             hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, heap_stats.parts[part]);
-    hk_text_add(&text, "), served %lu", heap_stats.mallocs);
+    hk_text_add(&text, "), served %s%lu", heap_stats.counted ? "" : "at least ", heap_stats.mallocs);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         if (heap_stats.counts[i] != 0)
             hk_text_add(&text, ", %s %lu", hk_stat_rows[i].name, heap_stats.counts[i]);

@@ -56,7 +56,7 @@ HK_INLINE bool hk_ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Returns the share of the allocations of a class or a tier that were hits, as a number from 0 to HK_HIT_RATE_ONE. */
+/* Returns the share of the allocations of a class or a tier that found a block, from 0 to HK_HIT_RATE_ONE. Precondition: all are counted. */
 unsigned hk_hit_rate(const struct hk_class_stats *class_stats);
 enum { HK_HIT_RATE_ONE = 10000 };
 

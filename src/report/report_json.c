@@ -103,7 +103,8 @@ static void json_class_stats(struct json *json, const struct hk_class_stats *cla
     unsigned rate = hk_hit_rate(class_stats);
     for (unsigned row = 0; row < HK_CLASS_STATS; row++)
         ADD(", \"%s\": %lu", hk_class_stat_rows[row].name, hk_row_value(&hk_class_stat_rows[row], class_stats));
-    ADD(", \"hit_rate\": %u.%u%u%u%u", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10, rate % 10);
+    if (json->report->heap_stats.counted)
+        ADD(", \"hit_rate\": %u.%u%u%u%u", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10, rate % 10);
 }
 
 static void json_tier(struct json *json, unsigned tier)

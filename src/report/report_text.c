@@ -39,10 +39,13 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "  code, stacks, other mappings\n");
 }
 
-static void text_row(struct hk_text *text, const struct hk_class_stats *row)
+static void text_row(struct hk_text *text, const struct hk_class_stats *row, bool counted)
 {
     unsigned rate = hk_hit_rate(row);
-    hk_text_add(text, "%13lu%5u.%u%u %%", row->served, rate / 100, rate / 10 % 10, rate % 10);
+    if (counted)
+        hk_text_add(text, "%13lu%5u.%u%u %%", row->served, rate / 100, rate / 10 % 10, rate % 10);
+    else
+        hk_text_add(text, "%13lu         -", row->served);
     add_bytes(text, row->live, 13);
     add_bytes(text, row->rounding, 13);
     add_bytes(text, row->in_bins, 13);
@@ -57,13 +60,13 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
     hk_text_add(text, heading, "tier            ");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
         hk_text_add(text, "%-16s", hk_tier_names[tier]);
-        text_row(text, &heap_stats->tiers[tier]);
+        text_row(text, &heap_stats->tiers[tier], heap_stats->counted);
     }
     hk_text_add(text, heading, "class   tier    ");
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         if (hk_class_shows(heap_stats, class)) {
             hk_text_add(text, "%7u %-8s", hk_classes[class].size, hk_tier_names[hk_classes[class].tier]);
-            text_row(text, &heap_stats->classes[class]);
+            text_row(text, &heap_stats->classes[class], heap_stats->counted);
         }
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_class *row = &hk_classes[class];
@@ -146,8 +149,9 @@ void hk_report_text(int fd, const struct hk_report *report)
     struct hk_text text = {.fd = fd};
     hk_text_add(&text, "HAKMEM %s, process %d (%.300s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
                 process->running_ms);
-    hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->heap_stats.mallocs,
-                report->heap_stats.frees, report->heap_stats.threads);
+    const char *least = report->heap_stats.counted ? "" : "at least ";
+    hk_text_add(&text, "served %s%lu allocations and %s%lu frees, %zu threads now\n", least, report->heap_stats.mallocs,
+                least, report->heap_stats.frees, report->heap_stats.threads);
     hk_text_add(&text, "resident");
     add_bytes(&text, report->rss_stats.total, 12);
     hk_text_add(&text, "  the whole process, by the kernel's count\n");

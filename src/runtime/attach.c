@@ -12,7 +12,7 @@ static HK_COLD void answer(uint64_t wanted)
     if (ends && hk_hooks.watches)
         hk_attach_sampling_end();
     else if (!begun && HK_LOAD_SETTLED(hk_window.hits) != 0)
-        hk_gate_release(HK_SHUT_FINE | HK_SHUT_COARSE);
+        hk_gate_release(HK_SHUT_FINE);
     hk_attach_state.every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
     hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_attach_sampling.xmean) : hk_hooks.mean;
     hk_attach_state.fine_mean = hk_load(hk_attach_sampling.xfine_mean);

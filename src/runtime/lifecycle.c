@@ -63,6 +63,8 @@ static HK_NOINLINE void step_lists(void)
     hk_learning_begin();
     size_t hits_to = hk_hooks_begin();
     hk_cacheless_shut(&hk_thread_unborn);
+    if (hk_options.count == HK_COUNT_ON || (hk_options.count == HK_COUNT_AUTO && hk_options.report != NULL))
+        hk_gate_shut(HK_SHUT_TO_COUNT);
     hk_gate_open(hk_guard.on ? 0 : hits_to);
     if (hits_to != HK_ALL_HIT) {
         hk_guard.small = 0; /* each guarded call goes to the hooks until the process ends */

@@ -60,12 +60,11 @@ static void note_capacity(const struct hk_tcache *cache, unsigned class, enum hk
     const struct hk_bin *bin = &cache->hot.bins[class];
     if (HK_LIKELY(hk_options.explain == NULL))
         return;
-    uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_epoch[class];
     hk_decision_note(&(struct hk_decision){.ms = cache->ticker.now,
                                            .kind = kind,
                                            .before = before,
                                            .after = hk_bin_capacity(bin),
-                                           .seen = {(uint32_t)bin->served - since, cache->granted, cache->budget},
+                                           .seen = {(uint64_t)cache->turns[class], cache->granted, cache->budget},
                                            .thread = cache->owner.id,
                                            .size = hk_classes[class].size});
 }
@@ -198,7 +197,7 @@ static bool is_held(const struct hk_tcache *cache, unsigned class)
            hk_policy_phase() != HK_PHASE_TIGHT;
 }
 
-static void empty_bins(struct hk_tcache *cache, bool held_too)
+void hk_bins_empty(struct hk_tcache *cache, bool held_too)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         if (!held_too && HK_UNLIKELY(is_held(cache, class)))
@@ -209,20 +208,20 @@ static void empty_bins(struct hk_tcache *cache, bool held_too)
     hk_depot_empty(cache);
 }
 
-void hk_bins_empty(struct hk_tcache *cache) { empty_bins(cache, true); }
-void hk_bins_empty_after_rest(struct hk_tcache *cache) { empty_bins(cache, false); }
-
 void hk_bins_flush_idle(struct hk_tcache *cache)
 {
     size_t left = BLOCKS_PER_EPOCH;
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_bin *bin = &cache->hot.bins[class];
-        bool idle = cache->served_at_epoch[class] == (uint32_t)bin->served;
+        const struct hk_bin *bin = &cache->hot.bins[class];
         size_t items = hk_bin_items(bin);
-        cache->served_at_epoch[class] = (uint32_t)bin->served;
+        uint32_t seen = items > 0 ? (uint32_t)((uintptr_t)bin->top + (uintptr_t)*bin->top) : 0;
+        bool idle = cache->turns[class] == 0 && cache->seen_at_epoch[class] == seen;
+        cache->turns[class] = 0;
+        cache->seen_at_epoch[class] = seen;
         if (!idle || items > left || is_held(cache, class))
             continue;
         left -= items;
+        cache->seen_at_epoch[class] = 0;
         if (items > 0)
             hk_bin_empty(cache, class);
         else
@@ -232,9 +231,6 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
 
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class)
 {
-    const struct hk_bin *bin = &cache->hot.bins[class];
-    size_t since = (uint32_t)bin->served - cache->served_at_turn[class], capacity = hk_bin_capacity(bin);
-    bool grown = (capacity == 0 || since <= HK_POLICY(hot_turnover) * capacity) && hk_bin_grow(cache, class);
-    cache->served_at_turn[class] = (uint32_t)bin->served;
-    return grown;
+    bool often = ++cache->turns[class] >= (int64_t)HK_POLICY(hot_turns);
+    return (often || hk_bin_capacity(&cache->hot.bins[class]) == 0) && hk_bin_grow(cache, class);
 }

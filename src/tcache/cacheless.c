@@ -8,21 +8,22 @@ static void *no_items[1];
 void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
 static size_t opens_to HK_EACH_PROCESS_DATA; /* the largest size of a hit while nobody shuts the gate */
-/* Protects shut_by and HAKMEM's writes to the gate. Without it, a thread could open the gate by an older value of shut_by while recall.c takes blocks. */
+/* Protects xshut_by and HAKMEM's writes to the gate. Without it, a thread could open the gate by an older value of xshut_by while recall.c takes blocks. */
 static struct hk_lock gate_lock = HK_LOCK_INIT(HK_RANK_GATE);
-static unsigned shut_by;
+static _Atomic unsigned xshut_by;
 
 static void set_gate(unsigned shut, unsigned released)
 {
     hk_lock(&gate_lock);
-    shut_by = (shut_by | shut) & ~released;
-    bool fine = opens_to > 0 && (shut_by & ~(unsigned)HK_SHUT_COARSE) == 0;
-    bool coarse = opens_to == HK_ALL_HIT && (shut_by & ~(unsigned)HK_SHUT_FINE) == 0;
-    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
-    (fine && opens_to == HK_ALL_HIT ? hk_mode_set : hk_mode_clear)(HK_MODE_OPEN);
-    (shut_by & HK_SHUT_IN_ROUND ? hk_mode_set : hk_mode_clear)(HK_MODE_IN_ROUND);
-    (shut_by & HK_SHUT_RECALL ? hk_mode_set : hk_mode_clear)(HK_MODE_RECALL);
-    __atomic_store_n(&hk_gate.sizes_below, fine ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0, __ATOMIC_RELEASE);
+    unsigned by = (hk_load(xshut_by) | shut) & ~released;
+    hk_store(xshut_by, by);
+    bool open = opens_to == HK_ALL_HIT && (by & (HK_SHUT_FINE | HK_SHUT_IN_ROUND | HK_SHUT_RECALL)) == 0;
+    __atomic_store_n(&hk_gate.coarse_sizes, open && by == 0 ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
+    (open ? hk_mode_set : hk_mode_clear)(HK_MODE_OPEN);
+    (by & HK_SHUT_IN_ROUND ? hk_mode_set : hk_mode_clear)(HK_MODE_IN_ROUND);
+    (by & HK_SHUT_RECALL ? hk_mode_set : hk_mode_clear)(HK_MODE_RECALL);
+    size_t below = opens_to > 0 && by == 0 ? hk_min(opens_to, HK_FINE_MAX) + 1 : 0;
+    __atomic_store_n(&hk_gate.sizes_below, below, __ATOMIC_RELEASE);
     hk_unlock(&gate_lock);
 }
 
@@ -36,6 +37,8 @@ void hk_gate_open(size_t sizes_to)
 
 void hk_gate_shut(unsigned by) { set_gate(by, 0); }
 void hk_gate_release(unsigned by) { set_gate(0, by); }
+
+bool hk_gate_counts_all(void) { return opens_to == 0 || (hk_load(xshut_by) & HK_SHUT_TO_COUNT) != 0; }
 
 struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 

@@ -18,9 +18,11 @@
 #include "slab/remote_track.h"
 
 /* `top` points to the newest item, and equals `base` if the bin is empty. `limit` is the highest value of `top`. `served` is the number of blocks
- * that malloc has taken from the bin. *base is NULL. */
+ * that the slow paths have taken from the bin. Hits change neither this number nor any other count. *base is NULL. */
 struct hk_bin {
-    HK_FOR_PAIRS(void **top;, void **limit;, uint64_t served;, void **base;)
+    void **top, **limit;
+    uint64_t served;
+    void **base;
 };
 _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
@@ -37,6 +39,8 @@ void hk_gate_open(size_t sizes_to);
 /* hk_gate_shut() adds a reason to shut the gate (enum hk_shut_by). hk_gate_release() removes it. Without a reason, it is as hk_gate_open() set it. */
 void hk_gate_shut(unsigned by);
 void hk_gate_release(unsigned by);
+/* Returns true if no call can be a hit until the process ends, so that the bins count all blocks that they serve. */
+bool hk_gate_counts_all(void);
 /* Resets a bin, so that it has neither blocks nor an array. The caller frees the old array. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
@@ -50,27 +54,8 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-/* Variant of hk_hit_pop() for processors that load and store two words with one instruction (aarch64 ldp, stp). */
-HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
-{
-    struct hk_bin *bin = hk_bin_at(hot, offset);
-    uint64_t served;
-    void **top;
-    HK_LOAD_PAIR(served, top, &bin->served);
-    void *block = *top;
-    if (HK_UNLIKELY(block == NULL))
-        return NULL;
-    top--;
-    if (prefetch)
-        __builtin_prefetch(*top, 1);
-    HK_STORE_PAIR(&bin->served, served + 1, top);
-    return block;
-}
-
 HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
-    if (HK_PAIRS && !HK_DEBUG)
-        return hk_hit_pop_pair(hot, offset, prefetch);
     struct hk_bin *bin = hk_bin_at(hot, offset);
     void **top = bin->top;
     void *block = *top;
@@ -82,7 +67,15 @@ HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool pref
     if (prefetch)
         __builtin_prefetch(top[-1], 1); /* the block that the next pop returns; a prefetch of NULL does not fault */
     bin->top = top - 1; /* a decrement in memory (--bin->top) would make the next push wait a third longer */
-    bin->served++;
+    return block;
+}
+
+/* Variant of hk_hit_pop() for slow paths, which counts the block. */
+HK_INLINE void *hk_bin_pop(struct hk_thread_state *hot, size_t offset, bool prefetch)
+{
+    void *block = hk_hit_pop(hot, offset, prefetch);
+    if (HK_LIKELY(block != NULL))
+        hk_bin_at(hot, offset)->served++;
     return block;
 }
 
@@ -106,18 +99,13 @@ HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *blo
 {
     return hk_hit_push_at(hot, &offset, block);
 }
-/* Returns a block for a size up to HK_FINE_MAX, or NULL on a miss. Does not test the gate. Precondition: HAKMEM has started. */
-HK_INLINE void *hk_hit_malloc_fine(size_t size)
-{
-    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
-}
 /* Returns a block for malloc. Returns NULL on a miss, or if the size is not below the gate. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_malloc_fine(size);
+    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
 
 /* Returns a block for malloc, or NULL on a miss. A miss recomputes *size from the rounded size, so that no register has to hold *size until then. */

@@ -73,11 +73,8 @@ struct hk_quarantine {
 
 /* Says when guard/sampled_due.h samples an allocation of the thread. */
 struct hk_due {
-    struct hk_countdown countdown; /* bytes until the next sample becomes due */
+    struct hk_countdown countdown; /* bytes that are counted in rounds, until the next sample becomes due */
     struct hk_countdown spacing;   /* while samples are owed: bytes until the next allocation that is sampled */
-    uint64_t served;               /* bytes that the bins had served when they were last counted */
-    unsigned owed;                 /* samples that are due, but not taken */
-    unsigned round;                /* the last round in which the bytes were counted */
 };
 
 struct hk_tcache {
@@ -87,8 +84,8 @@ struct hk_tcache {
     struct hk_outbox outbox;               /* sends remote frees */
     struct hk_heap_shelf shelf;            /* caches of the user heaps */
     struct hk_owner owner;
-    uint32_t served_at_turn[HK_CLASSES];               /* `served` of the bin when it last ran empty or full */
-    uint32_t served_at_epoch[HK_CLASSES];              /* `served` of the bin at the last epoch */
+    int32_t turns[HK_CLASSES];          /* number of times that the bin ran empty or full since the last epoch */
+    uint32_t seen_at_epoch[HK_CLASSES]; /* the places of the bin's newest item and its block at the last epoch */
     uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* time in ms; before it, an idle medium bin is not flushed */
     size_t granted;                                    /* bytes of the blocks that the bins have capacity for */
     size_t budget;                                     /* limit of `granted` */
@@ -154,7 +151,7 @@ extern uint64_t hk_bins_random; /* seed for shuffling the blocks of each fill; s
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Returns true if the bin is hot, which means that it has the largest capacity of its class. Any thread may call it, and may get an old result. */
 bool hk_bin_is_hot(const struct hk_bin *bin, unsigned class);
-/* Called when a bin becomes empty or full. Enlarges a bin that has served at most hot_turnover times its capacity since the last call for it. */
+/* Called when a bin becomes empty or full. Enlarges a bin for which this is the call number hot_turns, or a later one, since the last epoch. */
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 /* Fills an empty bin with a magazine of the depot, or else with blocks of the commons or of the thread's slabs. Returns their number; 0: refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
@@ -164,11 +161,10 @@ void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Returns the byte budget of a thread, which limits the blocks that its bins can hold. The budget grows with the resident heap per thread. */
 size_t hk_bins_budget(void);
-/* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. */
-void hk_bins_empty(struct hk_tcache *cache);
-/* Empties the depot, and all bins except held bins (held_until). Called if the thread was idle for a long time, or if there is much idle memory. */
-void hk_bins_empty_after_rest(struct hk_tcache *cache);
-/* Called at each epoch. If a bin is not held and has served no block since the last epoch, empties the bin, or frees its array if it is empty. */
+/* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. If `held_too` is false, leaves held bins (held_until)
+ * as they are. This is so if the thread was idle for a long time, or if there is much idle memory. */
+void hk_bins_empty(struct hk_tcache *cache, bool held_too);
+/* Called at each epoch. If a bin is not held and looks unused since the last epoch, empties the bin, or frees its array if it is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and

@@ -50,7 +50,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     if (cache->outbox.table != NULL)
         hk_outbox_tune(&cache->outbox, hk_page_heap_dirty());
     if (was_idle)
-        hk_bins_empty_after_rest(cache);
+        hk_bins_empty(cache, false);
     if (hk_decay_tick(&cache->ticker))
         on_epoch(cache);
     size_t footprint = hk_decay_footprint();
@@ -62,7 +62,7 @@ static HK_NOINLINE void tick(struct hk_tcache *cache)
     size_t in_slabs = freed_in_slabs(cache);
     unsigned excess = hk_decay_purge_excess(&cache->ticker, footprint, in_slabs);
     if (HK_UNLIKELY(excess & HK_EXCESS_SHRUNK)) {
-        hk_bins_empty_after_rest(cache);
+        hk_bins_empty(cache, false);
         hk_decay_purge_excess(&cache->ticker, hk_decay_footprint(), in_slabs);
     }
     if (HK_UNLIKELY(excess & HK_EXCESS_IN_SLABS)) {
@@ -124,9 +124,9 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
         if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0) {
             HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
             count_refill(cache, class);
-            /* The bin of `class` stays empty, so its next miss comes soon. Without this line, the bin would then count as too small, and grow. */
-            cache->served_at_turn[class] -= INT32_MAX;
-            return hk_hit_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
+            cache->turns
+                [class]--; /* the bin stays empty, so its next miss comes soon, although the bin is not too small */
+            return hk_bin_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
         }
     }
     if (hk_options.profile_save != NULL)
@@ -159,7 +159,7 @@ HK_INLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
     count_refill(cache, class);
-    return hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    return hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
 }
 
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
@@ -173,7 +173,7 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
 {
     hk_tcache_enter(cache);
-    void *block = hk_hit_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
     hk_tcache_leave(cache);
     return HK_LIKELY(block != NULL) ? block : hk_tcache_refill(cache, class, size);
 }

@@ -155,24 +155,21 @@ struct hk_tcache *hk_pool_next_dead(unsigned *most)
 size_t hk_tcaches_alive(void) { return hk_load(pool.xalive); }
 bool hk_pool_crowded(void) { return hk_tcaches_alive() > MANY_THREADS; }
 
-static void move_count(_Atomic uint64_t *to, _Atomic uint64_t *from)
+/* Adds the counts at `from` to those at `to`, and sets them to zero. */
+static void move_counts(void *to, void *from, size_t bytes)
 {
-    hk_store(*to, hk_load(*to) + hk_load(*from));
-    hk_store(*from, 0);
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) {
+        hk_add(((_Atomic uint64_t *)to)[i], hk_load(((_Atomic uint64_t *)from)[i]));
+        hk_store(((_Atomic uint64_t *)from)[i], 0);
+    }
 }
 
 static void keep_counts_locked(struct hk_tcache *cache)
 {
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_bin *bin = &cache->hot.bins[class];
-        hk_add(kept.xserved[class], bin->served);
-        bin->served = 0;
-        for (enum hk_source i = 0; i < HK_SOURCES; i++)
-            move_count(&kept.missed[class].xcalls[i], &cache->miss_counts[class].xcalls[i]);
-        move_count(&kept.missed[class].xrequested, &cache->miss_counts[class].xrequested);
-    }
-    for (unsigned i = 0; i < HK_THREAD_STATS; i++)
-        move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        move_counts(&kept.xserved[class], &cache->hot.bins[class].served, sizeof(uint64_t));
+    move_counts(kept.missed, cache->miss_counts, sizeof kept.missed);
+    move_counts(&kept.counts, &cache->owner.counts, sizeof kept.counts);
 }
 
 /* Returns which caches of a word are to be purged, as a set of bits. If `all` is true, these are all waiting caches. Otherwise they are the caches

@@ -294,6 +294,7 @@ class Series(unittest.TestCase):
         self.assertEqual(reports.class_hit_rate({"served": 4, "misses": 1}), 0.75)
         self.assertIsNone(reports.class_hit_rate({"served": 4}))
         self.assertIsNone(reports.class_hit_rate({"served": 0, "misses": 0}))
+        self.assertIsNone(reports.class_hit_rate({"served": 3, "misses": 3}))
 
     def test_misses_are_the_tiers_sum_where_there_is_none(self) -> None:
         self.assertEqual(self.report(counters={"misses": 5}).misses, 5)

@@ -228,7 +228,7 @@ UNIT_TEST(no_memory)
     hk_os.map = map_or_not;
     refuses = true;
     hk_store(hk_attach_state.xwanted, 4096);
-    hk_gate_shut(HK_SHUT_FINE | HK_SHUT_COARSE);
+    hk_gate_shut(HK_SHUT_FINE);
     hk_attach_look();
     assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_REFUSED);
     assert_false(is_open() || hk_mode_has(HK_MODE_HOOKS));

@@ -132,6 +132,7 @@ static void miss_once(void *size) { hak_free(hak_malloc(*(size_t *)size)); }
 UNIT_TEST(misses)
 {
     size_t size = 100;
+    hk_options.count = HK_COUNT_ON;
     unit_start();
     void *first = hak_malloc(size);
     hak_free(first);
@@ -255,6 +256,7 @@ static void assert_python_reads(const char *path)
 
 static void make_some_work(void)
 {
+    hk_options.count = HK_COUNT_ON;
     unit_start();
     for (size_t i = 0; i < SLOTS; i++)
         blocks[i] = hak_malloc(i * i);
@@ -306,6 +308,33 @@ UNIT_TEST(text)
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         assert_non_null(strstr(fake_os.captured, hk_stat_rows[i].meaning));
     assert_non_null(strstr(fake_os.captured, "large_fit"));
+    assert_null(strstr(fake_os.captured, "at least "));
+}
+
+/* If hits were not counted, the report says so, and has no hit rates. The allocations are at least the live blocks. */
+UNIT_TEST(without_the_hits)
+{
+    hk_options.count = HK_COUNT_OFF;
+    unit_start();
+    for (size_t i = 0; i < SLOTS; i++)
+        blocks[i] = hak_malloc(100);
+    hk_heap_stats_take(&heap_stats);
+    uint64_t mallocs = heap_stats.mallocs;
+    assert_true(mallocs >= SLOTS && mallocs - heap_stats.frees == SLOTS);
+    assert_int_equal(heap_stats.classes[CLASS_OF_112].served, heap_stats.classes[CLASS_OF_112].misses);
+    for (size_t i = 0; i < SLOTS; i++)
+        hak_free(blocks[i]);
+    hk_heap_stats_take(&heap_stats);
+    assert_true(heap_stats.mallocs == mallocs && heap_stats.frees == mallocs);
+    fake_os_capture();
+    assert_int_equal(hak_report("-"), 0);
+    assert_non_null(strstr(fake_os.captured, "served at least 500 allocations and at least 500 frees, 1 threads now"));
+    assert_null(strstr(fake_os.captured, " %\n"));
+    static struct hk_report report;
+    hk_report_take(&report, 0);
+    fake_os_capture();
+    hk_report_json(1, &report);
+    assert_null(strstr(fake_os.captured, "hit_rate"));
 }
 
 /* Returns true if a report was written. Sets *wait_ms to the time after which the background thread has to ask again. */
@@ -529,6 +558,7 @@ int main(void)
         cmocka_unit_test(json_of_any_bytes),
         cmocka_unit_test(json_at_exit),
         cmocka_unit_test(text),
+        cmocka_unit_test(without_the_hits),
         cmocka_unit_test(again_and_again),
         cmocka_unit_test(on_a_signal),
         cmocka_unit_test(a_signal_that_is_taken),

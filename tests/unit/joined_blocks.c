@@ -453,7 +453,7 @@ static void steal_what_waits(void *unused)
     (void)unused;
     hak_free(hak_malloc(60));
     struct hk_tcache *cache = hk_tcache_self();
-    hk_bins_empty(cache);
+    hk_bins_empty(cache, true);
     hk_tcache_steal_all(cache);
     assert_int_equal(hk_bin_items(&cache->hot.bins[CLASS_OF_64]), 0);
 }

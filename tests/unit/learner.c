@@ -161,10 +161,10 @@ UNIT_TEST(new_blocks_ask_for_huge_pages_for_some_time)
 
 #define REMOTE IS(remote) = 100000, IS(misses) = 100
 
-static void assert_knobs(uint64_t refill, uint64_t hot_turnover, uint64_t drain_slabs)
+static void assert_knobs(uint64_t refill, uint64_t hot_turns, uint64_t drain_slabs)
 {
     assert_int_equal(knob(HK_KNOB_refill), refill);
-    assert_int_equal(knob(HK_KNOB_hot_turnover), hot_turnover);
+    assert_int_equal(knob(HK_KNOB_hot_turns), hot_turns);
     assert_int_equal(knob(HK_KNOB_drain_slabs), drain_slabs);
 }
 
@@ -173,34 +173,34 @@ UNIT_TEST(a_phase_bounds_its_knobs_while_it_lasts)
     begin(HK_LEARN_ON);
     struct hk_knobs before = learner.now;
     assert_int_equal(pass(SEEN(BURST), 100, HK_DECISION_refill_burst), 1);
-    assert_knobs(100, 8, 16);
+    assert_knobs(100, 1, 16);
     assert_int_equal(pass(SEEN(REMOTE), 1, HK_DECISION_drain_remote), 1);
-    assert_knobs(50, 4, 64);
+    assert_knobs(50, 1, 64);
     assert_int_equal(pass(SEEN(BURST, SHORT_OF_MEMORY), 1, HK_DECISION_refill_tight), 1);
-    assert_knobs(25, 1, 16);
+    assert_knobs(25, 16, 16);
     assert_int_equal(pass(SEEN(), 3, HK_DECISION_hot_eased), 1);
     assert_memory_equal(&before, &learner.now, sizeof before);
     learner.option.value[HK_KNOB_drain_slabs] = learner.target.value[HK_KNOB_drain_slabs] = 100;
     pass(SEEN(), 1, HK_DECISION_KINDS);
     assert_int_equal(pass(SEEN(REMOTE), 5, HK_DECISION_drain_remote), 0);
-    assert_knobs(50, 4, 100);
+    assert_knobs(50, 1, 100);
 }
 
 UNIT_TEST(a_phase_whose_rule_is_off_or_frozen_bounds_nothing)
 {
     begin_with(HK_LEARN_ON, HK_RULES_ALL & ~(uint64_t)HK_RULE_BURST);
     pass(SEEN(BURST), 5, HK_DECISION_KINDS);
-    assert_knobs(50, 4, 16);
+    assert_knobs(50, 1, 16);
     pass(SEEN(REMOTE), 5, HK_DECISION_KINDS);
-    assert_knobs(50, 4, 64);
+    assert_knobs(50, 1, 64);
     begin_with(HK_LEARN_ON, HK_RULES_ALL & ~(uint64_t)HK_RULE_REMOTE);
     pass(SEEN(REMOTE), 5, HK_DECISION_KINDS);
-    assert_knobs(50, 4, 16);
+    assert_knobs(50, 1, 16);
     begin(HK_LEARN_FROZEN);
     pass(SEEN(BURST), 5, HK_DECISION_KINDS);
-    assert_knobs(50, 4, 16);
+    assert_knobs(50, 1, 16);
     pass(SEEN(SHORT_OF_MEMORY), 5, HK_DECISION_KINDS);
-    assert_knobs(25, 1, 16);
+    assert_knobs(25, 16, 16);
 }
 
 UNIT_TEST(no_huge_pages_where_memory_is_short_or_the_option_says_never)

@@ -157,6 +157,7 @@ UNIT_TEST(purges_behind_an_epoch)
 
 UNIT_TEST(counts_stay)
 {
+    hk_options.count = HK_COUNT_ON;
     unit_start();
     unit_keep_what_threads_leave();
     live_and_end(THREADS);
@@ -177,6 +178,7 @@ UNIT_TEST(counts_stay)
 
 UNIT_TEST(refused)
 {
+    hk_options.count = HK_COUNT_ON;
     unit_start();
     unit_keep_what_threads_leave();
     live_and_end(THREADS);

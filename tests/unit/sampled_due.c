@@ -5,6 +5,7 @@
 #include "guard/sampled_due.h"
 #include "hakmem.h"
 #include "support/rng.h"
+#include "tcache/pool.h"
 
 #define MEAN (128 * HK_KIB)
 enum { SLOTS = 500, THREADS = 4 };
@@ -12,30 +13,31 @@ enum { SLOTS = 500, THREADS = 4 };
 static uint64_t samples(void) { return hk_load(hk_global_counts[HK_GLOBAL_guard_samples]); }
 static bool in_round(void) { return hk_mode_has(HK_MODE_IN_ROUND); }
 
+static uint64_t cpu_ns; /* the processor time of the program, in which each of its calls takes 100 ns */
+
+static uint64_t cpu_shown(void) { return cpu_ns; }
+
 static void start(uint64_t mean)
 {
     hk_options.guard_sample = mean;
     unit_start();
+    cpu_ns = 0;
+    hk_os.cpu_ns = cpu_shown;
 }
 
 static uint64_t now_ms; /* the time that the background thread would see */
 
-/* Lets a program allocate for so long that a round would begin about 100 times. */
+/* Lets a program allocate for so long that a round or a window would begin about 1000 times. */
 static uint64_t samples_of(uint64_t bytes, void (*allocate)(void), size_t bytes_of_call)
 {
     uint64_t before = samples(), calls = bytes / bytes_of_call;
     for (uint64_t i = 0; i < calls; i++) {
-        if (i % (calls / 100) == 0)
+        if (i % (calls / 1000) == 0)
             hk_sample_round_if_due(now_ms += 4);
+        cpu_ns += 100;
         allocate();
     }
     return samples() - before;
-}
-
-static void assert_due(uint64_t taken, uint64_t due)
-{
-    if (taken < due * 4 / 5 || taken > due * 6 / 5)
-        fail_msg("%lu samples were taken, and %lu were due", taken, due);
 }
 
 static void small_loop(void) { hak_free(hak_malloc(112)); }
@@ -53,13 +55,22 @@ static void replace_one(void)
     *block = hak_malloc(97 + rng_below(&rng, 16));
 }
 
+/* First lets the rate of the previous loop be forgotten. */
+static void assert_rate(void (*allocate)(void), size_t bytes_of_call)
+{
+    (void)samples_of(300 * MEAN, allocate, bytes_of_call);
+    uint64_t taken = samples_of(1000 * MEAN, allocate, bytes_of_call);
+    if (taken < 800 || taken > 1200)
+        fail_msg("%lu samples were taken, and 1000 were due", taken);
+}
+
 static void try_programs(void)
 {
     start(MEAN);
-    assert_due(samples_of(1000 * MEAN, small_loop, 112), 1000);
-    assert_due(samples_of(1000 * MEAN, larger_loop, 4096), 1000);
-    assert_due(samples_of(1000 * MEAN, zeroed_loop, 448), 1000);
-    assert_due(samples_of(1000 * MEAN, replace_one, 112), 1000);
+    assert_rate(small_loop, 112);
+    assert_rate(larger_loop, 4096);
+    assert_rate(zeroed_loop, 448);
+    assert_rate(replace_one, 112);
 }
 
 UNIT_TEST(loops_and_replacements) { try_programs(); }
@@ -94,24 +105,35 @@ static void end_first_round(void)
     assert_false(in_round());
 }
 
+/* Makes a round begin. If a window begins first, ends the window. */
+static void begin_round(void)
+{
+    while (!in_round())
+        assert_int_equal(hk_sample_round_if_due(now_ms += 4), 4);
+}
+
 /* A round ends soon if nothing is due, and after a limited number of calls if no block is small enough for a sample. */
 UNIT_TEST(end_of_a_round)
 {
     start(HK_MIB * HK_MIB);
     end_first_round();
-    assert_int_equal(hk_sample_round_if_due(now_ms += 4), 4);
-    assert_true(in_round());
+    begin_round();
     int calls = 0;
     for (; in_round(); calls++)
         small_loop();
     assert_in_range(calls, 1, 64);
-    hk_tcache_self()->guarded.owed = 7;
-    assert_int_equal(hk_sample_round_if_due(now_ms += 4), 4);
+    assert_int_equal(samples(), 0);
+    hk_tcache_self()->guarded.countdown.left = 0;
+    hk_options.guard_sample = 1; /* the next round owes more samples than it can take */
+    begin_round();
+    end_first_round();
+    uint64_t before = samples();
+    assert_true(before > 0);
+    begin_round();
     for (calls = 0; in_round(); calls++)
         hak_free(hak_malloc(20000));
     assert_in_range(calls, 2040, 2060);
-    assert_int_equal(hk_tcache_self()->guarded.owed, 7);
-    assert_int_equal(samples(), 0);
+    assert_int_equal(samples(), before);
 }
 
 /* If the process does not allocate, a round stays open, and the background thread looks more and more rarely. */
@@ -125,6 +147,39 @@ UNIT_TEST(idle)
     assert_in_range(looks, 10, 40);
     end_first_round();
     assert_int_equal(hk_sample_round_if_due(now_ms += 512), 4);
+}
+
+/* In a window, each call is counted, and is no sample. A fork child does not inherit an open window. */
+UNIT_TEST(a_window_counts)
+{
+    start(MEAN);
+    end_first_round();
+    uint64_t before = hk_tcaches_served(CLASS_OF_112), taken = samples();
+    assert_int_equal(hk_sample_round_if_due(now_ms += 4), 4);
+    assert_true(hk_gate.sizes_below == 0 && !in_round());
+    for (int i = 0; i < 1000; i++)
+        small_loop();
+    assert_int_equal(hk_tcaches_served(CLASS_OF_112), before + 1000);
+    assert_int_equal(samples(), taken);
+    hk_sample_rounds_begin();
+    assert_true(in_round());
+    end_first_round();
+    assert_true(hk_gate.sizes_below > 0);
+}
+
+/* Without a background thread there are no more rounds. Then each miss counts as the bytes of a refill. */
+UNIT_TEST(misses_without_a_background_thread)
+{
+    static void *blocks[100000];
+    hk_options.background = HK_BACKGROUND_OFF;
+    start(MEAN);
+    end_first_round();
+    uint64_t before = samples();
+    for (int i = 0; i < 100000; i++)
+        blocks[i] = hak_malloc(112);
+    assert_in_range(samples() - before, 40, 130); /* 85 are due */
+    for (int i = 0; i < 100000; i++)
+        hak_free(blocks[i]);
 }
 
 UNIT_TEST(off)
@@ -141,10 +196,8 @@ UNIT_TEST(too_many)
     end_first_round();
     for (int i = 0; i < 100000; i++)
         small_loop();
-    hk_sample_round_if_due(now_ms += 4);
+    begin_round();
     uint64_t before = samples();
-    small_loop();
-    assert_in_range(hk_tcache_self()->guarded.owed, 1000, 1024);
     end_first_round();
     assert_in_range(samples() - before, 450, 560);
 }
@@ -155,7 +208,7 @@ static void loop_in_thread(void *bytes)
         small_loop();
 }
 
-/* What ended threads did not pay is no debt of the others. */
+/* Threads that end leave no round open. */
 UNIT_TEST(threads)
 {
     size_t bytes = 100 * MEAN;
@@ -180,13 +233,13 @@ UNIT_TEST(gate)
     end_first_round();
     size_t fine = hk_gate.sizes_below, coarse = hk_gate.coarse_sizes;
     assert_int_equal(fine, HK_FINE_MAX + 1);
-    hk_sample_round_if_due(now_ms += 4);
+    begin_round();
     assert_int_equal(hk_gate.sizes_below | hk_gate.coarse_sizes, 0);
-    hk_gate_shut(HK_SHUT_COARSE);
+    hk_gate_shut(HK_SHUT_ATTACHED);
     end_first_round();
+    assert_int_equal(hk_gate.sizes_below | hk_gate.coarse_sizes, 0);
+    hk_gate_release(HK_SHUT_ATTACHED);
     assert_int_equal(hk_gate.sizes_below, fine);
-    assert_int_equal(hk_gate.coarse_sizes, 0);
-    hk_gate_release(HK_SHUT_COARSE);
     assert_int_equal(hk_gate.coarse_sizes, coarse);
     assert_true(hk_mode_has(HK_MODE_OPEN));
 }
@@ -198,6 +251,8 @@ int main(void)
                                        cmocka_unit_test(short_program),
                                        cmocka_unit_test(end_of_a_round),
                                        cmocka_unit_test(idle),
+                                       cmocka_unit_test(a_window_counts),
+                                       cmocka_unit_test(misses_without_a_background_thread),
                                        cmocka_unit_test(off),
                                        cmocka_unit_test(too_many),
                                        cmocka_unit_test(threads),

@@ -34,7 +34,7 @@ UNIT_TEST(block_without_a_bin)
     unit_start();
     struct hk_tcache *cache = hk_tcache_self();
     block[0] = hak_malloc(1000);
-    hk_bins_empty(cache);
+    hk_bins_empty(cache, true);
     exhaust();
     uint64_t served = hk_tcaches_served(CLASS_OF_1024);
     for (int i = 1; i < 30; i++)

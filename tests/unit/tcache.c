@@ -57,7 +57,16 @@ UNIT_TEST(hits)
     assert_ptr_equal(hak_malloc(50), first); /* A request of any size of the class gets the newest block. */
     hak_free(first);
     assert_int_equal(counted(cache, HK_THREAD_misses), misses);
-    assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
+    assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served);
+    hk_gate_shut(HK_SHUT_TO_COUNT);
+    assert_ptr_equal(hak_malloc(64), first);
+    hak_free(first);
+    assert_int_equal(counted(cache, HK_THREAD_misses), misses);
+    assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 1);
+    hk_gate_release(HK_SHUT_TO_COUNT);
+    assert_ptr_equal(hak_malloc(64), first);
+    assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 1);
+    hak_free(first);
 }
 
 UNIT_TEST(bins_grow)
@@ -75,6 +84,31 @@ UNIT_TEST(bins_grow)
     assert_int_equal(last, hk_classes[CLASS_OF_64].cap);
     assert_true(counted(cache, HK_THREAD_overflows) > 0);
     unit_heap_holds(0);
+}
+
+static void let_a_pass_come(void);
+
+/* A bin does not grow if it runs empty or full less often than hot_turns says. An epoch begins a new count. */
+UNIT_TEST(bins_that_seldom_turn_do_not_grow)
+{
+    struct hk_tcache *cache = start();
+    const struct hk_bin *bin = &cache->hot.bins[CLASS_OF_64];
+    SET_KNOB(hot_turns, 6);
+    get_many(64, 1);
+    size_t first = hk_bin_capacity(bin), turns = (size_t)cache->turns[CLASS_OF_64], at = 1;
+    assert_int_equal(turns, 1);
+    for (; cache->turns[CLASS_OF_64] < 5; at++)
+        blocks[at] = hak_malloc(64);
+    assert_int_equal(hk_bin_capacity(bin), first);
+    let_a_pass_come();
+    assert_int_equal(cache->turns[CLASS_OF_64], 0);
+    for (; cache->turns[CLASS_OF_64] < 5; at++)
+        blocks[at] = hak_malloc(64);
+    assert_int_equal(hk_bin_capacity(bin), first);
+    for (; cache->turns[CLASS_OF_64] < 6; at++)
+        blocks[at] = hak_malloc(64);
+    assert_true(hk_bin_capacity(bin) > first);
+    free_many(at);
 }
 
 UNIT_TEST(caps)
@@ -806,7 +840,7 @@ static void take_everything(void *got)
     hak_free(hak_malloc(STOLEN_SIZE));
     struct hk_tcache *cache = hk_tcache_self();
     unsigned class = hk_class_of(STOLEN_SIZE);
-    hk_bins_empty(cache);
+    hk_bins_empty(cache, true);
     hk_tcache_steal_all(cache);
     *(size_t *)got = hk_bin_items(&cache->hot.bins[class]);
 }
@@ -883,6 +917,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hits),
         cmocka_unit_test(bins_grow),
+        cmocka_unit_test(bins_that_seldom_turn_do_not_grow),
         cmocka_unit_test(caps),
         cmocka_unit_test(burst_pays_for_another_class),
         cmocka_unit_test(budget),

@@ -21,6 +21,7 @@ static unsigned take(void)
 UNIT_TEST(one)
 {
     void *blocks[100];
+    hk_options.count = HK_COUNT_ON;
     unit_start();
     for (int i = 0; i < 100; i++)
         blocks[i] = hak_malloc(64);

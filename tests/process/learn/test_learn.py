@@ -97,11 +97,11 @@ class Learned(unittest.TestCase):
             self.assertEqual(keys, {"ms", "who", "what", "old", "new", "unit", "seen", "why"})
             self.assertTrue(decision["seen"] and decision["why"])
 
-    def test_a_grown_bin_says_what_it_served(self) -> None:
-        """A bin of N blocks grows if it has served at most 4 N blocks since it ran empty or full for the last time."""
+    def test_a_grown_bin_says_how_often_it_ran_empty_or_full(self) -> None:
+        """By default, a bin grows whenever it runs empty or full. A bin that is dropped did neither since the last epoch."""
         grown = [decision for decision in self.decisions if "ran empty or full" in decision["why"] and decision["old"] > 0]
-        self.assertTrue([decision for decision in grown if decision["seen"]["served_since"] > 0])
-        self.assertEqual([decision for decision in grown if decision["seen"]["served_since"] > 4 * decision["old"]], [])
+        self.assertTrue([decision for decision in grown if decision["seen"]["turns"] > 1])
+        self.assertEqual([decision for decision in grown if decision["seen"]["turns"] < 1], [])
 
     def test_a_trace_gives_the_same_decisions(self) -> None:
         again = subprocess.run([REPLAY, str(self.folder / "learn_trace")], capture_output=True, text=True, check=True)

@@ -82,7 +82,7 @@ static void check_bins(void)
 static void seldom_with_bins(uint8_t op)
 {
     if (op < 246) {
-        op % 2 == 0 ? hk_bin_empty(of.cache, of.class) : hk_bins_empty(of.cache);
+        op % 2 == 0 ? hk_bin_empty(of.cache, of.class) : hk_bins_empty(of.cache, true);
         FUZZ_CHECK(hk_bin_items(of.bin) == 0);
     } else if (op < 249) {
         hk_bins_flush_idle(of.cache);

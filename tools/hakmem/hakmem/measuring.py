@@ -90,7 +90,7 @@ RANGES = {
     "thread_cache": Range(64 * KIB, 256 * MIB),
     "depot": Range(64 * KIB, 256 * MIB, also=0),
     "refill": Range(10, 100),
-    "hot_turnover": Range(1, 64, also=0),
+    "hot_turns": Range(1, 64),
     "drain_slabs": Range(1, 1024),
     "purge_delay": Range(1, 60_000, also=0),
     "large_cache": Range(1 * MIB, 4096 * MIB, also=0),

@@ -128,7 +128,8 @@ def flat(group: object, but: str = "", prefix: str = "") -> Iterable[tuple[str, 
 
 
 def hit_rate(served: float | None, missed: float | None) -> float | None:
-    return None if not served or missed is None else max(0.0, 1 - missed / served)
+    """Returns the share of hits. Returns None if no hit was counted, because a process that does not count its hits reports its misses only."""
+    return None if not served or missed is None or missed >= served else 1 - missed / served
 
 
 def class_hit_rate(row: dict[str, Any]) -> float | None:
