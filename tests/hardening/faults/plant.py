@@ -7,9 +7,9 @@
                              that ran to its end can miss a fault
   plant.py --only NAME,NAME    plants these faults
   plant.py --check             only checks that each fault can be planted: its text must be in its file exactly once
-  plant.py --table FILE...     writes the table of docs/PROOFS.md from the results.json of runs; a later file has priority over an earlier one
+  plant.py --note FILE...      writes into faults.txt which test finds each fault, from the results.json of runs; a later file has priority
 
-A fault is found if a test fails, and fails again in one of three more runs. The test that found the fault last runs first (docs/PROOFS.md names
+A fault is found if a test fails, and fails again in one of three more runs. The test that found the fault last runs first (faults.txt names
 it). Then the tests run from cheap to expensive: the unit tests that include the file's header, all unit tests, the fuzzing cases, the quick tests
 that take less than a few seconds, all quick tests, and the tests of label full that can find more. --stages limits them. The script fails if a
 fault cannot be planted, does not compile, or is missed, unless missed.txt lists it with the reason. A fault for which the time was too short is
@@ -53,7 +53,7 @@ LONGEST_BUILD, LONGEST_RUN = 3600, 3600  # seconds, after which the run is consi
 BEYOND = 60  # seconds after --minutes at which a run is ended
 
 
-Fault = collections.namedtuple("Fault", "name what file old new")
+Fault = collections.namedtuple("Fault", "name what file old new found_by")
 
 
 def faults():
@@ -61,9 +61,8 @@ def faults():
     for block in filter(str.strip, blocks):
         head, file, *rows = block.strip("\n").split("\n")
         name, _, what = head.partition(": ")
-        old = " ".join(row[1:].strip() for row in rows if row.startswith("-"))
-        new = " ".join(row[1:].strip() for row in rows if row.startswith("+"))
-        yield Fault(name, what, file, old, new)
+        old, new, found_by = (" ".join(row[1:].strip() for row in rows if row.startswith(sign)) for sign in "-+=")
+        yield Fault(name, what, file, old, new, found_by)
 
 
 def pattern(old):
@@ -80,7 +79,7 @@ def near(file):
 def stage_for(fault, stage, garden=None):
     """Returns the stage with the targets and tests for this fault. The list of tests is empty if the stage has none for it."""
     if stage[0] == "last":
-        return stage[0], *garden.known(tabled().get(fault.name, ""))
+        return stage[0], *garden.known(fault.found_by)
     if stage[0] != "near":
         return stage
     names = near(fault.file)
@@ -245,32 +244,21 @@ def plant_surely(garden, fault, stages):
     return result
 
 
-PROOFS = "docs/PROOFS.md"
-TABLE = re.compile(r"(?<=<!-- faults -->\n).*?(?=<!-- end of faults -->)", re.S)
+def note(files):
+    """Writes into faults.txt which test finds each fault."""
+    found = {row["name"]: row["found_by"] for file in files for row in json.loads(file.read_text()) if row["found_by"]}
+    path = HOME / "faults.txt"
+    blocks = re.split(r"\n\s*\n", path.read_text().rstrip("\n"))
+    for i, block in enumerate(blocks):
+        name = block.partition(":")[0]
+        if name in found:
+            blocks[i] = re.sub(r"\n= .*", "", block) + f"\n= {found[name]}"
+    path.write_text("\n\n".join(blocks) + "\n")
 
 
-def write_table(table, files):
-    """Writes the table of the document, which has each fault and the test that found it."""
-    results = {row["name"]: row for file in files for row in json.loads(file.read_text())}
-    missed = known_misses()
-    rows = ["| fault | found by |", "|---|---|"]
-    for fault in table:
-        found = results.get(fault.name, {}).get("found_by") or (f"missed: {missed[fault.name]}" if fault.name in missed else "")
-        if not found:
-            sys.exit(f"faults: no result for {fault.name}")
-        rows.append(f"| {fault.name}: {fault.what} | {found} |")
-    path = ROOT / PROOFS
-    path.write_text(TABLE.sub(lambda _: "\n" + "\n".join(rows) + "\n\n", path.read_text()))
-
-
-def tabled():
-    """Returns a map from each fault to the test that found it, as in the document's table."""
-    return dict(re.findall(r"^\| ([a-z-]+): .* \| ([^|]*) \|$", "".join(TABLE.findall((ROOT / PROOFS).read_text())), re.M))
-
-
-def sure(table, found_by, known):
+def sure(table, known):
     """Returns the faults that a unit test found last. CI can find these in seconds, and it must not fail because of known misses."""
-    return [fault for fault in table if found_by.get(fault.name, "").startswith("unit_") and fault.name not in known]
+    return [fault for fault in table if fault.found_by.startswith("unit_") and fault.name not in known]
 
 
 def chosen(table, seed):
@@ -300,7 +288,7 @@ def told(results, known):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--table", type=pathlib.Path, nargs="+")
+    parser.add_argument("--note", type=pathlib.Path, nargs="+")
     parser.add_argument("--only", default="")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--seed")
@@ -310,10 +298,11 @@ def main():
     args = parser.parse_args()
     started, table = time.monotonic(), list(faults())
     wrong = list(check(table))
-    if args.table and not wrong:
-        return write_table(table, args.table)
+    if args.note and not wrong:
+        return note(args.note)
     if args.check:
-        wrong += [f"{name}: in one of faults.txt and {PROOFS}, not in both" for name in {fault.name for fault in table} ^ tabled().keys()]
+        known = {fault.name for fault in table if fault.found_by} | known_misses().keys()
+        wrong += [f"{name}: in one of faults.txt, with the test that finds it, and missed.txt" for name in {fault.name for fault in table} ^ known]
     if args.check or wrong:
         print(*wrong, f"{len(table)} faults", sep="\n")
         return 1 if wrong else 0
@@ -323,7 +312,7 @@ def main():
         table = chosen(table, args.seed)
     stages = [stage for stage in STAGES if not args.stages or stage[0] in args.stages.split(",")]
     if args.minutes:
-        table, stages = sure(table, tabled(), known_misses()), STAGES[1:3]
+        table, stages = sure(table, known_misses()), STAGES[1:3]
     folder = args.folder.resolve()
     until = started + args.minutes * 60 if args.minutes else float("inf")
     results = {}

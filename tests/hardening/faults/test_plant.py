@@ -11,8 +11,8 @@ import plant
 TEXT = "void f(void)\n{\n    if (a < b)\n        g();\n    h();\n    h();\n}\n"
 
 
-def fault(old, new="", name="n", file="src/f.c"):
-    return plant.Fault(name, "what", file, old, new)
+def fault(old, new="", name="n", file="src/f.c", found_by="unit_f"):
+    return plant.Fault(name, "what", file, old, new, found_by)
 
 
 class Planted(unittest.TestCase):
@@ -161,9 +161,17 @@ class Garden(unittest.TestCase):
 class Chosen(unittest.TestCase):
     def test_sure(self):
         """CI plants the faults that a unit test found, and none that is known to be missed."""
-        table = [fault("g();", name=name) for name in ("found", "dear", "missed", "new", "both")]
-        found_by = {"found": "unit_f", "dear": "osfail", "missed": "missed: a reason", "both": "unit_f"}
-        self.assertEqual([one.name for one in plant.sure(table, found_by, {"missed": "why", "both": "why"})], ["found"])
+        found_by = {"found": "unit_f", "dear": "osfail", "missed": "", "new": "", "both": "unit_f"}
+        table = [fault("g();", name=name, found_by=test) for name, test in found_by.items()]
+        self.assertEqual([one.name for one in plant.sure(table, {"missed": "why", "both": "why"})], ["found"])
+
+    def test_note(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plant.HOME = pathlib.Path(folder)
+            (plant.HOME / "faults.txt").write_text("# comment\n\na: what\nf.c\n- x\n= unit_old\n\nb: what\nf.c\n- y\n+ z\n")
+            (plant.HOME / "results.json").write_text('[{"name": "a", "found_by": "unit_a"}, {"name": "b", "found_by": null}]')
+            plant.note([plant.HOME / "results.json"])
+            self.assertEqual([(one.name, one.new, one.found_by) for one in plant.faults()], [("a", "", "unit_a"), ("b", "z", "")])
 
     def test_by_seed(self):
         table = [fault("g();", name=f"n{i}") for i in range(20)]
