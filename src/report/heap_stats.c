@@ -82,7 +82,6 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
         line.in_bins += in_bins;
         line.in_depots += in_depots;
     }
-    heap_stats->threads++;
     if (line.thread != 0)
         hk_top_insert(heap_stats->thread_lines, sizeof line, &heap_stats->thread_lines_shown, HK_REPORT_THREADS, &line,
                       &line.in_bins, 1);
@@ -167,6 +166,7 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
     hk_descriptors_visit(count_slab, heap_stats);
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
         count_cache(heap_stats, hk_tcache_by_id(id));
+    heap_stats->threads = hk_tcaches_alive();
     sum_up(heap_stats);
     hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
     for (enum hk_stat i = 0; i < HK_STAT_ROWS; i++)

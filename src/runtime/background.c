@@ -80,6 +80,7 @@ static void work(void)
         uint64_t began = hk_os.clock_ns();
         round = hk_decay_in_background();
         hk_pool_epoch(hk_os.clock_ms());
+        hk_tcaches_end_parked(false);
         round.waits |= hk_tcaches_recall(false);
         uint64_t took = (hk_os.clock_ns() - began) / 1000000;
         bool purged = hk_decay_footprint() < footprint;

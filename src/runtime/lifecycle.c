@@ -174,6 +174,7 @@ static void fork_prepare(void)
         return;
     if (_IO_list_lock != NULL)
         _IO_list_lock();
+    hk_tcaches_end_parked(true); /* the child would lose their blocks */
     hk_abandoned_fork_prepare();
     hk_locks_take_all();
 }
@@ -283,6 +284,7 @@ __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
         struct hk_tcache *cache = hk_tcache_self();
         (void)hk_tcaches_reap(UINT32_MAX);
+        hk_tcaches_end_parked(true);
         if (cache != NULL) {
             hk_tcache_flush(cache);
             hk_drain_all(cache);

@@ -1,6 +1,10 @@
-/* Flushes a cache. Ends the cache of a thread that ends, that was killed, or that a fork child does not have. */
+/* Flushes a cache. Parks or ends the cache of a thread that ends. Ends the cache of a thread that was killed, or that a fork child does not have. */
+#include "policy/policy.h"
 #include "slab/slab_heap.h"
 #include "tcache/pool.h"
+
+enum { MOST_SLABS = 64, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
+#define MOST_IN_SLABS (4 * HK_MIB)
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
@@ -11,6 +15,56 @@ void hk_tcache_flush(struct hk_tcache *cache)
     hk_outbox_send_all(&cache->outbox);
     hk_heap_shelf_shrink(&cache->shelf);
     hk_tcache_leave(cache);
+}
+
+/* What the time of the thread's end changes, because the thread may have made few slow calls. */
+static void take_last_tick(struct hk_tcache *cache)
+{
+    hk_decay_read_clock(&cache->ticker);
+    hk_decay_tick(&cache->ticker);
+    hk_decay_notify();
+    hk_liveness_drop(&cache->liveness);
+}
+
+static bool is_small(const struct hk_tcache *cache)
+{
+    size_t bytes = 0;
+    if (cache->owner.slabs > MOST_SLABS || cache->depot.bytes > MOST_IN_DEPOT)
+        return false;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        bytes += cache->owner.slab_lists[class].slabs * (size_t)hk_classes[class].slab_bytes;
+    return bytes <= MOST_IN_SLABS;
+}
+
+/* Returns true if the last two frees of a class were of the same block. The end of the cache then reports this. */
+static bool ends_with_double_free(const struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        void *const *newest = cache->hot.bins[class].top;
+        if (*newest != NULL && newest[-1] == *newest)
+            return true;
+    }
+    return false;
+}
+
+/* Parks a cache that holds little. Programs that begin and end many threads then need not move its blocks to slabs, abandon and adopt the slabs, and
+ * move the blocks back. The outbox must be empty, because its blocks are live in the slabs of other threads. */
+static bool park(struct hk_tcache *cache)
+{
+    bool keeps = HK_POLICY(purge_delay) > 0 && hk_policy_phase() != HK_PHASE_TIGHT && cache->quarantine == NULL &&
+                 hk_load(cache->owner.ring.xevents) == NULL;
+    if (!keeps || !is_small(cache) || ends_with_double_free(cache))
+        return false;
+    hk_tcache_enter(cache); /* until the next thread has begun, or the cache ends */
+    hk_drain_all(cache);
+    hk_outbox_send_all(&cache->outbox);
+    hk_heap_shelf_end(&cache->shelf);
+    cache->system_thread = 0;
+    take_last_tick(cache);
+    bool parked = hk_pool_park(cache);
+    if (!parked)
+        hk_tcache_leave(cache);
+    return parked;
 }
 
 /* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
@@ -24,11 +78,7 @@ static void end(struct hk_tcache *cache)
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop(&cache->outbox);
     hk_heap_shelf_end(&cache->shelf);
-    hk_decay_read_clock(&cache->ticker);
-    hk_decay_tick(&cache->ticker);
-    hk_decay_notify();
-    HK_COUNT(threads_ended, 1);
-    hk_liveness_drop(&cache->liveness);
+    take_last_tick(cache);
     hk_pool_put(cache); /* xbusy stays set, so that a recall does not take the cache before its next thread has begun */
 }
 
@@ -37,16 +87,35 @@ void hk_tcache_end(void)
     struct hk_tcache *cache = hk_tcache_self();
     hk_pool_shut_ended();
     hk_self = &hk_thread_ended.hot;
-    if (cache != NULL)
+    if (cache == NULL)
+        return;
+    HK_COUNT(threads_ended, 1);
+    if (!park(cache))
         end(cache);
+}
+
+void hk_tcaches_end_parked(bool all)
+{
+    for (struct hk_tcache *cache; (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL;)
+        end(cache);
+}
+
+void hk_tcaches_all_ended(void)
+{
+    if (!hk_pool_left_is_due())
+        return;
+    hk_tcaches_end_parked(true);
+    hk_decay_left(hk_pool_purge());
 }
 
 bool hk_tcaches_reap(unsigned most)
 {
     bool reaped = false;
     most = (unsigned)hk_min(most, hk_owner_end() - HK_FIRST_OWNER);
-    for (struct hk_tcache *cache; (cache = hk_pool_next_dead(&most)) != NULL; reaped = true)
+    for (struct hk_tcache *cache; (cache = hk_pool_next_dead(&most)) != NULL; reaped = true) {
+        HK_COUNT(threads_ended, 1);
         end(cache);
+    }
     return reaped;
 }
 

@@ -206,8 +206,12 @@ void hk_tcache_steal_all(struct hk_tcache *cache);
 /* These functions flush and end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
 /* Returns the blocks of the quarantine, the bins, the depot and the outbox to their slabs. Ends the program if one of them was freed twice. */
 void hk_tcache_flush(struct hk_tcache *cache);
-/* Flushes everything that the calling thread holds, and ends its cache. The thread gets no other cache. */
+/* Parks the calling thread's cache for the next thread, or flushes everything that it holds and ends it. The thread gets no other cache. */
 void hk_tcache_end(void);
+/* Ends the parked caches that are due, or all parked caches. */
+void hk_tcaches_end_parked(bool all);
+/* If ended threads have left much memory, purges this memory. Called when one thread remains, because this thread may run no more epochs. */
+void hk_tcaches_all_ended(void);
 /* Checks up to `most` caches. Ends each cache whose thread is gone without having ended the cache. Returns true if a cache was ended. */
 bool hk_tcaches_reap(unsigned most);
 /* If a thread does not exist in the fork child, moves its cache to the pool. The caller must then abandon the slabs of such threads. */

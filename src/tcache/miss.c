@@ -22,6 +22,7 @@ static void on_epoch(struct hk_tcache *cache)
     hk_outbox_drop_idle(&cache->outbox);
     hk_heap_shelf_age(&cache->shelf);
     hk_slab_heap_sweep_begin(&cache->owner, HK_SWEEP_AGED);
+    hk_tcaches_end_parked(false);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }
 

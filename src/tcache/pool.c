@@ -8,6 +8,7 @@ enum {
     MOST_PAUSES = 10000,  /* most pauses while hk_pool_purge() waits, about one second */
     MAX_PER_EPOCH = 8192, /* an epoch stops purging after this number of caches, which takes some ms */
     MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
+    MOST_PARKED = 8,
 };
 
 /* Keeps the sums of the counts that purged caches had, because a purge sets the counts in a cache to zero. */
@@ -29,6 +30,10 @@ static struct {
     unsigned purged_word; /* the word whose caches are being purged */
     uint64_t purged;      /* bits of the caches being purged, which are cleared in `waiting` until the purge ends */
     _Atomic size_t xalive;
+    struct hk_tcache *parked[MOST_PARKED]; /* a stack, from which new threads take the newest */
+    _Atomic unsigned xparked;              /* number of caches on it */
+    unsigned parked_least,
+        parked_due; /* the lowest xparked since the last epoch; number of the oldest caches that are to be ended */
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
@@ -47,6 +52,15 @@ static void wait_locked(unsigned word, uint64_t bits)
     state->aged &= ~bits;
     hk_add(pool.xwaiting, hk_popcount64(bits));
     pool.first_word = (unsigned)hk_min(pool.first_word, word);
+}
+
+size_t hk_tcaches_alive(void) { return hk_load(pool.xalive); }
+bool hk_pool_crowded(void) { return hk_tcaches_alive() > MANY_THREADS; }
+
+static void set_alive(size_t alive)
+{
+    hk_store(pool.xalive, alive);
+    hk_abandoned_crowd(hk_pool_crowded());
 }
 
 bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
@@ -100,14 +114,12 @@ struct hk_tcache *hk_pool_take(void)
     hk_sub(pool.xresident, cache != NULL && !was_purged);
     if (cache == NULL)
         cache = made_locked();
+    if (cache != NULL)
+        set_alive(hk_tcaches_alive() + 1);
     hk_unlock(&pool.lock);
     if (was_purged) {
         hk_owner_wake(&cache->owner, id);
         hk_meta_wake(cache_bytes());
-    }
-    if (cache != NULL) {
-        hk_add(pool.xalive, 1);
-        hk_abandoned_crowd(hk_pool_crowded());
     }
     return cache;
 }
@@ -128,12 +140,46 @@ void hk_pool_put(struct hk_tcache *cache)
 {
     uint32_t id = cache->owner.id;
     hk_lock(&pool.lock);
-    hk_sub(pool.xalive, 1);
-    hk_abandoned_crowd(hk_pool_crowded());
+    set_alive(hk_tcaches_alive() - 1);
     cache->alive = false;
     hk_add(pool.xresident, 1);
     wait_locked(id / POOL_WORD, (uint64_t)1 << id % POOL_WORD);
     hk_unlock(&pool.lock);
+}
+
+bool hk_pool_park(struct hk_tcache *cache)
+{
+    hk_lock(&pool.lock);
+    unsigned parked = hk_load(pool.xparked);
+    bool room = parked < MOST_PARKED;
+    if (room) {
+        pool.parked[parked] = cache;
+        hk_store(pool.xparked, parked + 1);
+        set_alive(hk_tcaches_alive() - 1);
+    }
+    hk_unlock(&pool.lock);
+    return room;
+}
+
+struct hk_tcache *hk_pool_unpark(enum hk_unpark which)
+{
+    struct hk_tcache *cache = NULL;
+    if (hk_load(pool.xparked) == 0)
+        return NULL;
+    hk_lock(&pool.lock);
+    unsigned parked = hk_load(pool.xparked);
+    if (parked > 0 && (which != HK_UNPARK_DUE || pool.parked_due > 0)) {
+        unsigned at = which == HK_UNPARK_NEWEST ? parked - 1 : 0;
+        cache = pool.parked[at];
+        memmove(&pool.parked[at], &pool.parked[at + 1], (parked - 1 - at) * sizeof cache);
+        hk_store(pool.xparked, parked - 1);
+        pool.parked_least = (unsigned)hk_min(pool.parked_least, parked - 1);
+        pool.parked_due -= which != HK_UNPARK_NEWEST && pool.parked_due > 0;
+        pool.parked_due = (unsigned)hk_min(pool.parked_due, parked - 1);
+        set_alive(hk_tcaches_alive() + 1);
+    }
+    hk_unlock(&pool.lock);
+    return cache;
 }
 
 struct hk_tcache *hk_pool_next_dead(unsigned *most)
@@ -151,9 +197,6 @@ struct hk_tcache *hk_pool_next_dead(unsigned *most)
     hk_unlock(&pool.lock);
     return dead;
 }
-
-size_t hk_tcaches_alive(void) { return hk_load(pool.xalive); }
-bool hk_pool_crowded(void) { return hk_tcaches_alive() > MANY_THREADS; }
 
 /* Adds the counts at `from` to those at `to`, and sets them to zero. */
 static void move_counts(void *to, void *from, size_t bytes)
@@ -248,11 +291,13 @@ static size_t purge_waiting_locked(bool all)
 
 void hk_pool_epoch(uint64_t epoch)
 {
-    if (HK_LIKELY(hk_load(pool.xresident) == 0))
+    if (HK_LIKELY(hk_load(pool.xresident) == 0 && hk_load(pool.xparked) == 0))
         return;
     hk_lock(&pool.lock);
     if (pool.epoch != epoch) {
         pool.epoch = epoch;
+        pool.parked_due = pool.parked_least;
+        pool.parked_least = hk_load(pool.xparked);
         purge_waiting_locked(false);
     }
     hk_unlock(&pool.lock);
@@ -272,11 +317,7 @@ size_t hk_pool_purge(void)
     return bytes;
 }
 
-void hk_tcaches_all_ended(void)
-{
-    if (hk_decay_left_is_due(hk_load(pool.xresident) * cache_bytes()))
-        hk_decay_left(hk_pool_purge());
-}
+bool hk_pool_left_is_due(void) { return hk_decay_left_is_due(hk_load(pool.xresident) * cache_bytes()); }
 
 /* Returns the sum of one count over all caches. `offset` is the place of the count in a cache. *purged is the sum over the purged caches. */
 static uint64_t sum_of(const _Atomic uint64_t *purged, size_t offset)
@@ -309,8 +350,9 @@ void hk_pool_fork_child(size_t threads)
             gone |= left & -left;
     purged_locked(pool.purged_word, pool.purged, gone);
     pool.purging = false;
-    hk_store(pool.xalive, threads);
-    hk_abandoned_crowd(hk_pool_crowded());
+    hk_store(pool.xparked, 0);
+    pool.parked_least = pool.parked_due = 0;
+    set_alive(threads);
 }
 
 struct hk_tcache *hk_tcache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_tcache, owner); }

@@ -1,6 +1,7 @@
 /* The pool keeps the tcaches of threads that have ended, and gives them to new threads. It also adds up the counts of all caches.
  *
  *   hk_pool_put() --> waits for a new thread --> has waited from one epoch to the next: purged --> hk_pool_take(): belongs to a new thread
+ *   hk_pool_park() --> keeps its blocks and slabs, as if its thread slept --> hk_pool_unpark(): belongs to a new thread, or is ended and put
  *   A purge first adds the counts of the cache to the pool's sums. A new thread can also take a purged cache, which keeps its number.
  *
  * Owns       The pool owns the caches without a thread, and the sums of the counts that purged caches had.
@@ -17,6 +18,12 @@
 struct hk_tcache *hk_pool_take(void);
 /* Puts a cache into the pool. Precondition: the cache's thread has ended, the cache holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
+/* Parks a cache, so that the next thread gets it with its bins and slabs. Returns false if too many caches are parked. Precondition: the cache's thread
+ * has ended, and the cache is in a slow call (hk_tcache_enter()). */
+bool hk_pool_park(struct hk_tcache *cache);
+/* Returns a parked cache, or NULL. HK_UNPARK_DUE: the oldest, if it has been parked since the epoch before the last one. */
+enum hk_unpark { HK_UNPARK_NEWEST, HK_UNPARK_OLDEST, HK_UNPARK_DUE };
+struct hk_tcache *hk_pool_unpark(enum hk_unpark which);
 /* Returns true if a cache waits in the pool. Does not take the lock. */
 bool hk_pool_waits(void);
 /* Returns the next cache whose thread was killed and so did not end the cache. Counts *most down at each check. Returns NULL when *most is 0. */
@@ -25,12 +32,12 @@ struct hk_tcache *hk_pool_next_dead(unsigned *most);
 void hk_pool_shut_ended(void);
 /* Returns true if there are so many threads that a new thread takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
-/* Purges the caches that have waited in the pool since an earlier epoch. Called at each epoch. */
+/* Purges the caches that have waited in the pool since an earlier epoch, and says which parked caches are due. Called at each epoch. */
 void hk_pool_epoch(uint64_t epoch);
 /* Purges all caches of ended threads that wait for a new thread. Returns the number of purged bytes. */
 size_t hk_pool_purge(void);
-/* If ended threads have left much memory, purges this memory. Called when one thread remains, because this thread may run no more epochs. */
-void hk_tcaches_all_ended(void);
+/* Returns true if ended threads have left so much memory that it must be purged now. Called when one thread remains. */
+bool hk_pool_left_is_due(void);
 /* Registers the lock of the pool at the start, because fork must take this lock. */
 void hk_pool_init(void);
 /* Repairs the pool in a fork child that has `threads` threads. */

@@ -7,13 +7,9 @@ enum {
     REAP_PER_BEGIN = 8,      /* a new thread checks up to so many caches, to find threads that were killed */
 };
 
-bool hk_tcache_begin(void)
+/* Initializes a cache whose last thread, if there was one, has left no blocks in it. */
+static void open_cache(struct hk_tcache *cache)
 {
-    if (!hk_pool_waits() && hk_tcaches_alive() > 0)
-        hk_tcaches_reap(REAP_PER_BEGIN);
-    struct hk_tcache *cache = hk_pool_take();
-    if (cache == NULL)
-        return false;
     hk_store_release(cache->xbusy, 0);          /* a recall that loads this 0 also sees that the cache is not alive */
     if (HK_UNLIKELY(hk_load(cache->xrecalled))) /* a thread that was killed has left holes */
         for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -23,18 +19,31 @@ bool hk_tcache_begin(void)
     hk_owner_open(&cache->owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&cache->hot.bins[class]);
-    memset(cache->held_until, 0, sizeof cache->held_until);
     cache->granted = 0;
-    cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->flushed = 0;
     cache->clean_before = SIZE_MAX;
-    cache->sampling = false;
-    cache->system_thread = 0;
     hk_outbox_open(&cache->outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);
-    cache->until_tick = HK_TICK_NOW;
     cache->new_for = hk_pool_crowded() ? NEW_THREAD_BLOCKS : 0;
+}
+
+bool hk_tcache_begin(void)
+{
+    struct hk_tcache *cache = hk_pool_unpark(HK_UNPARK_NEWEST);
+    if (cache == NULL) {
+        if (!hk_pool_waits() && hk_tcaches_alive() > 0)
+            hk_tcaches_reap(REAP_PER_BEGIN);
+        cache = hk_pool_take();
+        if (cache == NULL)
+            return false;
+        open_cache(cache);
+    }
+    memset(cache->held_until, 0, sizeof cache->held_until);
+    cache->ticker = hk_decay_first_ticker();
+    cache->until_tick = HK_TICK_NOW;
+    cache->sampling = false;
+    cache->system_thread = 0;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
     hk_liveness_take(&cache->liveness);
@@ -73,6 +82,7 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
 
 size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep)
 {
+    hk_tcaches_end_parked(true);
     size_t bytes = cache != NULL ? hk_tcache_trim(cache) : 0;
     (void)hk_tcaches_recall(true);
     hk_pool_purge();

@@ -12,6 +12,7 @@
 #include "runtime/lifecycle.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "support/knobs.h"
 #include "report/heap_stats.h"
 #include "span/meta.h"
 
@@ -30,7 +31,7 @@ static void *live(void *unused)
     return unused;
 }
 
-static void live_and_end(unsigned threads)
+static void live_and_leave(unsigned threads)
 {
     pthread_t thread[THREADS];
     assert_int_equal(pthread_barrier_init(&all_alive, NULL, threads), 0);
@@ -39,6 +40,12 @@ static void live_and_end(unsigned threads)
     for (unsigned i = 0; i < threads; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     pthread_barrier_destroy(&all_alive);
+}
+
+static void live_and_end(unsigned threads)
+{
+    live_and_leave(threads);
+    hk_tcaches_end_parked(true);
 }
 
 static size_t resting(void)
@@ -93,6 +100,136 @@ UNIT_TEST(taken_again)
     assert_int_equal(hk_owner_end(), end);
     hk_pool_purge();
     assert_int_equal(resting(), THREADS);
+    unit_heap_holds(0);
+}
+
+static unsigned count_holding(void)
+{
+    unsigned caches = 0;
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
+        caches += hk_tcache_by_id(id)->alive;
+    return caches;
+}
+
+enum { MOST_PARKED = 8, BLOCKS = 20 };
+
+struct visit {
+    struct hk_tcache *cache;
+    void *blocks[BLOCKS];
+    size_t size;
+    uint64_t missed; /* misses of this thread */
+    bool leaves;     /* the thread does not free its blocks */
+};
+
+static void *pay_visit(void *given)
+{
+    struct visit *visit = given;
+    uint64_t before = hk_tcaches_counted(HK_THREAD_misses);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        visit->blocks[i] = hak_malloc(visit->size);
+    visit->cache = hk_tcache_self();
+    visit->missed = hk_tcaches_counted(HK_THREAD_misses) - before;
+    for (unsigned i = 0; i < BLOCKS && !visit->leaves; i++)
+        hak_free(visit->blocks[i]);
+    return NULL;
+}
+
+static struct visit visit_of(size_t size, bool leaves)
+{
+    pthread_t thread;
+    struct visit visit = {.size = size, .leaves = leaves};
+    assert_int_equal(pthread_create(&thread, NULL, pay_visit, &visit), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return visit;
+}
+
+/* The next thread gets the blocks of the thread before it, without a miss. */
+UNIT_TEST(parked)
+{
+    unit_start();
+    struct visit first = visit_of(112, false), second = visit_of(112, false);
+    assert_ptr_equal(first.cache, second.cache);
+    assert_true(first.missed > 0);
+    assert_int_equal(second.missed, 0);
+    assert_int_equal(hk_slab_at((uintptr_t)second.blocks[0])->d.start, hk_slab_at((uintptr_t)first.blocks[0])->d.start);
+    assert_int_equal(hk_tcaches_alive(), 1);
+    static struct hk_heap_stats heap_stats;
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.threads, 1);
+    unit_heap_holds(0);
+    hk_tcaches_end_parked(true);
+    assert_int_equal(count_holding(), 1);
+    unit_heap_holds(0);
+}
+
+/* A parked cache ends if no thread took it between two epochs. One that threads take again and again stays. */
+UNIT_TEST(parked_until_unused)
+{
+    unit_start();
+    unit_keep_what_threads_leave();
+    for (uint64_t epoch = 1; epoch < 5; epoch++) {
+        (void)visit_of(112, false);
+        hk_pool_epoch(epoch);
+        hk_tcaches_end_parked(false);
+        assert_int_equal(count_holding(), 2);
+    }
+    live_and_leave(3);
+    hk_pool_epoch(5);
+    hk_tcaches_end_parked(false);
+    assert_int_equal(count_holding(), 4);
+    (void)visit_of(112, false); /* takes the newest of the three */
+    hk_pool_epoch(6);
+    hk_tcaches_end_parked(false);
+    assert_int_equal(count_holding(), 2);
+    hk_pool_epoch(7);
+    hk_tcaches_end_parked(false);
+    assert_int_equal(count_holding(), 1);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(parked_few)
+{
+    unit_start();
+    unit_keep_what_threads_leave();
+    live_and_leave(MOST_PARKED + 4);
+    assert_int_equal(count_holding(), 1 + MOST_PARKED);
+    hak_malloc_trim(0);
+    assert_int_equal(count_holding(), 1);
+    unit_heap_holds(0);
+}
+
+/* A cache that holds many slabs, or that was given back a block twice, is not parked. Nor is any while memory is short or nothing may stay idle. */
+UNIT_TEST(not_parked)
+{
+    unit_start();
+    unit_keep_what_threads_leave();
+    struct visit large = visit_of(600 * HK_KIB, true);
+    assert_int_equal(count_holding(), 1);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        hak_free(large.blocks[i]);
+    SET_KNOB(purge_delay, 0);
+    (void)visit_of(112, false);
+    assert_int_equal(count_holding(), 1);
+    unit_heap_holds(0);
+}
+
+/* Frees of blocks of a parked cache wait in its inboxes, as if its thread slept. The next thread, or the end of the cache, collects them. */
+UNIT_TEST(parked_collects)
+{
+    unit_start();
+    unit_keep_what_threads_leave();
+    struct visit first = visit_of(112, true);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        hak_free(first.blocks[i]);
+    hk_outbox_send_all(&hk_tcache_self()->outbox);
+    unit_heap_holds(0);
+    struct visit second = visit_of(112, true);
+    assert_ptr_equal(second.cache, first.cache);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        hak_free(second.blocks[i]);
+    hk_outbox_send_all(&hk_tcache_self()->outbox);
+    hk_tcaches_end_parked(true);
+    assert_int_equal(count_holding(), 1);
     unit_heap_holds(0);
 }
 
@@ -288,10 +425,13 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),    cmocka_unit_test(commons_for_the_new),
-                                       cmocka_unit_test(taken_again), cmocka_unit_test(purges_behind_an_epoch),
-                                       cmocka_unit_test(passes),      cmocka_unit_test(counts_stay),
-                                       cmocka_unit_test(refused),     cmocka_unit_test(stale_number),
-                                       cmocka_unit_test(rings_stay),  cmocka_unit_test(no_number)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),       cmocka_unit_test(commons_for_the_new),
+                                       cmocka_unit_test(taken_again),    cmocka_unit_test(purges_behind_an_epoch),
+                                       cmocka_unit_test(passes),         cmocka_unit_test(counts_stay),
+                                       cmocka_unit_test(refused),        cmocka_unit_test(stale_number),
+                                       cmocka_unit_test(rings_stay),     cmocka_unit_test(no_number),
+                                       cmocka_unit_test(parked),         cmocka_unit_test(parked_until_unused),
+                                       cmocka_unit_test(parked_few),     cmocka_unit_test(not_parked),
+                                       cmocka_unit_test(parked_collects)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

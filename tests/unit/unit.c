@@ -122,6 +122,7 @@ void unit_in_thread(void (*action)(void *argument), void *argument)
     struct errand errand = {action, argument};
     assert_int_equal(pthread_create(&thread, NULL, run_errand, &errand), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    hk_tcaches_end_parked(true);
 }
 
 void unit_heap_holds(size_t live_blocks)

@@ -52,7 +52,7 @@ void unit_keep_what_threads_leave(void);
 /* Returns a new slab whose page map entry names this owner. Returns NULL if memory is refused. */
 struct hk_slab *unit_slab(unsigned class, uint32_t owner);
 
-/* Runs the action in a new thread and waits until the thread has ended, with its key destructors. */
+/* Runs the action in a new thread and waits until the thread has ended, with its key destructors. Then ends its cache, which may be parked. */
 void unit_in_thread(void (*action)(void *argument), void *argument);
 
 /* Checks that the heap is consistent, and that the program has exactly `live_blocks` blocks of up to 1 MiB. */
