@@ -3,6 +3,7 @@ JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 PROG   ?=
 ROWS   ?=
+PEERS  ?=
 THP    ?=
 ONLY   ?=
 TARGET ?=
@@ -74,9 +75,9 @@ fuzz:                           ## the fuzz targets by coverage, 10 s each (TARG
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
 	@tests/unit/fuzz/guided.py build-fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, guard, all for the slow ones too; THP=always|madvise|never)
+bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, memory, guard, all for the slow ones too; PEERS=glibc,rpmalloc; THP=always|madvise|never)
 	@$(DEPS)=bench
-	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)') $(if $(THP),--thp '$(THP)')
+	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)') $(if $(PEERS),--peers '$(PEERS)') $(if $(THP),--thp '$(THP)')
 
 bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 	@$(DEPS)=bench

@@ -2,6 +2,7 @@
 
 A Workload is one command line; a Point is one figure read from its runs. Several points may read one workload (speed and peak RSS).
 """
+import re
 from dataclasses import dataclass
 
 
@@ -56,3 +57,8 @@ class Point:
     @property
     def name(self) -> str:
         return f"{self.row} {self.label}"
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Rows M1, M2 and so on count bytes, faults and system calls, which hardly vary."""
+        return re.match(r"M\d", self.row) is not None

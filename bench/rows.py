@@ -1,5 +1,4 @@
 """The rows of the table, as data only."""
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -288,4 +287,4 @@ def select(names: str | None, quick: bool = False) -> list[Point]:
 def names_of(point: Point) -> set[str]:
     """The names that select a point: its row, the row without what follows the point, and MEMORY for the rows of memory."""
     row = point.row.upper()
-    return {row, row.partition(".")[0]} | ({"MEMORY"} if re.match(r"M\d", row) else set())
+    return {row, row.partition(".")[0]} | ({"MEMORY"} if point.is_of_memory else set())

@@ -11,6 +11,7 @@ from progress import Bar
 from results import Measured, refusals, rounded
 
 FEW_ROUNDS = 5  # counts of system calls and faults hardly vary, nor does the memory of a trace
+MEMORY_ROUNDS = 3  # of works whose rows are all of memory
 
 Run = tuple[Workload, Allocator]
 Look = Enum("Look", "FIGURES SYSCALLS MEMORY")  # at what is looked in a run
@@ -50,10 +51,12 @@ class Session:
         takes time. Series over time are measured here for the same reason. A quick run only loads every library once."""
         order = random.Random(self.seed)
         every, quick = list(self.works), self.runner.quick
-        varied = [w for w in every if not (w.difference or w.series)]
+        timed = {p.work for p in self.points if not p.is_of_memory}
+        most = {w: MEMORY_ROUNDS if w not in timed else FEW_ROUNDS if w.difference or w.series else self.rounds for w in every}
         traced = [w for w in every if w.trace_rss and not quick]
         programs = [w for w in every if w.program]
-        rounds = [Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order)) for n in range(1, self.rounds + 1)]
+        rounds = [Step(f"round {n}", self._in_turns([w for w in every if n <= most[w]], order)) for n in range(1, self.rounds + 1)
+                  if any(n <= rounds for rounds in most.values())]
         rounds += [Step(f"round {n}", self._in_turns(programs, order)) for n in range(self.rounds + 1, self.program_rounds + 1) if programs]
         return [Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
                 Step("memory over time", self._in_turns(traced, order), Look.MEMORY), *rounds]

@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -13,7 +14,7 @@ from measure import BadRun, Runner, Sample, Trace
 from peers import Allocator
 from point import Goal, Point, Workload
 from results import Result
-from session import FEW_ROUNDS, Session
+from session import FEW_ROUNDS, MEMORY_ROUNDS, Session
 
 ALLOCATORS = [Allocator(name, None, role) for name, role in (("a", "peer"), ("b", "peer"), ("limit", "limit"), ("hakmem", "hakmem"))]
 PLAIN, LIMITED, STEADY = Workload("plain"), Workload("limited"), Workload("steady", difference=True)
@@ -111,6 +112,12 @@ class Order(unittest.TestCase):
     def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
         for work in (STEADY, TELLING):
             self.assertEqual(len(self.session.works[work].samples["a"]), FEW_ROUNDS)
+
+    def test_rows_of_memory_need_the_fewest(self) -> None:
+        lean, both = Workload("lean"), Workload("both")
+        points = [replace(point(lean), row="M1"), replace(point(both), row="M3"), point(both)]
+        works = played(Actor(), points=points).works
+        self.assertEqual([len(works[work].samples["a"]) for work in (lean, both)], [MEMORY_ROUNDS, 7])
 
     def test_real_programs_have_more_rounds(self) -> None:
         program = Workload("lua", program="lua")
