@@ -12,7 +12,8 @@
 /* HK_REGISTERS_HERE(at) stores the current registers into the array at `at`. HK_SIGNAL_RETURN holds the bytes of the instructions to which a signal
  * handler returns. If a stack walk reaches them, the registers of the interrupted code lie HK_SIGNAL_REGISTERS bytes above the stack pointer.
  * Register i of the array is word number HK_SIGNAL_ORDER[i] there. HK_CALL_ENDS_AT(code) is true if the bytes before `code` are a call instruction.
- * It reads up to HK_CALL_BYTES bytes there. */
+ * It reads up to HK_CALL_BYTES bytes there. HK_TRAMPOLINE_END holds the instructions after the call in a perf trampoline of CPython 3.12 and 3.13, which
+ * has no frame pointer, and whose return address is the second word of the stack. On aarch64 the trampolines have frame pointers, and no code has these bytes. */
 #if defined(__x86_64__)
 enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
 #define HK_REGISTERS_HERE(at)                                                                                          \
@@ -22,6 +23,7 @@ enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_RE
                      :                                                                                                 \
                      : "r"(at)                                                                                         \
                      : "rax", "memory")
+#define HK_TRAMPOLINE_END "\x48\x83\xc4\x08\xc3"          /* add $8, %rsp; ret */
 #define HK_SIGNAL_RETURN "\x48\xc7\xc0\x0f\0\0\0\x0f\x05" /* mov $15, %rax; syscall */
 #define HK_SIGNAL_REGISTERS offsetof(ucontext_t, uc_mcontext.gregs)
 #define HK_SIGNAL_ORDER                                                                                                \
@@ -44,6 +46,7 @@ enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_R
                      :                                                                                                 \
                      : "r"(at)                                                                                         \
                      : "x9", "x10", "memory")
+#define HK_TRAMPOLINE_END "\xff\xff\xff\xff"
 #define HK_SIGNAL_RETURN "\x68\x11\x80\xd2\x01\0\0\xd4" /* mov x8, 139; svc 0 */
 #define HK_SIGNAL_REGISTERS (sizeof(siginfo_t) + offsetof(ucontext_t, uc_mcontext.regs[HK_REG_FIRST]))
 #define HK_SIGNAL_ORDER 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13

@@ -99,15 +99,13 @@ uint64_t hk_hooks_resize_begin(const void *block)
 
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller)
 {
-    if (resized == NULL && record != 0)
+    if (record != 0 && resized == NULL)
         (void)hk_sample_put(&hk_samples, block, record);
-    if (resized == NULL)
-        return;
-    if (record != 0)
+    else if (record != 0)
         HK_PROBE_FREE(block);
-    if (record != 0 && hk_hooks.watches)
+    if (record != 0 && resized != NULL && hk_hooks.watches)
         hk_hooks_picked(resized, size, caller);
-    else
+    else if (resized != NULL)
         hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
 }
 

@@ -82,13 +82,12 @@ static bool evaluate(struct stack_walk *walk, struct hk_unwind_reader reader, ui
 
 static bool apply_rule(struct stack_walk *walk, enum hk_rule_kind kind, int32_t value, uintptr_t cfa, uintptr_t *result)
 {
-    uintptr_t address = cfa;
     switch (kind) {
     case HK_RULE_AT: return load_word(walk, cfa + (uintptr_t)(intptr_t)value, result);
     case HK_RULE_IS: *result = cfa + (uintptr_t)(intptr_t)value; return true;
     case HK_RULE_REGISTER: return register_of(walk, (uint64_t)value, result);
     case HK_RULE_AT_EXPRESSION:
-        return evaluate(walk, hk_unwind_expression(&walk->code, value), &address) && load_word(walk, address, result);
+        return evaluate(walk, hk_unwind_expression(&walk->code, value), &cfa) && load_word(walk, cfa, result);
     case HK_RULE_IS_EXPRESSION: *result = cfa; return evaluate(walk, hk_unwind_expression(&walk->code, value), result);
     default: return true; /* SAME and UNDEFINED change nothing */
     }
@@ -185,9 +184,7 @@ static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64
             left &= ~((uint64_t)MOST_WORDS << shift);
         }
     uintptr_t code = walk->registers[HK_REG_LINK];
-    if (HK_REG_LINK >= 2 * SLOTS_IN_WORD && !load_word(walk, cfa - WORD, &code))
-        return false;
-    return enter_caller_at(walk, cfa, code);
+    return (HK_REG_LINK < 2 * SLOTS_IN_WORD || load_word(walk, cfa - WORD, &code)) && enter_caller_at(walk, cfa, code);
 }
 
 /* Moves from a signal handler to the code that the signal interrupted. Returns false if the registers cannot be read. */
@@ -207,11 +204,14 @@ static bool is_code(struct stack_walk *walk, uintptr_t address)
     return address - walk->code.start < walk->code.size || hk_os.code_at(address, &walk->code);
 }
 
+static bool can_read(uintptr_t from, size_t size) { return hk_os.readable(from) && hk_os.readable(from + size - 1); }
+
+#define IS_CODE_OF(at, code) (can_read(at, sizeof code - 1) && memcmp((const void *)(at), code, sizeof code - 1) == 0)
+
 /* Returns true if the address may be a return address into generated code, such as that of a JIT compiler. Such code belongs to no module. */
 __attribute__((no_sanitize("address"))) static bool is_after_call(uintptr_t address)
 {
-    return hk_os.readable(address - HK_CALL_BYTES) && hk_os.readable(address - 1) &&
-           HK_CALL_ENDS_AT((const uint8_t *)address);
+    return can_read(address - HK_CALL_BYTES, HK_CALL_BYTES) && HK_CALL_ENDS_AT((const uint8_t *)address);
 }
 
 /* Moves to the caller of code without a table. Follows the frame pointers if they lead upward to code of a module or to generated code. */
@@ -233,22 +233,21 @@ static bool step_out(struct stack_walk *walk)
     struct hk_rules rules;
     struct hk_code *code = &walk->code;
     uintptr_t at = walk->registers[HK_REG_CODE], address = at - !walk->interrupted;
-    size_t signal_size = sizeof HK_SIGNAL_RETURN - 1;
     uint64_t cfa, slots[2];
     bool found = is_code(walk, address);
     uint64_t key = (address ^ (code->start + code->size * SPREAD + (uintptr_t)code->table)) * SPREAD;
     if (found && find_row(key, &cfa, slots))
         return step_by_row(walk, cfa, slots);
     /* The unwind table is read only if it is readable, because the code address may come from a broken stack or from a module that was unloaded. */
-    found = found && code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
-            hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(&rules, code, address);
+    found = found && code->table < code->to && can_read((uintptr_t)code->table, (size_t)(code->to - code->table)) &&
+            hk_unwind_find(&rules, code, address);
     if (found && !rules.of_signal) {
         keep_row(key, &rules);
         return step_by_rules(walk, &rules);
     }
-    bool signal = found || (hk_os.readable(at) && hk_os.readable(at + signal_size - 1) &&
-                            memcmp((const void *)at, HK_SIGNAL_RETURN, signal_size) == 0);
-    return signal ? step_over_signal(walk) : step_by_frame(walk);
+    if (!found && IS_CODE_OF(at, HK_TRAMPOLINE_END))
+        return step_by_row(walk, (uint64_t)HK_REG_STACK << 32 | 2 * WORD, (uint64_t[2]){0, 0});
+    return found || IS_CODE_OF(at, HK_SIGNAL_RETURN) ? step_over_signal(walk) : step_by_frame(walk);
 }
 
 void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault)
