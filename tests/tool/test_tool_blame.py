@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/hakmem"))
-from hakmem import leaks  # noqa: E402
+from hakmem import leaks, scripts  # noqa: E402
 from hakmem.profiles import Profile, Site, parse, text_of  # noqa: E402
 from hakmem.profiling import show  # noqa: E402
 from hakmem.sources import BEST_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
@@ -60,22 +60,110 @@ class Blame(unittest.TestCase):
         self.assertEqual(self.named(shim, Frame("shop::load", "/srv/shop/src/main.rs", 7, SHOP)), ("shop::load", 7, True))
 
     def test_generated_code(self) -> None:
-        """Runtimes write the functions of their generated code to /tmp/perf-PID.map. A later line replaces an earlier one."""
+        """Runtimes write the functions of their generated code to /tmp/perf-PID.map. A later line replaces an earlier one. The last line is not complete."""
         lines = ("7f0000001000 100 JS:~old /srv/shop.js:1:1", "7f0000001000 80 JS:*remember /srv/shop.js:2:18", "7f0000002000 40 JS:^ file:///srv/shop.mjs:7:3",
-                 "0x7f0000003000 40 py::Shop.load:/srv/shop.py", "7f0000004000 10 JS:^emit node:events:465:44", "no line of the format")
-        written = Path(f"/tmp/perf-{os.getpid()}.map")
-        written.write_text("\n".join(lines))
-        self.addCleanup(written.unlink)
-        sources = Sources("", pid=os.getpid())
+                 "0x7f0000003000 40 py::Shop.load:/srv/shop.py", "7f0000004000 10 JS:^emit node:events:465:44", "no line of the format",
+                 "7f0000005000 10 BytecodeHandler:Wide", "7f0000006000 10 JS:*cut /srv/sh")
+        sources = self.with_map("\n".join(lines))
         asked = {0x7f0000001080: ("remember", "/srv/shop.js:2"), 0x7f0000001081: ("old", "/srv/shop.js:1"), 0x7f0000002040: ("(anonymous)", "/srv/shop.mjs:7"),
-                 0x7f0000003001: ("Shop.load", "/srv/shop.py"), 0x7f0000004001: ("JS:^emit node:events:465:44", ""), 0x7f0000005000: ("0x7f0000005000", "")}
+                 0x7f0000003001: ("Shop.load", "/srv/shop.py"), 0x7f0000004001: ("emit", "node:events:465"), 0x7f0000005001: ("BytecodeHandler:Wide", ""),
+                 0x7f0000006001: ("0x7f0000006001", "")}
         sources.learn([tuple(asked)])
         found = sources.frames(tuple(asked))
         self.assertEqual([(frame.function, frame.place) for frame in found], list(asked.values()))
         node = Frame("node::NodeArrayBufferAllocator::Allocate(unsigned long)", module="/srv/node/bin/node")
         self.assertEqual(self.named(node, Frame("Builtins_CreateTypedArray", module="/srv/node/bin/node"), found[4], found[0]), ("remember", 2, True))
-        package = Frame("parse", "/srv/node_modules/json5/parse.js", 9, "/srv/node_modules/json5/parse.js")
-        self.assertEqual(self.named(node, package, found[2]), ("(anonymous)", 7, True))
+        self.assertEqual(self.named(node, self.script("/srv/node_modules/json5/parse.js"), found[2]), ("(anonymous)", 7, True))
+        again = Sources(sources.code_text())  # as in the file of a profile, which is read on another machine
+        again.learn([tuple(asked)])
+        self.assertEqual(again.frames(tuple(asked)), found)
+
+    def with_map(self, text: str) -> Sources:
+        self.map = Path(f"/tmp/perf-{os.getpid()}.map")
+        self.map.write_text(text)
+        self.addCleanup(self.map.unlink, missing_ok=True)
+        return Sources("", pid=os.getpid())
+
+    def script(self, file: str) -> Frame:
+        return Frame("parse", file, 9, file, True)
+
+    def test_names_of_generated_code(self) -> None:
+        names = {
+            "py::<module>:/srv/my shop.py": ("<module>", "/srv/my shop.py", 0),
+            "py::f.<locals>.<lambda>:<string>": ("f.<locals>.<lambda>", "<string>", 0),
+            "py::f:relative:name.py": ("f", "relative:name.py", 0),
+            "LazyCompile:*load /srv/shop.js:12": ("load", "/srv/shop.js", 12),
+            "JS:+get size /srv/my shop.js:2:3": ("get size", "/srv/my shop.js", 2),
+            "JS:~ [eval]:1:1": ("(anonymous)", "[eval]", 1),
+            "Eval:~ node:internal/main/run:1:1": ("(anonymous)", "node:internal/main/run", 1),
+            "Function:f evalmachine.<anonymous>:3:4": ("f", "evalmachine.<anonymous>", 3),
+            "Builtin:ArrayPush": None, "JS:*load": None, "JS:*load /srv/shop.js": None, "py::": None, "": None,
+        }
+        self.assertEqual({name: scripts.function_of(name) for name in names}, names)
+        for text in ("", "\n\n", "7f00\n", "7f00 10\n", "7f00 zz name\n", f"{'f' * 17} 10 name\n", "7f00-7f10 r-xp 0 0:0 1 /srv/shop\n", "7f00 10 cut off"):
+            self.assertEqual(list(scripts.rows(text)), [], text)
+
+    def test_lines_of_python(self) -> None:
+        text = ("@one\n@two\nclass Shop:\n    size = lambda self: 1\n\n    @property\n    def load(self):\n        async def inner():\n"
+                "            return [x for x in ()]\n\nif 1:\n    def twice(): ...\nelse:\n    def twice(): ...\n")
+        lines = scripts.lines_of(text)
+        asked = {"Shop": 3, "Shop.<lambda>": 3, "Shop.load": 7, "Shop.load.<locals>.inner": 8, "Shop.load.<locals>.inner.<locals>.<listcomp>": 8, "twice": 14,
+                 "Shop.load.<locals>.inner.<locals>.<lambda>.<locals>.<genexpr>": 8, "<module>": 0, "missing": 0}
+        self.assertEqual({name: scripts.line_of(name, lines) for name in asked}, asked)
+        for broken in ("def f(:\n", "\0", "(" * 300, "x = " + "-" * 100000 + "1\n"):
+            self.assertEqual(scripts.lines_of(broken), {})
+
+    def test_lines_of_a_script_that_has_changed(self) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write("\ndef load(): ...\n")
+            file.flush()
+            os.utime(file.name, (0, 0))
+            for place, said in ((f"{file.name}:2", ""), (file.name, f"hakmem: {file.name} has changed since")):
+                sources = self.with_map(f"1000 10 py::load:{file.name}\n")
+                sources.learn([(0x1001,)])
+                self.assertEqual(sources.frames((0x1001,))[0].place, place)
+                self.assertTrue(self.told(sources).startswith(said))
+                os.utime(file.name, (2 ** 33, 2 ** 33))
+
+    def told(self, sources: Sources) -> str:
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            sources.tell_missing()
+        return said.getvalue()
+
+    def test_a_map_that_may_be_forged(self) -> None:
+        """Anybody can create the file in /tmp, so a link, a pipe and a file of another user are not read."""
+        def link() -> None:
+            self.map.symlink_to(__file__)
+
+        def others() -> None:
+            self.map.write_text("1000 10 py::load:/srv/shop.py\n")
+            os.chown(self.map, 65534, 65534)
+
+        kinds = {link: "symbolic links", lambda: os.mkfifo(self.map): "no regular file", others: "another user"}
+        for make, why in kinds.items():
+            if make is others and os.getuid() != 0:
+                continue
+            sources = self.with_map("")
+            self.map.unlink()
+            make()
+            sources.learn([(0x1001,)])
+            self.assertEqual(sources.frames((0x1001,)), [Frame("0x1001")])
+            self.assertRegex(self.told(sources), rf"(?m)^hakmem: \S*{self.map} is not used: .*{why}$")
+            self.map.unlink()
+
+    def test_scripts(self) -> None:
+        """A script's own files may be below /usr or /opt, but its packages and the standard library are skipped, whether they are in C or not."""
+        python, module = Frame("_PyEval_EvalFrameDefault", "Python/ceval.c", 9, "/usr/bin/python3.12"), "/srv/venv/lib/python3.12/site-packages/numpy/core.so"
+        library, package = self.script("/usr/lib/python3.12/json/encoder.py"), Frame("array_new", "numpy/core/array.c", 3, module)
+        frozen, zip_file = self.script("<frozen importlib._bootstrap>"), self.script("/usr/lib/python3.12/json.zip")
+        for own in ("/usr/src/app/shop.py", "/opt/shop/shop.js", "<string>", "[eval]", "/srv/python3.12/shop.py"):
+            self.assertEqual(self.named(package, python, library, frozen, zip_file, self.script(own), python), ("parse", 9, True))
+        dynamic = Frame("scan_once", module="/srv/python/lib/python3.12/lib-dynload/_json.cpython-312.so")
+        self.assertEqual(blame([Frame("strdup", module=LIBC), dynamic, python, library]), (dynamic, "function of a package or a standard library"))
+        self.assertEqual(blame([Frame("strdup", module=LIBC), python, package])[0], package)
+        plugin = Frame("load", "plugin.c", 3, "/srv/shop/plugin.so")
+        self.assertEqual(self.named(Frame("strdup", module=LIBC), plugin, python, self.script("/srv/shop.py")), ("load", 3, True))
 
     def test_a_plugin_without_lines_is_not_hidden_by_its_caller(self) -> None:
         self.assertEqual(self.named(Frame("plugin_open", module="/srv/shop/plugin.so"), MAIN, THREAD), ("plugin_open", 0, True))
@@ -91,7 +179,7 @@ class Blame(unittest.TestCase):
     def test_a_replaced_file_is_named_and_not_used(self) -> None:
         with tempfile.NamedTemporaryFile() as file:
             written = Path(file.name).stat().st_mtime
-            for since, said in ((0, ""), (-1, f"hakmem: {file.name} has changed since: addresses are shown, not its functions and lines\n")):
+            for since, said in ((0, ""), (-1, f"hakmem: {file.name} has changed since: functions and lines are not looked up in it\n")):
                 sources = Sources(f"1000-2000 r-xp 00000000 00:00 1 {file.name}\n", written=written + since)
                 sources.learn([(0x1100,)])
                 told = io.StringIO()

@@ -279,7 +279,7 @@ class Options(unittest.TestCase):
 
     def test_all_that_it_sets_by_name_is_told_in_its_help(self) -> None:
         text = ROOT.joinpath("tools/hakmem/README.md").read_text()
-        for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live", "--hardened", "--guard"):
+        for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live", "--hardened", "--guard", "--scripts"):
             self.assertIn(word, text)
 
 

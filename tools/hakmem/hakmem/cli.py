@@ -72,6 +72,7 @@ def run(
     ),
     hardened: bool = typer.Option(False, "--hardened", help="All protections, by libhakmem-hardened.so."),
     guard: bool = typer.Option(False, "--guard", help="Find mistakes: each free is checked, some blocks lie against guard pages."),
+    scripts: bool = typer.Option(False, "--scripts", help="Let Python (3.12 or newer) and Node name their functions for `profile` and `leaks`."),
     setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."),
 ) -> None:
     """Runs a program on HAKMEM, and exits with the program's exit code."""
@@ -92,7 +93,7 @@ def run(
         if value is not None:
             check(name, value, f"--{name} {value}")
             options[name] = value
-    runs.run(command, runs.Request(options, report_file, live, hardened, guard))
+    runs.run(command, runs.Request(options, report_file, live, hardened, guard, scripts))
 
 
 @app.command()

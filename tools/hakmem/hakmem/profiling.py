@@ -83,7 +83,7 @@ def sources_of(found: Profile, target: str) -> Sources:
     """Returns the sources of a process, or those of a file of samples, without files that were changed after the samples were written."""
     from hakmem.sources import Sources
 
-    return Sources(found.maps, found.pid) if found.pid is not None else Sources(found.maps, written=Path(target).stat().st_mtime)
+    return Sources(found.maps, found.pid) if found.pid is not None else Sources(found.maps, written=Path(target).stat().st_mtime, profile=Path(target))
 
 
 def bytes_of(text: Optional[str]) -> Optional[int]:
@@ -148,7 +148,7 @@ def write(path: Path, found: Profile, sources: Sources, target: str, allocated: 
     if path.name.endswith(".pb.gz"):
         path.write_bytes(flame.pprof(found, sources))
     elif path.suffix == ".heap":
-        path.write_text(profiles.text_of(found))
+        path.write_text(profiles.text_of(found) + sources.code_text())
     elif path.suffix == ".html":
         path.write_text(flame.page(found, sources, title(found, target)))
     else:

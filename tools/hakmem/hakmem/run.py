@@ -23,18 +23,21 @@ RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
 SUFFIX = ".hkrec"
 FOLDER_VARIABLE, SAMPLE_VARIABLE = "HAKRECORD_FOLDER", "HAKRECORD_SAMPLE"
 MOST_SAMPLE = 65536
+SCRIPTS = {"PYTHONPERFSUPPORT": "1", "PYTHONMALLOC": "malloc"}  # only Python 3.12 or newer obeys the first one
+NODE_VARIABLE, NODE_OPTIONS = "NODE_OPTIONS", "--perf-basic-prof --interpreted-frames-native-stack"
 
 
 @dataclass(frozen=True)
 class Request:
     """The options of `hakmem run`. If `live` is None, it is True unless a report is requested. Options and environment variables take precedence
-    over what --hardened and --guard set."""
+    over what --hardened, --guard and --scripts set."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     report: str | None = None
     live: bool | None = None
     hardened: bool = False
     guard: bool = False
+    scripts: bool = False
 
 
 def run(command: list[str], request: Request) -> None:
@@ -60,6 +63,8 @@ def environment_for(request: Request) -> dict[str, str]:
     protecting = protections.options(request.hardened, request.guard)
     environment = {variable(name): value for name, value in protecting.items()} | environment
     environment |= {variable(name): value for name, value in request.options.items()}
+    if request.scripts:
+        environment = SCRIPTS | environment | {NODE_VARIABLE: f"{environment.get(NODE_VARIABLE, '')} {NODE_OPTIONS}".strip()}
     if request.live if request.live is not None else not report:
         report = report or str(process.make_folder() / process.PATTERN)
         if not report.endswith((".json", "/")):

@@ -10,27 +10,29 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from hakmem import elf
+from hakmem import elf, scripts
 from hakmem.attached import Mapping, mappings
+from hakmem.process import Process
 from hakmem.trouble import Trouble
 
 UNKNOWN = "??"
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
 SYSTEM_SOURCES = ("/usr/", "../sysdeps", "/build/", "../csu", "<", "/rustc/", "/rust/deps/")
-PACKAGES = ("/.cargo/registry/", "/.cargo/git/", "/node_modules/", "/site-packages/", "/dist-packages/")
+PACKAGES = re.compile(r"/\.cargo/(?:registry|git)/|/(?:node_modules|site-packages|dist-packages)/|/lib(?:64)?/python[\d.]+t?/|^node:|^<frozen ")
 INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jvm|lua|R|octave)[\w.-]*$")
 MAPPING_INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python)[\w.-]*$")
-# Matches what Node ("JS:*load /srv/shop.js:12:7") and Python ("py::load:/srv/shop.py") write into the map of their generated code.
-GENERATED = re.compile(r"(?:py::(?P<py>.*):(?P<script>/.*)|\w+:[~^*+]?(?P<js>\S*) ?(?:file://)?(?P<file>/.*?):(?P<line>\d+)(?::\d+)?)$")
 # Matches the first mapping of a file in a profile, and the comment with the file's build-id that follows.
 BUILD_ID = re.compile(r"^\S+ \S+ 0+ \S+ \d+ +(/.*?)(?: \(deleted\))?\n# build-id ([0-9a-f]+)$", re.MULTILINE)
 TOOL_S = 120
+CLOCK_S = 1.0  # the difference between the clocks of files and of processes
 STT_FUNC = 2
 # Matches what a compiler adds to the name of a function when it makes a copy of the function.
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
@@ -52,6 +54,7 @@ class Frame:
     file: str = ""
     line: int = 0
     module: str = ""
+    of_script: bool = False
 
     @property
     def place(self) -> str:
@@ -64,41 +67,42 @@ class Frame:
 
     @property
     def is_of_runtime(self) -> bool:
-        """Returns True if the function belongs to an allocator, a runtime of a language, or a standard library."""
-        libraries = self.file.startswith(SYSTEM_SOURCES) or any(folder in self.file for folder in PACKAGES)
+        """Returns True if the function belongs to an allocator, a runtime of a language, a package, or a standard library."""
+        if self.of_script:
+            return self.is_of_package
+        libraries = self.file.startswith(SYSTEM_SOURCES) or self.is_of_package
         named = ALLOCATORS.match(self.function) or (not self.file and RUNTIMES.match(self.function))
         return bool(libraries or named or C_LIBRARIES.search(self.module) or INTERPRETERS.search(self.module))
 
     @property
     def is_the_programs(self) -> bool:
         """Returns True if the function lies in a file of the program that was not installed with the system."""
-        return bool(self.module) and not self.module.startswith(SYSTEM) and not self.is_of_runtime
+        return bool(self.module) and (self.of_script or not self.module.startswith(SYSTEM)) and not self.is_of_runtime
+
+    @property
+    def is_of_package(self) -> bool:
+        return bool(PACKAGES.search(self.file) or PACKAGES.search(self.module))
 
     def __str__(self) -> str:
         return f"{self.function} at {self.place}" if self.place else self.function
 
 
-def generated_frame(name: str) -> Frame:
-    found = GENERATED.match(name)
-    if not found:
-        return Frame(name)
-    file = found["script"] or found["file"]
-    return Frame(found["py"] or found["js"] or "(anonymous)", file, int(found["line"] or 0), file)
-
-
 class Sources:
     """Knows the functions of the addresses of one process, profile or report. A file that has another build-id than the one that ran is not used, or,
     if the build-id is unknown, a file that was changed after the time `written`. `symbols` is a folder that has the files as they were then, by path or
-    by name."""
+    by name. `profile` is the file of the profile, if it is one."""
 
-    def __init__(self, maps: str, pid: int | None = None, written: float = math.inf, symbols: Path | None = None) -> None:
+    def __init__(self, maps: str, pid: int | None = None, written: float = math.inf, symbols: Path | None = None, profile: Path | None = None) -> None:
         self.maps = sorted((mapping for mapping in mappings(maps) if mapping.path.startswith("/")), key=lambda one: one.start)
         self.starts = [mapping.start for mapping in self.maps]
-        self.pid, self.written, self.symbols = pid, written, symbols
+        self.text, self.pid, self.written, self.symbols, self.profile = maps, pid, written, symbols, profile
         self.known: dict[int, list[Frame]] = {}
         self.changed: set[str] = set()
         self.build_ids = dict(BUILD_ID.findall(maps))
         self.interpreted = False
+        self.refused: dict[Path, str] = {}
+        self.code: dict[int, str] = {}
+        self.lines: dict[str, dict[str, int]] = {}
 
     def mapping(self, address: int) -> Mapping | None:
         at = bisect.bisect_right(self.starts, address) - 1
@@ -124,10 +128,12 @@ class Sources:
         if self.known and not any(tools()):
             print("hakmem: no lines of sources are shown, because addr2line is not installed (Debian: binutils)", file=sys.stderr)
         for path in sorted(self.changed):
-            print(f"hakmem: {path} has changed since: addresses are shown, not its functions and lines", file=sys.stderr)
-        if self.interpreted and self.pid and not self.map_of_generated_code():
-            print("hakmem: this shows functions of the interpreter: start Python 3.12 or newer with -X perf, and Node with --perf-basic-prof, to see those of "
-                  "the script; with PYTHONMALLOC=malloc, each object of Python is seen", file=sys.stderr)
+            print(f"hakmem: {path} has changed since: functions and lines are not looked up in it", file=sys.stderr)
+        for file, why in self.refused.items():
+            print(f"hakmem: {file} is not used: {why}", file=sys.stderr)
+        if self.interpreted and (self.pid or self.profile) and not self.code and not self.refused:
+            print("hakmem: this shows functions of the interpreter: start Python 3.12 or newer, and Node, with `hakmem run --scripts`, to see those of the "
+                  "script", file=sys.stderr)
 
     def learn(self, stacks: Iterable[tuple]) -> None:
         """Looks up all addresses at once. A return address is that of the instruction after the call, so the byte before it is looked up."""
@@ -145,20 +151,47 @@ class Sources:
         for path, places in by_path.items():
             self.learn_file(path, places)
 
-    def map_of_generated_code(self) -> str:
-        try:
-            status = Path(f"/proc/{self.pid}/status").read_text()
-            inside = re.findall(r"^NSpid:.*?(\d+)$", status, re.MULTILINE)[-1]
-            return Path(f"/proc/{self.pid}/root/tmp/perf-{inside}.map").read_text(errors="replace")
-        except (OSError, IndexError):
-            return ""
+    def maps_of_code(self) -> Iterator[str]:
+        """Yields the texts that name generated code. A profile that the tool has written names the code itself."""
+        yield self.text
+        with suppress(OSError):
+            for path, owners in [scripts.map_of(self.pid)] if self.pid else scripts.maps_of_file(self.profile) if self.profile else []:
+                try:
+                    yield scripts.read_map(path, owners)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self.refused[path] = error.strerror or str(error)
 
     def learn_generated(self, addresses: list[int]) -> None:
         """Looks up addresses of generated code in the map that runtimes write for `perf`. A later line of the map replaces an earlier one."""
-        for row in re.finditer(r"^(?:0x)?([0-9a-f]+) ([0-9a-f]+) (.*)$", self.map_of_generated_code() if addresses else "", re.MULTILINE):
-            start = int(row[1], 16)
-            for address in addresses[bisect.bisect_right(addresses, start):bisect.bisect_right(addresses, start + int(row[2], 16))]:
-                self.known[address] = [generated_frame(row[3])]
+        for text in self.maps_of_code() if addresses else ():
+            for start, size, name in scripts.rows(text):
+                for address in addresses[bisect.bisect_right(addresses, start):bisect.bisect_right(addresses, start + size)]:
+                    self.code[address] = name
+        for address in self.code.keys() & set(addresses):
+            self.known[address] = [self.generated_frame(self.code[address])]
+
+    def generated_frame(self, name: str) -> Frame:
+        function, file, line = scripts.function_of(name) or (name, "", 0)
+        if not line and file.startswith("/"):
+            self.lines[file] = self.lines.get(file) or self.lines_of_script(file)
+            line = scripts.line_of(function, self.lines[file])
+        return Frame(function, file, line, file, bool(file))
+
+    def lines_of_script(self, path: str) -> dict[str, int]:
+        """Returns the lines of a Python program, or nothing if its file is missing or is newer than the process."""
+        file = self.file_of(path)
+        with suppress(OSError):
+            if file and self.pid and os.stat(file).st_mtime > time.time() - Process(self.pid).seconds_alive() + CLOCK_S:
+                self.changed.add(path)
+            elif file:
+                return scripts.lines_of(Path(file).read_text(errors="replace"))
+        return {}
+
+    def code_text(self) -> str:
+        """Returns the names of generated code for a file of the profile, which may be read when the process and its map are gone."""
+        return "".join(f"# code {address - 1:x} 1 {name}\n" for address, name in sorted(self.code.items()))
 
     def learn_file(self, path: str, offsets: dict[int, int]) -> None:
         file = self.file_of(path) or ""
@@ -183,6 +216,7 @@ RULES = {
     "function of the program's own files": lambda frame: frame.is_the_programs,
     "function of the executable": lambda frame: bool(frame.module) and ".so" not in os.path.basename(frame.module) and not frame.is_of_runtime,
     "function outside the C library and the runtimes": lambda frame: bool(frame.module) and not frame.is_of_runtime,
+    "function of a package or a standard library": lambda frame: frame.is_of_package,
     "function": lambda frame: True,
 }
 BEST_RULE = next(iter(RULES))
