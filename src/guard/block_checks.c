@@ -4,7 +4,7 @@
 #include "slab/joined_blocks.h"
 #include "tcache/layout.h"
 
-enum { KIND_MASK = 3, NIBBLES = 3, READINGS = 3 };
+enum { KIND_MASK = 3, LOW_PAGES = 32, READINGS = 3 };
 
 /* A block's canary is a secret value behind the requested bytes. If the value has changed, the program wrote behind these bytes. The canary fills the
  * bytes that rounding adds, at least 8. Only the thread that has the block writes the canary. Any thread may read it.
@@ -89,20 +89,17 @@ static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
         area->end = area->start + accessible;
 }
 
-/* Stores the number of accessible pages of a medium block, four bits in each of the three state bytes after the block's first state byte. These bytes
- * hold no state, because no other block begins in this block. */
+/* Stores the number of accessible pages of a medium block in the two state bytes after the block's first state byte, because no other block begins in
+ * this block. Both numbers are below LOW_PAGES, so that these bytes stay below each state, and no address in the block seems to be live. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
-    for (unsigned i = 0; i < NIBBLES; i++)
-        hk_store(state[i + 1], (uint8_t)(bytes / HK_PAGE >> 4 * i & 15));
+    hk_store(state[1], (uint8_t)(bytes / HK_PAGE % LOW_PAGES));
+    hk_store(state[2], (uint8_t)(bytes / HK_PAGE / LOW_PAGES));
 }
 
 static size_t accessible_of(const hk_state_byte *state)
 {
-    size_t pages = 0;
-    for (unsigned i = 0; i < NIBBLES; i++)
-        pages |= (size_t)(hk_load(state[i + 1]) & 15) << 4 * i;
-    return pages * HK_PAGE;
+    return (hk_load(state[1]) + (size_t)hk_load(state[2]) * LOW_PAGES) * HK_PAGE;
 }
 
 /* Returns the area of a block. If `state` is NULL, the block is about to be given out for a request of `size` bytes. Otherwise `size` is ignored. */
