@@ -48,8 +48,7 @@ static _Atomic(struct shelf_array *) xunused_arrays HK_COLD_DATA;
 static void keep_unused_array(struct shelf_array *array)
 {
     array->next = hk_load(xunused_arrays);
-    while (!atomic_compare_exchange_weak_explicit(&xunused_arrays, &array->next, array, memory_order_release,
-                                                  memory_order_relaxed))
+    while (!hk_replace(xunused_arrays, &array->next, array, memory_order_release))
         continue;
 }
 

@@ -89,12 +89,10 @@ bool hk_heap_charge(struct hak_heap *heap, size_t bytes)
     do {
         if (limit != 0 && (now > limit || bytes > limit - now))
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&heap->xcharged, &now, now + bytes, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!hk_replace(heap->xcharged, &now, now + bytes, memory_order_relaxed));
     now += bytes;
     size_t peak = hk_load(heap->xpeak);
-    while (now > peak &&
-           !atomic_compare_exchange_weak_explicit(&heap->xpeak, &peak, now, memory_order_relaxed, memory_order_relaxed))
+    while (now > peak && !hk_replace(heap->xpeak, &peak, now, memory_order_relaxed))
         continue;
     return true;
 }
