@@ -14,17 +14,13 @@
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "span/chunks.h"
+#include "span/meta.h"
 
 /* A ticket keeps the function and the argument of a new thread until the thread begins. */
 struct ticket {
-    _Atomic bool xtaken;
     void *(*start)(void *);
     void *argument;
 };
-
-/* If more than TICKETS threads begin at the same moment, the threads without a ticket are not counted. */
-enum { TICKETS = 64 };
-static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
@@ -44,26 +40,13 @@ static bool counting(void)
     return hk_load(xcounts) == COUNTS;
 }
 
-static struct ticket *take_ticket(void *(*start)(void *), void *argument)
-{
-    for (struct ticket *ticket = tickets; ticket < tickets + TICKETS; ticket++)
-        if (!hk_load(ticket->xtaken) && !atomic_exchange_explicit(&ticket->xtaken, true, memory_order_acquire)) {
-            ticket->start = start;
-            ticket->argument = argument;
-            return ticket;
-        }
-    return NULL;
-}
-
 static void *begin_counted(void *given)
 {
-    struct ticket *ticket = given;
-    void *(*start)(void *) = ticket->start;
-    void *argument = ticket->argument;
-    hk_store_release(ticket->xtaken, false);
+    struct ticket ticket = *(struct ticket *)given;
+    hk_meta_free(given, sizeof ticket);
     if (!hk_mark_thread())
         (void)hk_background_thread_ended();
-    HK_BY_JUMP return start(argument);
+    HK_BY_JUMP return ticket.start(ticket.argument);
 }
 
 /* Calls the pthread_create that follows HAKMEM's, or the C library's if HAKMEM does not interpose the function. */
@@ -76,13 +59,15 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next != NULL ? next(thread, attributes, start, argument) : ENOSYS;
 }
 
-/* Creates the background thread just before a thread of the program, because a filter that forbids one creation would also forbid the other. */
+/* Creates the background thread just before a thread of the program, because a filter that forbids one creation would also forbid the other. Does not
+ * count a thread for whose ticket memory is refused. */
 HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *argument)
 {
-    struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
+    struct ticket *ticket = counting() ? hk_meta_alloc(sizeof *ticket) : NULL;
     if (ticket == NULL)
         return hk_thread_make(thread, attributes, start, argument);
+    *ticket = (struct ticket){start, argument};
     hk_background_begin_with_thread(hk_thread_make);
     int error = hk_thread_make(thread, attributes, begin_counted, ticket);
     /* If the system refuses the thread, ends HAKMEM's own thread and tries again, for a while because the ended thread may still be counted. */
@@ -90,7 +75,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
         (void)HK_COMES_TRUE((error = hk_thread_make(thread, attributes, begin_counted, ticket)) != EAGAIN,
                             HK_PAUSES_A_SECOND / 10);
     if (error != 0) {
-        hk_store_release(ticket->xtaken, false);
+        hk_meta_free(ticket, sizeof *ticket);
         (void)hk_background_thread_ended();
     }
     return error;
