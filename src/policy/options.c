@@ -238,13 +238,6 @@ static const char *read_environment(const char **profile)
     return conf;
 }
 
-static const struct profile {
-    const char *name, *lines;
-} profiles[] = {
-#define HK_PROFILE(name, lines, meaning) {#name, lines},
-#include "policy/profiles.def"
-};
-
 enum { LONGEST_LINES = 256, LONGEST_PATH = 1024 };
 #define HK_PROFILE(name, lines, meaning) _Static_assert(sizeof lines <= LONGEST_LINES, #name);
 #include "policy/profiles.def"
@@ -326,12 +319,13 @@ static HK_COLD void apply_file(const char *path)
 void hk_profile_apply(const char *name)
 {
     char copy[LONGEST_LINES];
-    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++)
-        if (strcmp(profiles[i].name, name) == 0) {
-            apply_lines(strcpy(copy, profiles[i].lines), "");
-            return;
-        }
-    apply_file(name);
+    const char *lines = NULL;
+#define HK_PROFILE(named, lines_of_it, meaning) lines = strcmp(name, #named) == 0 ? lines_of_it : lines;
+#include "policy/profiles.def"
+    if (lines != NULL)
+        apply_lines(strcpy(copy, lines), "");
+    else
+        apply_file(name);
 }
 
 void hk_options_read(void)
