@@ -7,7 +7,7 @@
 #include "os/forward.h"
 #include "runtime/learning.h"
 
-enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200, CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
+enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200 };
 
 static struct {
     uint64_t last_ms;
@@ -233,8 +233,7 @@ static void show_once(void)
         hk_last_events_write(HK_STDERR);
         hk_store(xdone, true);
     }
-    for (int i = 0; i < CRASH_WAITS && !hk_load(xdone); i++)
-        hk_os.rest(CRASH_WAIT_MS);
+    (void)HK_COMES_TRUE(hk_load(xdone), HK_PAUSES_A_SECOND);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context)
