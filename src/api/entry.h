@@ -1,7 +1,6 @@
 /* Declares the slow paths that all exported functions share, and those of user heaps.
  * Threads  Any thread may call these functions. Only one thread at a time may use, free or resize a block. */
-#ifndef HK_ENTRY_H
-#define HK_ENTRY_H
+#pragma once
 
 #include "tcache/layout.h"
 
@@ -68,5 +67,3 @@ void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_t
 void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);
 /* Resizes a heap's block for realloc. The block stays in its heap. Returns NULL and sets errno if memory is refused. */
 void *hk_heap_resized(void *block, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * tool (prof/attach_sampling.h) and sampling with guard pages (guard/sampled.h). The instrumented allocator leaves all other work to the plain
  * allocator. Functions whose names begin with hk_guarded_ serve while protections are on.
  * Threads  Any thread may call these functions. */
-#ifndef HK_INSTRUMENTED_H
-#define HK_INSTRUMENTED_H
+#pragma once
 
 #include "api/plain_alloc.h"
 #include "guard/block_checks.h"
@@ -24,5 +23,3 @@ unsigned hk_guarded_group(const void *block);
 /* Resizes a block. `block` must not be NULL, and the size must not be 0. Returns NULL if memory is refused, or if `block` is invalid. */
 void *hk_guarded_realloc(void *block, struct hk_request *request);
 size_t hk_guarded_usable_size(const void *block);
-
-#endif

@@ -1,7 +1,6 @@
 /* Declares what free, realloc and malloc_usable_size do with each kind of block. The functions are made from the table in kinds.def.
  * Threads  Any thread may call these functions for a block that no other thread uses. */
-#ifndef HK_KINDS_H
-#define HK_KINDS_H
+#pragma once
 
 #include "span/descriptor.h"
 
@@ -20,5 +19,3 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
 void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, enum hk_block_kind kind, size_t size);
 /* Frees a block that hk_block_check_free() has checked. `caller` is the return address of the exported function. */
 void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block_kind kind, void *caller);
-
-#endif

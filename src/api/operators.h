@@ -1,8 +1,7 @@
 /* Declares functions that a program may replace, which are mainly the forms of operator new and operator delete. HAKMEM's forms have names that begin
  * with hk_operator_. A name that begins with process_ stands for the function that the process uses, HAKMEM's or the program's.
  * Threads  Any thread may call these functions. */
-#ifndef HK_OPERATORS_H
-#define HK_OPERATORS_H
+#pragma once
 
 #include "hakmem.h"
 #include "runtime/lifecycle.h"
@@ -29,5 +28,3 @@ HK_INLINE bool hk_malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_m
     static __attribute__((unused)) type own parameters;                                                                \
     HK_REPLACES(type, name, parameters, own)                                                                           \
     static __attribute__((unused)) type own parameters
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Threads  Any thread may call these functions.
  * Never    No function sets errno. The features and the start of HAKMEM are the work of instrumented.h. */
-#ifndef HK_PLAIN_ALLOC_H
-#define HK_PLAIN_ALLOC_H
+#pragma once
 
 #include "base/inline_copy.h"
 #include "runtime/learning.h"
@@ -46,5 +45,3 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 }
 /* Returns true if realloc to `size` keeps a block of `now` bytes, because the block is large enough, and is half used or has at most 64 bytes. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
-
-#endif

@@ -1,6 +1,5 @@
 /* Base: defines macros and types that all files of HAKMEM use. No code in src/base depends on blocks, slabs or heaps. */
-#ifndef HK_BASE_H
-#define HK_BASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -215,5 +214,3 @@ struct hk_pair {
 /* Stores v if x equals *expected. Otherwise sets *expected to x without an order, and returns false. */
 #define hk_replace(x, expected, v, order)                                                                              \
     atomic_compare_exchange_strong_explicit(&(x), (expected), (v), (order), memory_order_relaxed)
-
-#endif

@@ -1,6 +1,5 @@
 /* Bits: defines functions that round numbers, and that count, find and set bits. */
-#ifndef HK_BITS_H
-#define HK_BITS_H
+#pragma once
 
 #include "base/base.h"
 #include <string.h>
@@ -132,5 +131,3 @@ static inline void hk_top_insert(void *rows, size_t bytes, unsigned *count, unsi
         memcpy(place, row, bytes);
     *count = (unsigned)hk_min(*count + 1, most);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Inline copy: copies and zeroes short runs of 16-byte units (quanta) inline, because a call of the C library would take longer than the copy. */
-#ifndef HK_INLINE_COPY_H
-#define HK_INLINE_COPY_H
+#pragma once
 
 #include "base/base.h"
 #include <string.h>
@@ -65,5 +64,3 @@ HK_INLINE bool hk_is_zero(const char *at, size_t bytes)
         any |= quanta[i];
     return (any[0] | any[1]) == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* List: links structs into doubly linked rings. Each struct contains a link, whose pointers are both NULL while the struct is in no list. */
-#ifndef HK_LIST_H
-#define HK_LIST_H
+#pragma once
 
 #include "base/base.h"
 
@@ -69,5 +68,3 @@ HK_INLINE void hk_list_move_to_back(struct hk_list *list, struct hk_link *link, 
     hk_link_remove_under(link, walk);
     hk_list_push_back(list, link);
 }
-
-#endif

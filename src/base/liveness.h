@@ -6,8 +6,7 @@
  * Invariant  hk_liveness_lost() returns true only if the thread has ended. A process's only thread takes no mutex, because the process ends with it.
  * Threads    The thread itself calls hk_liveness_take() and hk_liveness_renew(). Any thread may call hk_liveness_drop() and hk_liveness_lost(),
  *            under a lock of the caller's. A fork child calls hk_liveness_forget(). */
-#ifndef HK_LIVENESS_H
-#define HK_LIVENESS_H
+#pragma once
 
 #include "base/base.h"
 #include <pthread.h>
@@ -27,5 +26,3 @@ bool hk_liveness_lost(struct hk_liveness *liveness);
 /* In a fork child, the thread that forked calls renew, because its thread id has changed, and calls forget for threads that the child lacks. */
 void hk_liveness_renew(struct hk_liveness *liveness);
 void hk_liveness_forget(struct hk_liveness *liveness);
-
-#endif

@@ -7,8 +7,7 @@
  *            one such call. Only three kinds of locks are held during such a call. One is the lock of purges, for which no allocation waits. The
  *            second is the lock of the slabs whose pages are purged. The third is the lock of large blocks while the slack of a block is unmapped,
  *            because otherwise the block could grow into the slack at that moment. Tests verify this rule (fake_os.c). */
-#ifndef HK_LOCK_H
-#define HK_LOCK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -111,5 +110,3 @@ void hk_locks_reset_all(void);
 bool hk_lock_comes_free(const struct hk_lock *lock);
 /* Waits like hk_lock_comes_free() for each lock that fork takes. Returns false if one of these locks was never seen free. */
 bool hk_locks_come_free(void);
-
-#endif

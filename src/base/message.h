@@ -8,8 +8,7 @@
  *          its database as descriptor 2. HAKMEM then prints no messages. Output that the program requests by a call always goes to descriptor 2, as
  *          the output of the C library's malloc_stats() does.
  * Never    This file never allocates, takes a lock, or changes errno. */
-#ifndef HK_MESSAGE_H
-#define HK_MESSAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -62,5 +61,3 @@ _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1
         if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \
             hk_fatal(HK_TEXT_assertion, #x, __FILE__, __LINE__);                                                       \
     } while (0)
-
-#endif

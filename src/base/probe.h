@@ -1,8 +1,7 @@
 /* Probe: defines static tracepoints (USDT) for bpftrace, perf and gdb. A tracepoint is an instruction that does nothing, and whose address is in
  * an ELF note. HAKMEM has no tracepoints if <sys/sdt.h> was missing at build time.
  * Threads    Any thread may run a tracepoint. */
-#ifndef HK_PROBE_H
-#define HK_PROBE_H
+#pragma once
 
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
@@ -15,6 +14,4 @@
 #else
 #define HK_PROBE_ALLOC(block, size, weight) ((void)(block), (void)(size), (void)(weight))
 #define HK_PROBE_FREE(block) ((void)(block))
-#endif
-
 #endif

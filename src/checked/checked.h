@@ -8,8 +8,7 @@
  * Invariant  A range of no bytes passes each check, wherever it begins.
  * Threads    Any thread may call these functions, also before main, in signal handlers and in fork children.
  * Never      No function allocates memory or waits for a lock. */
-#ifndef HK_CHECKED_H
-#define HK_CHECKED_H
+#pragma once
 
 #include "base/base.h" /* included first, because it renames memcpy before <string.h> declares it */
 #include "guard/bounds.h"
@@ -70,5 +69,3 @@ HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
         return __VA_ARGS__;                                                                                            \
     }                                                                                                                  \
     HK_CHECKED(type, __##name##_chk, (HK_IN_LIST parameters, size_t most)) { return __VA_ARGS__; }
-
-#endif

@@ -6,8 +6,7 @@
  * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on this
  *            probability, because they divide by it.
  * Threads    A countdown belongs to one thread. */
-#ifndef HK_COUNTDOWN_H
-#define HK_COUNTDOWN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -29,5 +28,3 @@ unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t bytes, uint6
 HK_INLINE bool hk_countdown_picks(struct hk_countdown *of, uint64_t mean) { return hk_countdown_ends(of, 0, mean, 1); }
 /* Returns the number of allocated bytes that a picked block of `size` bytes represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);
-
-#endif

@@ -6,8 +6,7 @@
  * Invariant  A decision that finds the ring full is dropped and counted.
  * Threads    Any thread may note a decision, without a lock. Only one thread at a time takes decisions.
  * Never      blocks, allocates, or makes a system call. */
-#ifndef HK_DECISIONS_H
-#define HK_DECISIONS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -42,5 +41,3 @@ bool hk_decision_take(struct hk_decision *decision);
 void hk_decisions_forget(void);
 /* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);
-
-#endif

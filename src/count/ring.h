@@ -6,8 +6,7 @@
  * Invariant  If the stamp of a slot is the same before and after a read, the read has seen one whole event.
  * Threads    A thread notes events in its own ring. Any thread may note events in the shared ring. Any thread or signal handler may read a ring.
  * Never      takes a lock, waits, or allocates. The caller of hk_ring_open() provides the memory. */
-#ifndef HK_RING_H
-#define HK_RING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -59,5 +58,3 @@ void hk_ring_read(const struct hk_ring *ring, void (*visit)(void *context, const
         if (HK_UNLIKELY(hk_load((ring)->xevents) != NULL))                                                             \
             hk_ring_note_slow((ring), HK_EVENT_##name, (amount), (uintptr_t)(address));                                \
     } while (0)
-
-#endif

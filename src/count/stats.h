@@ -2,8 +2,7 @@
  * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
  * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only the thread itself adds to its counters. Any thread may read
  *            a thread counter, and may get a slightly old value. */
-#ifndef HK_STATS_H
-#define HK_STATS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -54,5 +53,3 @@ HK_INLINE void hk_reuse_saw(uint64_t now_ms)
 }
 HK_INLINE void hk_reuse_idled(size_t bytes) { hk_add(hk_reuse.xidled, bytes); }
 void hk_reuse_back(uint64_t idle_ms, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
  * Invariant  The thread falls asleep only if no notification came since its last round began, because the round may have missed newer free memory.
  * Threads    Any thread may call notify, force and leave, and read the state. Only the background thread, and the threads that create and end it,
  *            call the other functions. */
-#ifndef HK_BACKGROUND_STATE_H
-#define HK_BACKGROUND_STATE_H
+#pragma once
 
 #include "policy/gate.h"
 
@@ -48,5 +47,3 @@ bool hk_background_before_round(void);
 void hk_background_rest(uint64_t ms);
 /* The background thread calls this function to sleep until it is notified. Returns at once if it was notified since its last round began. */
 void hk_background_sleep(void);
-
-#endif

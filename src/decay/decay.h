@@ -2,8 +2,7 @@
  * delay. Memory is also purged before the heap grows beyond its watermark, and when the program requests a purge of all free memory.
  * Owns     This file owns the time of the last epoch, the watermark, and the rounds of the background thread.
  * Threads  Any thread may call these functions. */
-#ifndef HK_DECAY_H
-#define HK_DECAY_H
+#pragma once
 
 #include "slab/owner.h"
 
@@ -66,5 +65,3 @@ size_t hk_decay_all(size_t keep);
 bool hk_decay_left_is_due(size_t caches);
 /* Purges the free memory of threads that have ended. `caches` is the number of bytes that were already purged from their caches. */
 void hk_decay_left(size_t caches);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Invariant  While the protection `zero` is in force, the bytes of a block that the program does not have are zero.
  * Threads    Any thread may call these functions. */
-#ifndef HK_BLOCK_CHECKS_H
-#define HK_BLOCK_CHECKS_H
+#pragma once
 
 #include "guard/states.h"
 #include "os/os.h"
@@ -64,5 +63,3 @@ enum hk_kind hk_guard_kind(const void *block);
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
 /* Ends the program if a block of more than 32 KiB from an aligned operator new is not live, or cannot have this size. All other blocks pass. */
 void hk_sized_check_aligned(const void *block, size_t size, size_t align);
-
-#endif

@@ -8,8 +8,7 @@
  *            before the block is freed. For any other address of HAKMEM's memory, the answer may be outdated.
  * Threads    Any thread and any signal handler may call these functions. The functions never wait for a lock.
  * Never      No function writes a block. The only bytes of a block that a function reads are those of the canary. */
-#ifndef HK_BOUNDS_H
-#define HK_BOUNDS_H
+#pragma once
 
 #include "large/large_state.h"
 #include "guard/block_checks.h"
@@ -69,5 +68,3 @@ HK_INLINE size_t hk_bounds_room(uintptr_t address)
     size_t into = address - block, usable = hk_bounds_usable(block, size);
     return HK_LIKELY(into < usable) ? usable - into : 0;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * Invariant  A process writes one report. Another thread that finds a fault waits up to a second for the report, because ending the process earlier
  *            would cut the report off.
  * Threads    Any thread or signal handler may begin a report. Only its thread may add to the report. No function takes a lock or calls malloc. */
-#ifndef HK_FAULT_TEXT_H
-#define HK_FAULT_TEXT_H
+#pragma once
 
 #include "base/message.h"
 #include "prof/stack.h"
@@ -36,5 +35,3 @@ void hk_fault_text_access(const struct hk_fault *fault);
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);
 /* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call this function. */
 void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place);
-
-#endif

@@ -1,8 +1,7 @@
 /* The guard checks the program's calls. struct hk_guard says which checks are in force. The struct does not change after a second thread exists.
  *
  *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate (policy/gate.h) stays shut: every call is a miss, and is checked */
-#ifndef HK_GUARD_H
-#define HK_GUARD_H
+#pragma once
 
 #include "base/message.h"
 
@@ -41,5 +40,3 @@ void hk_guard_begin(void);
 void hk_track_report_begin(void);
 /* Returns `fault`, followed by what the track knows about the block. Writes the stack of the block's free if known. `text` holds the result. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
-
-#endif

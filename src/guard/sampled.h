@@ -9,8 +9,7 @@
  * Owns       This file owns the handler of SIGSEGV. If the program installs a handler later, that handler gets the faults in the slots.
  * Invariant  If sampling is off, it costs only one bit of the mode: HK_MODE_SAMPLING. The first sample maps the slots and installs the handler.
  * Threads    Any thread and the handler may call these functions, but must not hold a lock of HAKMEM. A process writes one report. */
-#ifndef HK_SAMPLED_H
-#define HK_SAMPLED_H
+#pragma once
 
 #include "guard/sampled_slots.h"
 #include "policy/gate.h"
@@ -27,5 +26,3 @@ void hk_sampled_free(enum hk_call call, void *block, void *caller);
  * `what`, and `by` is the stack of the call. */
 void hk_sampled_tell(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault, const char *what,
                      const struct hk_packed_stack *by);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
  * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */
-#ifndef HK_SAMPLED_DUE_H
-#define HK_SAMPLED_DUE_H
+#pragma once
 
 #include "tcache/layout.h"
 
@@ -21,5 +20,3 @@ bool hk_sample_rounds_wait(void);
 uint64_t hk_sample_round_if_due(uint64_t now_ms);
 /* Returns true if an allocation must be sampled. `cache` may be NULL. Precondition: the allocation is made in a round, or its bin is empty. */
 bool hk_sample_is_due(struct hk_tcache *cache, const struct hk_request *request);
-
-#endif

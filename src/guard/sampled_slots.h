@@ -11,8 +11,7 @@
  *            left or the right end of its slot, as near as its alignment allows. Up to 64 bytes on each side of the block hold a pattern.
  * Threads    Any thread may take and put slots, and then holds one lock during a system call. Any thread or signal handler may call the
  *            other functions, which take no lock. If another thread is changing a record, the other functions may find wrong values in it. */
-#ifndef HK_SAMPLED_SLOTS_H
-#define HK_SAMPLED_SLOTS_H
+#pragma once
 
 #include "prof/stack.h"
 #include "span/descriptor.h"
@@ -64,5 +63,3 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
 uintptr_t hk_slot_damage(const struct hk_slot *slot);
 
 size_t hk_slots_live(void);
-
-#endif

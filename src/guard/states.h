@@ -7,8 +7,7 @@
  * Invariant  A state byte is live only while the program has the block. While a block is busy, only one thread reads and changes the block and its
  *            state.
  * Threads    Any thread may read states. The thread that allocates or frees a block writes the block's state. */
-#ifndef HK_STATES_H
-#define HK_STATES_H
+#pragma once
 
 #include "guard/guard.h"
 #include "span/descriptor.h"
@@ -72,5 +71,3 @@ void *hk_empty_alloc(void);
 bool hk_is_empty(const void *p);
 /* Frees a block of 0 bytes. Reports a fault if the block is not in use. Precondition: hk_is_empty(p). */
 void hk_empty_free(enum hk_call call, const void *p);
-
-#endif

@@ -11,8 +11,7 @@
  * Threads    A shelf belongs to one thread. If this thread was killed, another thread ends its tcache, and uses the shelf. While a cache is open, the
  *            shelf's thread uses the bins in hits. While the cache is shut and no hit is under way, the holder of the heap's lock uses the bins.
  * Never      No function writes to the blocks. */
-#ifndef HK_HEAP_CACHE_H
-#define HK_HEAP_CACHE_H
+#pragma once
 
 #include "heaps/heap_slabs.h"
 
@@ -143,5 +142,3 @@ struct hk_heap_cached {
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap);
 /* Forgets the heap's caches of threads that do not exist in the fork child. The blocks in these caches are lost. Returns the number of blocks. */
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor);
-
-#endif

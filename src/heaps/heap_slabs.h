@@ -10,8 +10,7 @@
  *            the bit HK_OF_HEAP, so that walks over threads' slabs skip the slab. No block of a user heap is freed remotely, joined or purged.
  * Threads    The holder of the heap's lock calls these functions. The thread that has a block may call hk_heap_class_at().
  * Never      No function touches the memory of the blocks. */
-#ifndef HK_HEAP_SLABS_H
-#define HK_HEAP_SLABS_H
+#pragma once
 
 #include "heaps/heap_state.h"
 #include "os/os.h"
@@ -56,5 +55,3 @@ const char *hk_heap_fault_at(const void *block, uint32_t entry);
 void hk_heap_release_empty(struct hak_heap *heap);
 /* Releases all slabs, even if they have live blocks. */
 void hk_heap_release_all(struct hak_heap *heap);
-
-#endif

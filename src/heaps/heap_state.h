@@ -7,8 +7,7 @@
  *            `xcharged` counts the bytes of all slices and large blocks of the heap. `xcharged` is above the limit only if the limit was lowered
  *            later. The memory of a heap's record is never unmapped, so that a stale handle finds a closed heap or a newer heap.
  * Threads    Any thread may call these functions. The lists need the heap's lock, which several heaps share. */
-#ifndef HK_HEAP_STATE_H
-#define HK_HEAP_STATE_H
+#pragma once
 
 #include "base/lock.h"
 #include "slab/slab.h"
@@ -79,5 +78,3 @@ HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xg
 /* Adds the bytes to xcharged. If xcharged would exceed the heap's limit, adds nothing and returns false. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
 HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
-
-#endif

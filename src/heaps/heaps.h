@@ -8,8 +8,7 @@
  *            large block has such an entry exactly while it belongs to a heap. If the heap ends, the entry says so until the address is used again. A
  *            heap is charged for the usable bytes of its large blocks, but not for their slack or for freed blocks.
  * Threads    Any thread may call these functions. During hk_heaps_reset() and hk_heaps_destroy(), no other thread may use the heap or its blocks. */
-#ifndef HK_HEAPS_H
-#define HK_HEAPS_H
+#pragma once
 
 #include "heaps/heap_cache.h"
 #include "large/large.h"
@@ -82,5 +81,3 @@ bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures);
 
 /* Forgets the heap caches of threads that do not exist in the fork child. Returns the number of blocks in these caches. */
 size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor);
-
-#endif

@@ -7,8 +7,7 @@
  * Invariant  Only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
  * Threads    Any thread may call these functions. One lock protects the state. Mapping and unmapping happen outside the lock. */
-#ifndef HK_LARGE_H
-#define HK_LARGE_H
+#pragma once
 
 #include "large/large_cache.h"
 #include "span/footprint.h"
@@ -48,5 +47,3 @@ bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
 
 /* Returns the mapped bytes of all large blocks, in use or cached, including slack. */
 HK_INLINE size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }
-
-#endif

@@ -9,8 +9,7 @@
  * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of these blocks.
  * Threads    Any thread may call these functions. Only the holder of the large lock may call hk_fit and `_locked` functions. Mapping and unmapping
  *            happen outside the lock. hk_large_note_modified() never waits for the lock, because it may run in a signal handler. */
-#ifndef HK_LARGE_CACHE_H
-#define HK_LARGE_CACHE_H
+#pragma once
 
 #include "large/large_state.h"
 
@@ -124,5 +123,3 @@ HK_INLINE size_t hk_large_excess_from_locked(void)
 }
 /* Unmaps the oldest blocks, and then cuts off slack, until the cache is within its budget. Then unmaps the oldest cached blocks that are excess. */
 HK_ROOM void hk_large_hold_to_budget(void);
-
-#endif

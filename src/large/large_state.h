@@ -7,8 +7,7 @@
  * Invariant  The mappings do not overlap. `start` does not change while a block is in the extents.
  * Threads    Only the holder of the lock uses the fields. Any thread may read the fields that begin with x without the lock. The thread that
  *            has a block may read the block's `d` and `requested`. */
-#ifndef HK_LARGE_STATE_H
-#define HK_LARGE_STATE_H
+#pragma once
 
 #include "base/lock.h"
 #include "os/os.h"
@@ -122,5 +121,3 @@ HK_ROOM bool hk_large_lengthen(struct hk_large_block *large, size_t bytes);
 HK_ROOM bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes);
 /* Unmaps a block. Sets its page map entry to 0 (HK_ENTRY_ENDED_LARGE if large->ended). If the system refuses, purges the block and returns false. */
 HK_ROOM bool hk_large_unmap(struct hk_large_block *large);
-
-#endif

@@ -5,8 +5,7 @@
  * Owns       All state of a learner is in its struct. docs/LEARNING.md describes the rules.
  * Invariant  Every knob stays in the range of its row in the table of knobs. A knob that no rule changes keeps the option's value.
  * Threads    Only one thread at a time may use a learner. */
-#ifndef HK_LEARNER_H
-#define HK_LEARNER_H
+#pragma once
 
 #include "count/decisions.h"
 #include "count/stats.h"
@@ -108,5 +107,3 @@ bool hk_goal_begin(void);
 bool hk_goal_find(void);
 /* Fills in the signals goal, used, cpus and stalled. Without a goal, or if no file may be read, `used` is the footprint that the caller has set. */
 void hk_goal_look(struct hk_signals *saw, uint64_t now_ms);
-
-#endif

@@ -2,8 +2,7 @@
  * dynamic symbols the library defines, and which libraries it needs. After loading, HAKMEM reads hidden symbols, and the function at an address.
  * Threads  Any thread may call these functions. Only one thread at a time may use a struct hk_elf_file.
  * Never    allocates, or trusts a number in the file. A wrong offset does no harm, because a read beyond the end of the file fails. */
-#ifndef HK_ELF_FILE_H
-#define HK_ELF_FILE_H
+#pragma once
 
 #include <elf.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset);
 /* Copies the name of the function at `address`, an address assigned by the linker. Copies "" if no known function contains the address. Returns the
  * distance of the address from the start of the function. If the file is stripped, only exported functions are known. */
 uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size);
-
-#endif

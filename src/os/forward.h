@@ -2,8 +2,7 @@
  * return the system's result and set errno, because the program called them. The functions of hk_os, which HAKMEM calls for itself, keep errno.
  * Invariant  A change is lasting if it affects more than the speed of the next block at the same addresses. Unknown advice counts as lasting.
  * Threads    Any thread may call these functions, also in a signal handler, unless a comment below says otherwise. */
-#ifndef HK_FORWARD_H
-#define HK_FORWARD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ bool hk_protection_is_ordinary(int protection, int key);
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);
 /* Returns true if the prctl option installs a seccomp filter, or if it is PR_SET_NO_NEW_PRIVS, which programs set before they install a filter. */
 bool hk_prctl_shuts_in(int option);
-
-#endif

@@ -1,6 +1,5 @@
 /* Linux: declares those functions of the table hk_os that os_linux.c does not define itself. */
-#ifndef HK_LINUX_H
-#define HK_LINUX_H
+#pragma once
 
 #include <errno.h>
 #include "os/os.h"
@@ -21,5 +20,3 @@ size_t hk_linux_read(int fd, char *bytes, size_t size);
 
 bool hk_linux_readable(uintptr_t address);
 bool hk_linux_code_at(uintptr_t address, struct hk_code *code);
-
-#endif

@@ -1,8 +1,7 @@
 /* Maps: reads text files line by line, and parses what the kernel reports about each mapping of this process in /proc/self/maps and smaps.
  * Threads  Any thread, also in a signal handler, may call these functions, which allocate nothing. If another thread changes a mapping during the
  *          call, the mapping may be missed, or reported in its old state. */
-#ifndef HK_MAPS_H
-#define HK_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ struct hk_mapping {
 bool hk_mapping_parse(const char *line, struct hk_mapping *mapping);
 /* Calls `visit` for each mapping in ascending order. Sets the mapping's resident bytes, but no path. Returns false if no mapping could be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* OS: makes every system call of HAKMEM. Tests replace functions in the table hk_os. A function that can fail reports the failure in its result. No
  * function changes the caller's errno or allocates. Sizes and addresses are multiples of the system's page size, unless a comment says otherwise. */
-#ifndef HK_OS_H
-#define HK_OS_H
+#pragma once
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -178,5 +177,3 @@ void *hk_os_map_led(size_t size, size_t align, size_t lead);
 void *hk_os_map_aligned(size_t size, size_t align);
 /* Returns a private zeroed mapping, or NULL. Makes a raw system call, because it is called before the C library and hk_os are usable. */
 void *hk_os_map_bare(size_t size);
-
-#endif

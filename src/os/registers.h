@@ -2,8 +2,7 @@
  * Invariant  A stack walk keeps an array of HK_REGS registers, which begins with register number HK_REG_FIRST. HK_REG_CODE, HK_REG_STACK and
  *            HK_REG_FRAME are the indexes of the code address, the stack pointer and the frame pointer in the array. HK_REG_LINK is the index of the
  *            register whose rule finds the return address. */
-#ifndef HK_REGISTERS_H
-#define HK_REGISTERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,6 +57,4 @@ enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_R
     } while (0)
 enum { HK_CALL_BYTES = 4 };
 #define HK_CALL_ENDS_AT(code) (((code)[-1] & 0xfc) == 0x94 || ((code)[-1] == 0xd6 && (code)[-2] == 0x3f)) /* bl, blr */
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  * Invariant  Every size in 1 .. HK_MEDIUM_MAX has exactly one class, which is the smallest class that holds it.
  * Owns       HAKMEM's start writes hk_class_settings, and may overwrite block sizes (option `classes`).
  * Threads    Any thread may read the tables, because they are constant after the start. */
-#ifndef HK_CLASSES_H
-#define HK_CLASSES_H
+#pragma once
 
 #include "base/message.h"
 
@@ -87,5 +86,3 @@ void hk_learned_write(struct hk_text *text, const uint64_t slabs_made[HK_FINE_CL
 
 /* Applies the options classes, bins, small_fit and medium_fit. Called at the start, before the first slab exists. */
 void hk_classes_begin(void);
-
-#endif

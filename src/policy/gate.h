@@ -5,8 +5,7 @@
  * Owns       This file owns the gate and the mode. The tool attached.py shuts the gate by writing sizes_below and mode from another process.
  * Invariant  A feature that is off costs a miss nothing, because one compare of the mode rules out all features.
  * Threads    Any thread may read the gate and change the mode. */
-#ifndef HK_GATE_H
-#define HK_GATE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -70,5 +69,3 @@ struct hk_request {
     bool zeroed;  /* set by the allocator if all bytes of the block are zero */
     void *caller; /* the return address of the exported function */
 };
-
-#endif

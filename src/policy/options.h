@@ -2,8 +2,7 @@
  * Owns       Only this file reads options from the environment.
  * Invariant  Every value lies in the range of its row. An invalid value or an unknown option changes nothing, and a warning is printed.
  * Threads    The options are written before a second thread exists, and are constant afterwards. */
-#ifndef HK_OPTIONS_H
-#define HK_OPTIONS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -41,5 +40,3 @@ void hk_options_ignore(void);
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
 /* Calls `visit` for each option with its value, which is a text or a number. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
-
-#endif

@@ -6,8 +6,7 @@
  *            values of two policies, but each value is in its range.
  * Invariant  Every knob lies in the range of its row.
  * Threads    Any thread may read. Only one thread at a time may publish. */
-#ifndef HK_POLICY_H
-#define HK_POLICY_H
+#pragma once
 
 #include "base/message.h"
 #include "policy/options.h"
@@ -63,5 +62,3 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
 /* Adds the knobs as lines of a profile. */
 void hk_profile_add(struct hk_text *text, const struct hk_knobs *knobs);
-
-#endif

@@ -10,8 +10,7 @@
  *            1,000 blocks since the last tick, each sample stands for 100 blocks.
  * Invariant  Before sampling begins, this file costs nothing, because the hooks are off and the gate is open.
  * Threads    The caller of begin, end and tick holds the learner's lock. Any thread may call the other functions. */
-#ifndef HK_ATTACH_SAMPLING_H
-#define HK_ATTACH_SAMPLING_H
+#pragma once
 
 #include "tcache/layout.h"
 
@@ -45,5 +44,3 @@ HK_INLINE bool hk_attach_sampling_has(uint32_t entry)
     const struct hak_heap *heap = hk_load_acquire(hk_attach_sampling.xheap);
     return heap != NULL && hk_entry_owner(entry) == HK_FIRST_HEAP + heap->index;
 }
-
-#endif

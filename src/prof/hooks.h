@@ -6,8 +6,7 @@
  * Invariant  No hook runs unless an option or `hakmem` requires it. A hook sees a block after its allocation and before its free.
  * Threads    Any thread may call the hooks. The caller holds no lock.
  * Never      A hook never allocates blocks. */
-#ifndef HK_HOOKS_H
-#define HK_HOOKS_H
+#pragma once
 
 #include "prof/sites.h"
 #include "tcache/tcache.h"
@@ -78,5 +77,3 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
 int hk_heap_profile_write(int fd, const char *path);
 /* Returns the live bytes of the program, estimated from the samples. */
 uint64_t hk_heap_profile_live(void);
-
-#endif

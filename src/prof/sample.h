@@ -8,8 +8,7 @@
  * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
  *            resizes or frees the block enters, looks up or removes it.
  * Threads    Any thread may call the functions, which take no lock and read no block. A place that is reserved at a fork stays so in the child. */
-#ifndef HK_SAMPLE_H
-#define HK_SAMPLE_H
+#pragma once
 
 #include "prof/stack.h"
 
@@ -81,5 +80,3 @@ struct hk_live_sample {
 };
 typedef void hk_sample_visitor(void *context, const struct hk_live_sample *sample);
 void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit, void *context);
-
-#endif

@@ -8,8 +8,7 @@
  * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same reuse when a rule is applied as in watch
  *            mode, which applies no rules.
  * Threads    Any thread may call the functions. One lock protects the rules and the ghosts. */
-#ifndef HK_SITES_H
-#define HK_SITES_H
+#pragma once
 
 #include "count/countdown.h"
 #include "prof/sample.h"
@@ -68,5 +67,3 @@ struct hk_site_line {
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
 void hk_sites_init(void);
-
-#endif

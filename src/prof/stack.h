@@ -10,8 +10,7 @@
  *            number stands for the same stack until the process ends. If the table is nearly full, only the first frame of a new stack is kept. If
  *            the table is full or has no memory, the number is 0.
  * Threads    Any thread and any signal handler may call the functions, which take no lock. A reader may see part of a stack that is being written. */
-#ifndef HK_STACK_H
-#define HK_STACK_H
+#pragma once
 
 #include "base/base.h"
 #include "os/os.h"
@@ -50,5 +49,3 @@ bool hk_stack_table_make(void);
 uint32_t hk_stack_table_enter(const struct hk_stack *stack);
 /* Returns the stack that has this number, or NULL if the number is 0. The field `thread` of the stack is 0. */
 const struct hk_packed_stack *hk_stack_table_get(uint32_t number);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Invariant  The functions read nothing outside [from, to) of the module, even if the table is broken.
  * Threads    Any thread and any signal handler may call the functions. They are pure, and need about 500 bytes of stack. */
-#ifndef HK_UNWIND_H
-#define HK_UNWIND_H
+#pragma once
 
 #include "base/base.h"
 #include "os/os.h"
@@ -43,5 +42,3 @@ uint64_t hk_unwind_take(struct hk_unwind_reader *reader, unsigned bytes);
 uint64_t hk_unwind_unsigned(struct hk_unwind_reader *reader);
 int64_t hk_unwind_signed(struct hk_unwind_reader *reader);
 struct hk_unwind_reader hk_unwind_expression(const struct hk_code *code, int32_t value);
-
-#endif

@@ -1,8 +1,7 @@
 /* Heap statistics: finds where the memory of the heap is, by a walk that holds no lock for long and changes nothing.
  * Invariant  If no other thread allocates, the parts sum to `mapped`, and the figures of a class sum to the bytes of its slabs.
  * Threads    Any thread may call the functions. If another thread changes the heap during the walk, the figures may or may not contain the change. */
-#ifndef HK_HEAP_STATS_H
-#define HK_HEAP_STATS_H
+#pragma once
 
 #include "count/stats.h"
 #include "heaps/heaps.h"
@@ -139,5 +138,3 @@ struct hk_live_samples {
 };
 
 void hk_live_samples_take(struct hk_live_samples *live_samples);
-
-#endif

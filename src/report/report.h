@@ -3,8 +3,7 @@
  *
  * Owns     This file owns the memory of a report, because a report is too large for the stacks of some threads.
  * Threads  Any thread may call the functions. They allocate nothing from the heap. */
-#ifndef HK_REPORT_H
-#define HK_REPORT_H
+#pragma once
 
 #include "prof/sites.h"
 #include "report/heap_stats.h"
@@ -59,5 +58,3 @@ HK_INLINE bool hk_ends_with(const char *text, const char *end)
 /* Returns the share of the allocations of a class or a tier that found a block, from 0 to HK_HIT_RATE_ONE. Precondition: all are counted. */
 unsigned hk_hit_rate(const struct hk_class_stats *class_stats);
 enum { HK_HIT_RATE_ONE = 10000 };
-
-#endif

@@ -7,8 +7,7 @@
  * Owns     This file owns hak_attach, which is constant, and hk_attach_state, whose memory is not touched before the first attach. The kernel
  *          decides who may attach, as for a debugger: root, and the user of the process if the program is not privileged (AT_SECURE).
  * Threads  The caller of hk_attach_look holds the learner's lock. */
-#ifndef HK_ATTACH_H
-#define HK_ATTACH_H
+#pragma once
 
 #include "prof/sample.h"
 #include "prof/attach_sampling.h"
@@ -41,5 +40,3 @@ extern const struct hk_attach_door {
 
 /* Carries out the request of `hakmem`, if there is one. Each tick calls this function. */
 void hk_attach_look(void);
-
-#endif

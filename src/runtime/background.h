@@ -12,8 +12,7 @@
  * Never    The thread is never created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a
  *          vfork child, or while HAKMEM holds a lock. The thread never allocates, and blocks all signals. Except to set its name, it makes only
  *          system calls that malloc and pthread_create also make. */
-#ifndef HK_BACKGROUND_H
-#define HK_BACKGROUND_H
+#pragma once
 
 #include <pthread.h>
 #include "base/base.h"
@@ -45,5 +44,3 @@ bool hk_background_give_way(void);
 
 /* Called before the program restricts its system calls or calls unshare. Waits while another thread creates the background thread. */
 void hk_background_shut_in(void);
-
-#endif

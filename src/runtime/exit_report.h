@@ -2,8 +2,7 @@
  *
  * Owns     This file owns the time of HAKMEM's start, pending requests of reports, the time of the last profile, and the last peak.
  * Threads  Any thread may call the functions. The comments of the functions name the exceptions. */
-#ifndef HK_EXIT_REPORT_H
-#define HK_EXIT_REPORT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -36,5 +35,3 @@ bool hk_report_may_take_locks(void);
  * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
  * process. After a fatal signal, the handler lets the signal take its default action, so that the exit status and the core dump do not change. */
 void hk_signals_begin(void);
-
-#endif

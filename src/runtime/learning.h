@@ -3,8 +3,7 @@
  *
  * Owns     This file owns the learner, its signals at the last tick, and the length of the log. The log is not kept open between two writes.
  * Threads  Any thread may call the functions. If another thread runs a tick, hk_learning_tick() returns at once. Its caller must hold no lock. */
-#ifndef HK_LEARNING_H
-#define HK_LEARNING_H
+#pragma once
 
 #include "decay/decay.h"
 
@@ -16,5 +15,3 @@ void hk_learning_tick(void);
 void hk_learning_end(void);
 
 HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_decay_learner_due_ms); }
-
-#endif

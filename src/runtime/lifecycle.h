@@ -5,8 +5,7 @@
  *
  * Owns     This file owns the steps of the start, and the thread key.
  * Threads  Any thread may call the functions. */
-#ifndef HK_LIFECYCLE_H
-#define HK_LIFECYCLE_H
+#pragma once
 
 #include "tcache/tcache.h"
 
@@ -53,5 +52,3 @@ void hk_end_at_once(void);
 
 /* Marks the calling thread as counted (threads.c). Returns false if this fails. */
 bool hk_mark_thread(void);
-
-#endif

@@ -6,8 +6,7 @@
  * A process is a child if it was forked, or if its parent has the same LD_PRELOAD, and the same value of the first option that names a file.
  * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */
-#ifndef HK_NAMED_FILE_H
-#define HK_NAMED_FILE_H
+#pragma once
 
 #include "base/message.h"
 
@@ -33,5 +32,3 @@ void hk_option_file_write(const char *option, const char *name, const char *endi
                           bool *refused);
 /* Appends the text to the log that an option names. If the file cannot be opened, prints a message, unless the last attempt failed too. */
 void hk_option_file_append(const char *option, const char *name, struct hk_text *text, bool *refused);
-
-#endif

@@ -7,8 +7,7 @@
  * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has lists for adoption, for commons and for used groups.
  * Invariant  An abandoned slab is on a list exactly while it has free blocks. The commons are adopted only if there are few threads.
  * Threads    Any thread may call these functions. A thread that holds the lock of a class is the holder of all abandoned slabs of the class. */
-#ifndef HK_ABANDONED_H
-#define HK_ABANDONED_H
+#pragma once
 
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
@@ -59,5 +58,3 @@ size_t hk_abandoned_purge(void);
 void hk_abandoned_fork_prepare(void);
 /* In a fork child, abandons and drains all slabs that `survivor` (may be NULL) does not own. Queues slabs of `survivor` if they hold remote frees. */
 void hk_abandoned_add_rest(struct hk_owner *survivor);
-
-#endif

@@ -11,8 +11,7 @@
  *            block that is freed.
  * Threads    The slab's holder takes and frees joined blocks. The thread that has a block, and the report, may ask for its cells and bytes.
  * Never      No function touches the memory of the blocks. */
-#ifndef HK_JOINED_BLOCKS_H
-#define HK_JOINED_BLOCKS_H
+#pragma once
 
 #include "slab/slab.h"
 
@@ -32,5 +31,3 @@ unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
 /* Allocates up to n joined blocks of `cells` cells, the lowest first, and stores their addresses in front of `end`. Returns the number of joined
  * blocks, which is 0 if memory for the joined bits is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
-
-#endif

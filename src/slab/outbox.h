@@ -7,8 +7,7 @@
  *            The table grows if slabs often evict each other. Blocks that left the table are marked, and need no memory in the outbox.
  * Invariant  At most `allowed` bytes or one larger block wait in an outbox. All outboxes hold at most about 512 KiB + 1/32 of the footprint.
  * Threads    Only the thread of an outbox uses the outbox. Any thread may call hk_remote_free() and hk_send(). */
-#ifndef HK_OUTBOX_H
-#define HK_OUTBOX_H
+#pragma once
 
 #include "slab/owner.h"
 #include "slab/remote.h"
@@ -97,5 +96,3 @@ void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 void hk_remote_free(void *block, uint32_t entry);
 /* Puts a slab into the inbox of its current owner, or drains the slab if it is abandoned. */
 void hk_send(struct hk_slab *slab);
-
-#endif

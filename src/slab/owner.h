@@ -11,8 +11,7 @@
  *            closed owner.
  * Threads    The owner uses its lists. If there is a background thread, the lists are used under a lock. Any thread may push a slab into an inbox
  *            without a lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
-#ifndef HK_OWNER_H
-#define HK_OWNER_H
+#pragma once
 
 #include "base/lock.h"
 #include "count/ring.h"
@@ -131,5 +130,3 @@ void hk_inboxes_close(struct hk_owner *owner);
 void hk_owners_init(void);
 /* In a fork child, resets the locks, empties all inboxes, and closes all owners except `self`, which is the forking thread's owner, or NULL. */
 void hk_owners_fork_child(const struct hk_owner *self);
-
-#endif

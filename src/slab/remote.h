@@ -9,8 +9,7 @@
  *            state of 0 means that no thread still has to count a block or to queue the slab.
  * Threads    Any thread may mark, count and claim blocks. Only the slab's holder collects them.
  * Never      No function touches the memory of the blocks. */
-#ifndef HK_REMOTE_H
-#define HK_REMOTE_H
+#pragma once
 
 #include "slab/slab.h"
 
@@ -49,5 +48,3 @@ bool hk_remote_merge(struct hk_slab *slab);
 size_t hk_remote_clean(void);
 /* Stores how many bytes of the slab's remote blocks are purged. The caller has taken the slab out of a queue. */
 void hk_remote_note_clean(struct hk_slab *slab, size_t bytes);
-
-#endif

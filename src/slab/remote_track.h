@@ -10,8 +10,7 @@
  *            change is one atomic step. Tracked slabs have no plain extent (slab.h), so each block that is freed in them is checked.
  * Threads    Any thread may call these functions.
  * Never      The track does not touch the blocks. While it is off, it takes no memory, and none of its steps runs. */
-#ifndef HK_REMOTE_TRACK_H
-#define HK_REMOTE_TRACK_H
+#pragma once
 
 #include "slab/slab.h"
 
@@ -48,5 +47,3 @@ void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsi
 void hk_track_give_back(struct hk_slab *slab, size_t index);
 /* Computes the stages from the remote bits in a fork child. Called before the remote bits are changed. */
 void hk_track_restart(struct hk_slab *slab);
-
-#endif

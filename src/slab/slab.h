@@ -8,8 +8,7 @@
  * Threads    Only the slab's holder allocates and frees. The holder is the owner that the page map entry names. If the entry says HK_ABANDONED,
  *            the holder is the thread that has locked the abandoned slabs of the class.
  * Never      No function touches the memory of the blocks. */
-#ifndef HK_SLAB_H
-#define HK_SLAB_H
+#pragma once
 
 #include "span/descriptor.h"
 
@@ -234,5 +233,3 @@ HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
     else
         hk_joined_free(slab, block);
 }
-
-#endif

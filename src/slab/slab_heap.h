@@ -5,8 +5,7 @@
  * Owns       These functions decide which of an owner's slabs is used next, and when a slab is released.
  * Invariant  A listed slab is on `partial` while it has free blocks, and on `full` while it has none.
  * Threads    The owner calls these functions. If there is a background thread, the lists are used under slab_lists_lock (see owner.h). */
-#ifndef HK_SLAB_HEAP_H
-#define HK_SLAB_HEAP_H
+#pragma once
 
 #include "slab/owner.h"
 
@@ -74,5 +73,3 @@ bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep);
 /* Purges all remote frees in inboxes, no matter how long they have waited. */
 void hk_idle_inboxes_purge(void);
-
-#endif

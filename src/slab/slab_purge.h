@@ -9,8 +9,7 @@
  *            exception is hk_slab_purge_block(), whose caller is about to free the block.
  * Threads    The holder of a slab calls these functions. Any thread may call hk_slab_purge_claimed() and hk_slab_purge_block().
  * Never      No function writes into the pages. A sweep of a list of slabs does not split a huge page to purge a small part of it. */
-#ifndef HK_SLAB_PURGE_H
-#define HK_SLAB_PURGE_H
+#pragma once
 
 #include "slab/slab.h"
 
@@ -70,5 +69,3 @@ bool hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, uns
 
 /* Purges the whole pages of a medium block that the caller is about to free, unless this would split a huge page for a small part of it. */
 void hk_slab_purge_block(const void *block);
-
-#endif

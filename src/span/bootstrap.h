@@ -5,8 +5,7 @@
  * Owns       This file owns the arenas.
  * Invariant  The code of the arenas needs no relocation, no thread-local storage and no C library.
  * Threads    Only the loader's thread allocates, because no other thread exists yet. Any thread may call the other functions. */
-#ifndef HK_BOOTSTRAP_H
-#define HK_BOOTSTRAP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ void *hk_bootstrap_alloc(size_t size, size_t align);
 size_t hk_bootstrap_size(const void *p);
 /* If p lies in the break heap, returns the number of bytes from p to the end of the break heap. Otherwise returns 0. */
 size_t hk_foreign_readable(const void *p);
-
-#endif

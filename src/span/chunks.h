@@ -5,8 +5,7 @@
  * Owns       This file owns the counts of slices, and the lists of chunks (by longest free run, by age, with unmapped slices).
  * Invariant  A chunk with free slices is on the list for its longest free run. A chunk with dirty free slices is on by_age.
  * Threads    The caller holds the page heap's lock. */
-#ifndef HK_CHUNKS_H
-#define HK_CHUNKS_H
+#pragma once
 
 #include "base/lock.h"
 #include "span/page_map.h"
@@ -85,5 +84,3 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 void hk_thp_look(void);
 /* Returns true if the settings permit huge pages of a chunk's size. An unknown size counts as that of a chunk only if a system page has 4 KiB. */
 bool hk_thp_serves(void);
-
-#endif

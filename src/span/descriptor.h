@@ -7,8 +7,7 @@
  * Invariant  A stale pointer to a descriptor stays readable, but the descriptor may be unused by then, or describe another slab or large block.
  * Threads    Any thread may call these functions. hk_descriptor_new() and hk_descriptor_drop() take a lock.
  * Never      No function of this file reads a field beyond the head. slab/slab.h and large/large_state.h say who may use those fields. */
-#ifndef HK_DESCRIPTOR_H
-#define HK_DESCRIPTOR_H
+#pragma once
 
 #include "policy/classes.h"
 #include "span/page_map.h"
@@ -109,5 +108,3 @@ _Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const vo
 void hk_report_pointer(enum hk_call call, const char *fault, const void *p);
 /* Ends the program with a message about a size that cannot be the size of the block. */
 _Noreturn void hk_invalid_size(enum hk_call call, size_t size, const void *block);
-
-#endif

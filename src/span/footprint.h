@@ -1,8 +1,7 @@
 /* Footprint: counts the bytes of the heap that may be resident, and says whether the option `limit` allows more of them.
  * Invariant  The footprint stays within the option `limit`. Only threads that check the limit at the same time may exceed it together.
  * Threads    Any thread may call these functions. */
-#ifndef HK_FOOTPRINT_H
-#define HK_FOOTPRINT_H
+#pragma once
 
 #include "policy/options.h"
 
@@ -25,5 +24,3 @@ HK_INLINE bool hk_footprint_allows(size_t more)
 size_t hk_footprint_read_limit(void);
 /* Counts a refusal of memory. Stores for the report whether the option `limit` caused the refusal. */
 void hk_footprint_refused(bool by_limit);
-
-#endif

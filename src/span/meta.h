@@ -6,8 +6,7 @@
  * Invariant  A block is aligned to 64 bytes, and is zero when it is allocated. The memory of a block is never unmapped. Therefore a stale pointer
  *            to a block stays readable, and reads old data, new data or zeros.
  * Threads    Any thread may call these functions. The lock of metadata is not held during the system calls of a purge. */
-#ifndef HK_META_H
-#define HK_META_H
+#pragma once
 
 #include "base/bits.h"
 
@@ -33,5 +32,3 @@ struct hk_range hk_meta_next(uintptr_t from, uintptr_t to);
 void hk_meta_init(void);
 /* In a fork child, ends the purge that another thread of the parent was running at the fork. */
 void hk_meta_fork_child(void);
-
-#endif

@@ -9,8 +9,7 @@
  * Invariant  A region is never unmapped. An area with free lines is on one list, except while its header is being purged. A block does not cross
  *            the end of an area. A page that is free and not dirty holds zeros.
  * Threads    The caller holds hk_meta.lock. */
-#ifndef HK_META_REGIONS_H
-#define HK_META_REGIONS_H
+#pragma once
 
 #include "base/list.h"
 #include "base/lock.h"
@@ -105,5 +104,3 @@ HK_ROOM void hk_meta_return(void *p, size_t size);
 HK_ROOM void hk_meta_return_range(struct hk_meta_range *range);
 /* Takes a run of `least` to `most` free lines, or returns an empty range. Searches areas with short free runs first, so that few areas are in use. */
 HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most);
-
-#endif

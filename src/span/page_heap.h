@@ -9,8 +9,7 @@
  * Invariant  An owned slice is in use or free. A slice in use belongs to exactly one span. A slice that is not marked dirty is not resident.
  * Threads    Any thread may call these functions. The page heap's lock is not held during a purge.
  * Never      The page heap never allocates a slice that is being purged. */
-#ifndef HK_PAGE_HEAP_H
-#define HK_PAGE_HEAP_H
+#pragma once
 
 #include "os/os.h"
 #include "span/page_map.h"
@@ -63,5 +62,3 @@ size_t hk_page_heap_unmap(bool dirty_too);
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };
-
-#endif

@@ -12,8 +12,7 @@
  * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. An address is covered if tables are mapped for it. A covered address
  *            stays covered. Once the window covers an address, the base of the window never changes.
  * Threads    Any thread may read. The holder of a slice writes its entry and descriptor pointer. Any thread may call hk_page_map_cover(). */
-#ifndef HK_PAGE_MAP_H
-#define HK_PAGE_MAP_H
+#pragma once
 
 #include "base/bits.h"
 #include "base/list.h"
@@ -169,5 +168,3 @@ size_t hk_page_map_tables(void);
 struct hk_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
 /* Returns the first covered address from `address` on, or UINTPTR_MAX if there is none. The chunk of the returned address may be read. */
 uintptr_t hk_page_map_next_covered(uintptr_t address);
-
-#endif

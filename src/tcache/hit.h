@@ -10,8 +10,7 @@
  *            because its bins are empty and its key matches no page map entry. The gate is shut until HAKMEM has started, because the dynamic loader
  *            may not yet have relocated the data that the hit path reads.
  * Threads    Only the cache's own thread uses its bins. */
-#ifndef HK_HIT_H
-#define HK_HIT_H
+#pragma once
 
 #include "policy/classes.h"
 #include "policy/gate.h"
@@ -235,5 +234,3 @@ HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_thread_state **hot
         return *offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
     return hk_hit_push_at(*hot, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
-
-#endif

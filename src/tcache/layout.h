@@ -4,8 +4,7 @@
  *
  * Invariant  A block in a bin is free and has the bin's class. Most blocks in a bin, but not all, lie in slabs of this cache's owner.
  * Threads    Only the cache's own thread uses a cache. Any thread may read the fields that begin with x. */
-#ifndef HK_LAYOUT_H
-#define HK_LAYOUT_H
+#pragma once
 
 #include "base/liveness.h"
 #include "count/countdown.h"
@@ -218,5 +217,3 @@ bool hk_tcaches_reap(unsigned most);
 void hk_tcaches_fork_child(void);
 /* Clears the marks of the medium blocks in the cache of a fork child's only thread. hk_marks_assume() has marked them as live, but they are free. */
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
-
-#endif

@@ -8,8 +8,7 @@
  * Invariant  The memory of a cache is never used for anything else, so a stale number leads to readable memory. A purged cache reads as zeros.
  *            These zeros mean no thread, closed inboxes, no blocks and no counts.
  * Threads    Any thread may call these functions. One lock protects the pool. The lock is released while pages are purged. */
-#ifndef HK_POOL_H
-#define HK_POOL_H
+#pragma once
 
 #include "tcache/layout.h"
 
@@ -60,5 +59,3 @@ uint64_t hk_tcaches_counted(enum hk_stat stat);
  * false, leaves out threads that have read the clock within four purge delays, and returns true if there are such threads. Leaves out threads in a
  * slow call, and does nothing if the system has no membarrier. */
 bool hk_tcaches_recall(bool awake_too);
-
-#endif

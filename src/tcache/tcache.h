@@ -7,8 +7,7 @@
  *
  * Threads    Only the cache's own thread uses a cache. Any thread may call hk_tcache_begin(), hk_tcache_end(), the sums over all caches, and the
  *            functions whose `cache` may be NULL. */
-#ifndef HK_TCACHE_H
-#define HK_TCACHE_H
+#pragma once
 
 #include "tcache/pool.h"
 
@@ -51,5 +50,3 @@ void hk_tcache_free_foreign(enum hk_call call, void *block);
 size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);
 /* Returns the message about an invalid pointer without a page map entry. `p` may lie inside a large block, or outside HAKMEM's memory. */
 const char *hk_tcache_foreign_fault(const void *p);
-
-#endif
