@@ -107,14 +107,12 @@ HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
     struct hk_packed_stack by;
     stack_here(&by, caller);
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
-    enum hk_slot_find found = hk_slot_find(block);
-    uintptr_t damage = found == HK_SLOT_BLOCK ? hk_slot_damage(slot) : 0;
+    uintptr_t damage = hk_slot_find(block) == HK_SLOT_BLOCK ? hk_slot_damage(slot) : 0;
     if (HK_UNLIKELY(damage != 0)) {
         hk_sampled_tell(slot, damage, NULL, HK_TEXT_sampled_beside, &by);
         hk_invalid_pointer(call, HK_TEXT_written_beside, block);
     }
-    if (found == HK_SLOT_BLOCK)
-        found = hk_slot_put(block, &by);
+    enum hk_slot_find found = hk_slot_put(block, &by);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK))
         refuse_pointer(call, block, found, caller);
 }
