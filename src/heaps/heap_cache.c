@@ -399,14 +399,12 @@ void hk_heap_void_caches(struct hak_heap *heap)
 
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor)
 {
-    struct hk_heap_cached before = hk_heap_cached(heap);
-    struct hk_heap_cache *mine = heap->caches;
-    while (mine != NULL && mine->shelf != survivor)
-        mine = mine->next;
-    if (mine != NULL)
-        mine->next = mine->prev = NULL;
-    heap->caches = mine;
-    struct hk_heap_cached after = hk_heap_cached(heap);
-    heap->served += before.served - after.served;
-    return before.blocks - after.blocks;
+    struct hk_heap_cached lost = {0};
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        if (cache->shelf != survivor) {
+            count_heap_cache(cache, &lost);
+            HK_HEAP_LIST_REMOVE(&heap->caches, cache);
+        }
+    heap->served += lost.served;
+    return lost.blocks;
 }
