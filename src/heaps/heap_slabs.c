@@ -16,9 +16,8 @@ static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (H
 /* Charges a span to the heap, and allocates it. Returns 0 if the limit or the system refuses. Sets *by_limit to true if the limit refused. */
 static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
 {
-    bool blank;
     *by_limit = !hk_heap_charge(heap, bytes);
-    uintptr_t start = *by_limit ? 0 : hk_span_alloc(bytes / HK_SLICE, use, &blank);
+    uintptr_t start = *by_limit ? 0 : hk_span_alloc(bytes / HK_SLICE, use, &(bool){false});
     if (start == 0 && !*by_limit)
         hk_heap_uncharge(heap, bytes);
     return start;

@@ -75,11 +75,7 @@ HK_INLINE uint64_t take_leb(struct hk_unwind_reader *reader, unsigned *bits)
     return number;
 }
 
-uint64_t hk_unwind_unsigned(struct hk_unwind_reader *reader)
-{
-    unsigned bits;
-    return take_leb(reader, &bits);
-}
+uint64_t hk_unwind_unsigned(struct hk_unwind_reader *reader) { return take_leb(reader, &(unsigned){0}); }
 
 int64_t hk_unwind_signed(struct hk_unwind_reader *reader)
 {

@@ -74,9 +74,7 @@ static bool libc_leads_here(void)
 
 static bool defines(const struct hk_elf_file *file, const char *name)
 {
-    Elf64_Sym symbol;
-    uint64_t place;
-    return hk_elf_find(file, name, &symbol, &place);
+    return hk_elf_find(file, name, &(Elf64_Sym){0}, &(uint64_t){0});
 }
 
 static bool defines_operator(const struct hk_elf_file *file)
