@@ -46,6 +46,11 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next->prev = link->prev;
     link->next = link->prev = NULL;
 }
+HK_INLINE void hk_link_leave(struct hk_link *link)
+{
+    if (hk_link_linked(link))
+        hk_link_remove(link);
+}
 
 /* Holds the position of a walk that visits a list in several steps. Code that changes the list between two steps must update the position. */
 struct hk_walk {

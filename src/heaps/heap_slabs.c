@@ -5,9 +5,8 @@
 #include "span/page_heap.h"
 
 enum {
-    SHARED_TO = 4096,      /* bytes; slabs of larger blocks never share a slice */
-    SHARED_OF_CLASS = 2,   /* number of slabs of a class that share slices; further slabs get spans of their own */
-    SURELY_TOUCHED = 4608, /* bytes; the program may touch only the first pages of a larger block */
+    SHARED_TO = 4096,    /* bytes; slabs of larger blocks never share a slice */
+    SHARED_OF_CLASS = 2, /* number of slabs of a class that share slices; further slabs get spans of their own */
 };
 #define DENSE_FROM HK_MIB /* a heap that is charged for fewer bytes gets sparse spans */
 
@@ -115,7 +114,7 @@ static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *b
 {
     size_t size = hk_classes[class].size, bytes = hk_classes[class].slab_bytes;
     bool sparse = hk_load(heap->xcharged) < DENSE_FROM;
-    enum hk_use use = sparse ? HK_USE_SPARSE : size <= SURELY_TOUCHED ? HK_USE_DENSE : HK_USE_UNSURE;
+    enum hk_use use = sparse ? HK_USE_SPARSE : size <= HK_TOUCHED_WHOLE ? HK_USE_DENSE : HK_USE_UNSURE;
     uintptr_t start;
     while ((start = charged_span(heap, bytes, use, by_limit)) == 0 && *by_limit && bytes - HK_SLICE >= size)
         bytes = hk_align_up(hk_max(bytes / 2, size), HK_SLICE);

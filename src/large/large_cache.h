@@ -106,8 +106,7 @@ HK_INLINE void hk_large_unset_requested_locked(struct hk_large_block *large)
     size_t held = hk_large_held(large);
     hk_large.totals.live -= held;
     hk_large.totals.cached -= large->d.bytes - held;
-    if (hk_link_linked(&large->by_slack))
-        hk_link_remove(&large->by_slack);
+    hk_link_leave(&large->by_slack);
 }
 /* Called when a new block is mapped. If a ghost has about `bytes`, counts that its block would have been reused, and drops the ghost. */
 HK_ROOM void hk_large_note_if_missed_locked(size_t bytes);

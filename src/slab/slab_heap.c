@@ -11,7 +11,6 @@ enum {
     SLABS_OF_A_HEAP = 16, /* an owner that has fewer slabs, of all classes together, may be a short-lived thread */
     OWNERS_PER_SLAB = 8,  /* owners that a thread looks at before it makes a slab */
     PART_OF_SPARSE = 8,   /* a slab is sparse if at least an eighth of its blocks are free */
-    TOUCHED_WHOLE = 4608, /* bytes; the program may touch only the first pages of a larger block */
 };
 /* The limits of joining (see joined_blocks.h). A joined block has at least LEAST_JOINED bytes, because smaller requests fill the holes of their own
  * class. A joined block has at most LARGEST_JOINED bytes, because longer rows of free blocks cover whole pages, which can be purged. */
@@ -66,7 +65,7 @@ void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
  * the class has SLABS_OF_A_HEAP slabs, one more may be made resident at once, because it adds at most a sixteenth to the class's memory. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
-    bool small = hk_classes[class].size <= TOUCHED_WHOLE;
+    bool small = hk_classes[class].size <= HK_TOUCHED_WHOLE;
     uint32_t slabs = owner->slab_lists[class].slabs;
     if (owner->slabs < SLABS_OF_A_HEAP || (small && slabs == 0))
         return HK_USE_SPARSE;

@@ -202,8 +202,7 @@ void hk_slab_purge_block(const void *block)
 {
     uintptr_t start = (uintptr_t)block, end = start + hk_slab_at(start)->d.block_size;
     struct range range = {.start = hk_align_up(start, hk_system_page()), .end = hk_align_down(end, hk_system_page())};
-    size_t free;
-    if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_page_heap_on_huge_page(start, &free))
+    if (end - start < HK_CHUNK / HK_PART_WORTH_A_SPLIT && hk_load(hk_page_map_chunk(start)->xhuge))
         return;
     HK_COUNT(large_dropped, purge_counted(&range) != 0); /* purged_bytes counts a page when its slice is purged */
 }

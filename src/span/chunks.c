@@ -52,11 +52,22 @@ void hk_chunk_relist(struct hk_chunk *chunk)
     arena->listed |= (uint64_t)1 << longest;
 }
 
+struct hk_chunk *hk_chunk_find(size_t from, size_t to, bool (*suits)(const struct hk_chunk *, size_t), size_t how)
+{
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (size_t n = from, step = from <= to ? 1 : SIZE_MAX; n != to + step; n += step) {
+            const struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next)
+                if (suits(hk_container_of(link, struct hk_chunk, by_run), how))
+                    return hk_container_of(link, struct hk_chunk, by_run);
+        }
+    return NULL;
+}
+
 static void begin_aging(struct hk_chunk *chunk)
 {
     chunk->idle_since = hk_os.clock_ms();
-    if (hk_link_linked(&chunk->by_age))
-        hk_link_remove(&chunk->by_age);
+    hk_link_leave(&chunk->by_age);
     hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
 }
 
@@ -123,9 +134,8 @@ static void *map_in_window(size_t size)
 
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
 {
-    bool dense = arena == &hk_page_heap.arenas[HK_USE_DENSE];
-    return dense && HK_POLICY(huge_pages_from) != 0 && hk_footprint_bytes() >= HK_POLICY(huge_pages_from) &&
-           hk_thp_serves();
+    return arena == &hk_page_heap.arenas[HK_USE_DENSE] && HK_POLICY(huge_pages_from) != 0 &&
+           hk_footprint_bytes() >= HK_POLICY(huge_pages_from) && hk_thp_serves();
 }
 
 /* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. */
@@ -154,22 +164,8 @@ static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
     hk_page_heap.free_slices += size / HK_SLICE;
 }
 
-/* Maps `size` bytes again at the lowest slice in `starts`. If another mapping lies there, forgets that HAKMEM unmapped these slices. */
-static enum hk_placed fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size)
-{
-    uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
-    uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
-    enum hk_placed placed = hk_os.map_at((void *)at, size);
-    if (placed != HK_PLACE_REFUSED)
-        chunk->unmapped &= ~slices;
-    if (chunk->unmapped == 0)
-        hk_link_remove(&chunk->by_hole);
-    if (placed == HK_PLACED)
-        add_memory(arena, at, size);
-    return placed;
-}
-
-/* Grows the arena by at most a chunk, at addresses that HAKMEM unmapped before. Returns false if no memory could be mapped there. */
+/* Grows the arena by at most a chunk, at addresses that HAKMEM unmapped before. If another mapping lies at some of them, forgets these. Returns false
+ * if no memory could be mapped at such addresses. */
 static bool grow_back(struct hk_arena *arena, size_t size)
 {
     size = hk_min(size, HK_CHUNK);
@@ -177,9 +173,19 @@ static bool grow_back(struct hk_arena *arena, size_t size)
         struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_hole);
         uint32_t starts = hk_runs32(chunk->unmapped, (unsigned)(size / HK_SLICE));
         next = link->next;
-        enum hk_placed placed = starts != 0 ? fill_hole(arena, chunk, starts, size) : HK_PLACE_TAKEN;
-        if (placed != HK_PLACE_TAKEN)
-            return placed == HK_PLACED;
+        if (starts == 0)
+            continue;
+        uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
+        enum hk_placed placed = hk_os.map_at((void *)at, size);
+        if (placed == HK_PLACE_REFUSED)
+            return false;
+        chunk->unmapped &= ~(hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts));
+        if (chunk->unmapped == 0)
+            hk_link_remove(&chunk->by_hole);
+        if (placed == HK_PLACED) {
+            add_memory(arena, at, size);
+            return true;
+        }
     }
     return false;
 }
@@ -187,8 +193,7 @@ static bool grow_back(struct hk_arena *arena, size_t size)
 /* Grows the arena at new addresses, by slices of one chunk or by whole chunks. Returns false if the system refuses memory. */
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
-    size_t align =
-        hk_pow2_from(hk_min(size, HK_CHUNK)); /* with this alignment, the bytes lie in one chunk or fill whole chunks */
+    size_t align = hk_pow2_from(hk_min(size, HK_CHUNK)); /* so that the bytes lie in one chunk or fill whole chunks */
     void *p = hk_page_heap.end != 0 ? hk_page_map_covered(map_in_window(size), size, size) : NULL;
     if (p == NULL)
         p = hk_page_map_covered(hk_os_map_aligned(size, align), size, size);

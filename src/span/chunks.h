@@ -44,6 +44,8 @@ HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->f
 /* unlist takes the chunk off its list by_run. relist computes the longest free run, and puts the chunk on the list for this length. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
+/* Returns a chunk for which suits(chunk, how) is true, or NULL. Looks at the lists by_run from number `from` to number `to`, upwards or downwards. */
+struct hk_chunk *hk_chunk_find(size_t from, size_t to, bool (*suits)(const struct hk_chunk *, size_t), size_t how);
 /* hk_chunk_withdraw() makes free slices unavailable for allocation, for example during a purge. hk_chunk_use() withdraws slices for a span, and marks
  * them as dirty. hk_chunk_release() makes slices free again. */
 HK_INLINE void hk_page_heap_count_idle(int slices)

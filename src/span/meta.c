@@ -140,7 +140,7 @@ static void return_listed(void)
 /* Makes pages unavailable for allocation before they are purged. If bit 0 (the header's page) is set, the whole area will be purged. */
 static void withdraw(struct hk_meta_area *area, unsigned pages)
 {
-    hk_meta_unlist(area);
+    hk_link_leave(&area->link);
     if ((pages & 1) != 0) {
         hk_meta.free -= WHOLE_BYTES;
         hk_meta.clean -= (HK_META_AREA_PAGES - hk_popcount64(area->dirty)) * HK_PAGE;
@@ -160,7 +160,7 @@ static void come_back(struct hk_meta_area *area, unsigned pages, bool gone)
         hk_meta_return((char *)area + HK_META_HEADER_BYTES, WHOLE_BYTES);
         return;
     }
-    hk_meta_unlist(area);
+    hk_link_leave(&area->link);
     hk_meta_area_mark_pages(area, pages, false);
     hk_meta_list(area);
     hk_meta.free += bytes;

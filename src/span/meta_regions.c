@@ -114,17 +114,11 @@ HK_ROOM void hk_meta_list(struct hk_meta_area *area)
     hk_list_push_front(list, &area->link);
 }
 
-HK_ROOM void hk_meta_unlist(struct hk_meta_area *area)
-{
-    if (hk_link_linked(&area->link))
-        hk_link_remove(&area->link);
-}
-
 static void relist(struct hk_meta_area *area, unsigned before)
 {
     if (before != 0 && area->longest != 0 && log_of(before) == log_of(area->longest))
         return;
-    hk_meta_unlist(area);
+    hk_link_leave(&area->link);
     hk_meta_list(area);
 }
 
@@ -229,7 +223,7 @@ HK_ROOM bool hk_meta_more_pages(size_t size)
     return true;
 }
 
-HK_ROOM void hk_meta_return(void *p, size_t size)
+HK_ROOM HK_NOINLINE void hk_meta_return(void *p, size_t size)
 {
     if (size == 0)
         return;

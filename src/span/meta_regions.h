@@ -90,7 +90,6 @@ HK_INLINE unsigned hk_meta_lines(size_t size) { return (unsigned)((size + HK_MET
 HK_INLINE size_t hk_meta_bytes(const struct hk_meta_range *range) { return (size_t)(range->end - range->start); }
 
 HK_ROOM void hk_meta_list(struct hk_meta_area *area);
-HK_ROOM void hk_meta_unlist(struct hk_meta_area *area);
 /* Lets hk_meta.fresh be the lines of a blank area. Maps a new region if there is no blank area. Returns false if the system refuses memory. */
 HK_ROOM bool hk_meta_more_areas(void);
 HK_INLINE struct hk_meta_area *hk_meta_area_at(const struct hk_region *region, unsigned i)

@@ -24,13 +24,18 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
+static bool has_dirty(const struct hk_chunk *chunk, size_t slices)
+{
+    return hk_runs32(hk_chunk_idle(chunk), (unsigned)slices) != 0;
+}
+
 /* Returns the fullest huge page that has a run of `dirty` free slices that are dirty. This lets the emptiest huge pages become free as a whole. */
 static HK_NOINLINE struct hk_chunk *fullest_huge(const struct hk_arena *arena, uint64_t lists, size_t dirty)
 {
     struct hk_chunk *best = NULL;
     for (; lists != 0; lists &= lists - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(lists));
-        if (hk_load(chunk->xhuge) && hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0 &&
+        if (hk_load(chunk->xhuge) && has_dirty(chunk, dirty) &&
             (best == NULL || hk_popcount64(chunk->free) < hk_popcount64(best->free)))
             best = chunk;
     }
@@ -43,7 +48,7 @@ HK_INLINE struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
         struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
-        if (hk_runs32(hk_chunk_idle(chunk), (unsigned)dirty) != 0)
+        if (has_dirty(chunk, dirty))
             return HK_UNLIKELY(hk_load(chunk->xhuge)) ? fullest_huge(arena, left, dirty) : chunk;
     }
     return NULL;
@@ -96,10 +101,8 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 /* Takes free slices of a chunk. Prefers dirty slices, because they cost no page fault. Returns 0 if the option `limit` refuses clean slices. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank, bool *clean)
 {
-    uint32_t starts = hk_runs32(hk_chunk_idle(chunk), slices);
-    if (starts == 0)
-        starts = hk_runs32(chunk->free, slices);
-    unsigned first = hk_ctz64(starts);
+    uint32_t dirty = hk_runs32(hk_chunk_idle(chunk), slices);
+    unsigned first = hk_ctz64(dirty != 0 ? dirty : hk_runs32(chunk->free, slices));
     uint32_t taken = hk_low_bits32(slices) << first;
     /* If all slices of the chunk are free, none is dirty, some were purged, and the arena wants huge pages by now, the chunk gets a huge page. */
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
@@ -114,21 +117,6 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank,
     *blank = (taken & chunk->dirty & ~chunk->fresh) == 0;
     hk_chunk_use(chunk, taken);
     return hk_chunk_address(chunk, first);
-}
-
-/* Returns a chunk of any arena with enough dirty slices, or NULL if there is none. Called if the footprint must not grow. */
-static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
-{
-    for (unsigned use = 0; use < HK_USES; use++)
-        for (size_t n = slices; n <= HK_CHUNK_SLICES; n++) {
-            struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
-            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
-                struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
-                if (hk_runs32(hk_chunk_idle(chunk), (unsigned)slices) != 0)
-                    return chunk;
-            }
-        }
-    return NULL;
 }
 
 static size_t stake(void)
@@ -163,12 +151,10 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use, bool *blank)
     bool clean = false;
     hk_lock(&hk_page_heap.lock);
     struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
-    bool fits = chunk != NULL;
-    if (fits)
+    bool limited = chunk != NULL && (address = take_from(chunk, (unsigned)slices, blank, &clean)) == 0;
+    if (limited && (chunk = hk_chunk_find(slices, HK_CHUNK_SLICES, has_dirty, slices)) != NULL)
         address = take_from(chunk, (unsigned)slices, blank, &clean);
-    if (fits && address == 0 && (chunk = dirty_fit(slices)) != NULL)
-        address = take_from(chunk, (unsigned)slices, blank, &clean);
-    if (fits && address == 0)
+    if (limited && address == 0)
         hk_footprint_refused(true);
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
@@ -247,13 +233,10 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address)
     bool owned = (chunk->owned >> hk_chunk_slice(address)) & 1, free = (chunk->free >> hk_chunk_slice(address)) & 1;
     bool of_huge = hk_load(chunk->xhuge) && chunk->free != UINT32_MAX;
     hk_unlock(&hk_page_heap.lock);
-    if (!owned)
-        return HK_SLICE_FOREIGN;
-    return !free ? HK_SLICE_USED : of_huge ? HK_SLICE_FREE_HUGE : HK_SLICE_FREE;
+    return !owned ? HK_SLICE_FOREIGN : !free ? HK_SLICE_USED : of_huge ? HK_SLICE_FREE_HUGE : HK_SLICE_FREE;
 }
 
 size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
-
 size_t hk_page_heap_idle(void) { return hk_load(hk_page_heap.xidle) * HK_SLICE; }
 
 struct hk_page_heap_totals hk_page_heap_total(void)

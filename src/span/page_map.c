@@ -144,25 +144,24 @@ void hk_window_open(bool hits)
 
 uintptr_t hk_window_first(void) { return window.first; }
 
-static bool map_more(void *end, size_t bytes)
+/* Maps `bytes` of a table at its end, and sets *count to `to`. Returns false if the system refuses memory. */
+static bool map_more(void *end, size_t bytes, size_t *count, size_t to)
 {
-    bool more = hk_os.map_at(end, bytes) == HK_PLACED;
-    hk_add(map.xmapped, more ? bytes : 0);
-    return more;
+    if (hk_os.map_at(end, bytes) != HK_PLACED)
+        return false;
+    hk_add(map.xmapped, bytes);
+    *count = to;
+    show_window();
+    return true;
 }
 
 /* Makes sure that the page map entries of the window's first `leaves` leaves are mapped. Returns false if this is not possible. */
 static bool has_entries(size_t leaves)
 {
-    if (leaves <= window.leaves)
-        return true;
-    size_t more = leaves - window.leaves;
+    size_t more = leaves - hk_min(leaves, window.leaves);
     char *end = (char *)hk_window.entries + window.leaves * ENTRIES_OF_LEAF;
-    if (leaves > window.most || more > LEAVES_SKIPPED || !map_more(end, more * ENTRIES_OF_LEAF))
-        return false;
-    window.leaves = leaves;
-    show_window();
-    return true;
+    return more == 0 || (leaves <= window.most && more <= LEAVES_SKIPPED &&
+                         map_more(end, more * ENTRIES_OF_LEAF, &window.leaves, leaves));
 }
 
 /* Makes sure that the structs of the window's first `to` chunks are mapped. Leaves no gap, because look-ups may read all chunk structs below
@@ -173,11 +172,8 @@ static bool has_chunks(size_t to)
         return true;
     size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_AT_ONCE);
     size_t more = hk_align_up(to - window.chunks_to + ahead - 1, hk_system_page() / sizeof(struct hk_chunk));
-    if (!map_more(hk_window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
-        return false;
-    window.chunks_to += more;
-    show_window();
-    return true;
+    return map_more(hk_window.chunks + window.chunks_to, more * sizeof(struct hk_chunk), &window.chunks_to,
+                    window.chunks_to + more);
 }
 
 /* Returns the leaf of an address. Makes the branch of the leaf if necessary. Returns NULL if the system refuses memory for the branch. */
@@ -271,12 +267,9 @@ void hk_page_map_cover_marks(uintptr_t address, size_t size)
     if (needed > window.marks) {
         size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_AT_ONCE);
         size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
-        bool fits = window.marks + more <= window.most_marks;
-        if (fits && map_more((char *)hk_window.entries - window.marks - more, more))
-            window.marks += more;
-        else
+        if (window.marks + more > window.most_marks ||
+            !map_more((char *)hk_window.entries - window.marks - more, more, &window.marks, window.marks + more))
             window.most_marks = 0;
-        show_window();
     }
     hk_unlock(&map.lock);
 }

@@ -38,6 +38,7 @@ struct hk_descriptor;
 /* The expected use of a span. The program will touch all pages of a dense span, but maybe only a few pages of a sparse span. The use is unsure if it
  * is not known which of the two applies. An unsure span lies in a dense chunk, unless such spans already fill a certain share of the dense chunks. A
  * growing span is dense, and its class has filled so many spans that the heap may make the span's pages resident before the program touches them. */
+enum { HK_TOUCHED_WHOLE = 4608 }; /* bytes; the program may touch only the first pages of a larger block */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES, HK_USE_GROWING };
 
 /* The state of a chunk of 2 MiB. A page of 4 KiB holds eight of these structs. */

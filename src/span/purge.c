@@ -154,19 +154,9 @@ size_t hk_page_heap_purge_excess(size_t keep, size_t most)
     return purge_until(&purge, keep, most, false);
 }
 
-static struct hk_chunk *next_to_unmap(bool dirty_too)
+static bool may_unmap(const struct hk_chunk *chunk, size_t dirty_too)
 {
-    for (unsigned use = 0; use < HK_USES; use++)
-        for (unsigned n = HK_CHUNK_SLICES; n > 0; n--) {
-            struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
-            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
-                struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
-                bool unmaps = chunk->free == chunk->owned || hk_load(hk_footprint.xscarce);
-                if (unmaps && chunk->free != 0 && (dirty_too || hk_chunk_idle(chunk) == 0))
-                    return chunk;
-            }
-        }
-    return NULL;
+    return (chunk->free == chunk->owned || hk_load(hk_footprint.xscarce)) && (dirty_too || hk_chunk_idle(chunk) == 0);
 }
 
 /* Takes the free slices out of the chunk before they are unmapped, because their addresses may belong to another mapping right afterwards. */
@@ -180,15 +170,14 @@ static void disown_free(struct hk_chunk *chunk)
     chunk->owned &= ~slices;
     chunk->dirty &= ~slices;
     chunk->purged = chunk->fresh = 0;
-    if (hk_link_linked(&chunk->by_age))
-        hk_link_remove(&chunk->by_age);
+    hk_link_leave(&chunk->by_age);
 }
 
 /* Unmaps the free slices of a chunk, and adds their dirty bytes to *bytes. Returns false if there is no such chunk, or if the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
-    struct hk_chunk *chunk = next_to_unmap(dirty_too);
+    struct hk_chunk *chunk = hk_chunk_find(HK_CHUNK_SLICES, 1, may_unmap, dirty_too);
     uint32_t slices = chunk != NULL ? chunk->free : 0, dirty = chunk != NULL ? hk_chunk_idle(chunk) : 0;
     if (chunk != NULL)
         disown_free(chunk);

@@ -231,6 +231,9 @@ UNIT_TEST(unmapped_and_back)
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(hk_page_heap_unmap(true), 0);
     assert_int_equal(hk_os.map_at((void *)at[4], hk_system_page()), HK_PLACED);
+    fake_os_refuse(fake_refuse_mappings); /* A refusal does not make the heap forget the addresses. */
+    assert_int_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE, &(bool){false}), 0);
+    fake_os_refuse(NULL);
     bool back[4] = {false};
     for (int i = 0; i < 4; i++) {
         uintptr_t again = get(HK_CHUNK_SLICES);
