@@ -67,6 +67,8 @@ struct hk_os {
      * failure, and then leaves the mapping intact. */
     void *(*move)(void *p, size_t old_size, size_t new_size);
     bool (*advise_huge)(void *p, size_t size, bool wanted); /* advises for or against huge pages */
+    /* Splits the huge pages and folios of which [p, p + size) is a part. The contents of the range are lost. */
+    void (*split_huge)(void *p, size_t size);
     bool (*forbids_huge)(void);             /* returns true if PR_SET_THP_DISABLE is set for this process */
     bool (*populate)(void *p, size_t size); /* makes pages resident before their first use */
     uint64_t (*clock_ms)(void);             /* returns a monotonic time, which is cheap but coarse */
@@ -109,8 +111,6 @@ extern struct hk_os hk_os;
 
 /* The functions below are not in the table hk_os, because no test replaces them. */
 
-/* Splits the huge page that contains [p, p + size). The contents of the range are lost. The caller is about to purge the range. */
-void hk_os_split_huge(void *p, size_t size);
 /* Makes hk_os.unfiltered() return false from now on. Called before the program installs a seccomp filter. */
 void hk_os_filter_comes(void);
 /* Sleeps for 50 microseconds, so that other threads run. */

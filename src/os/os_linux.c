@@ -111,8 +111,8 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
 /* Since Linux 6.18, prctl returns 3 if the process gets only the huge pages that it asks for. HAKMEM asks for huge pages, so 3 permits them. */
 static bool linux_forbids_huge(void) { return KEEPING_ERRNO(syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0)) == 1; }
 
-/* MADV_FREE splits the huge page at once. MADV_DONTNEED would only queue the page, and the system would split it when memory is short. */
-void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(syscall(SYS_madvise, p, size, MADV_FREE)); }
+/* MADV_FREE splits a huge page or folio at once. MADV_DONTNEED would only queue it, and the system would split it when memory is short. */
+static void linux_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(syscall(SYS_madvise, p, size, MADV_FREE)); }
 
 static inline uint64_t read_clock_ns(clockid_t clock)
 {
@@ -332,7 +332,7 @@ struct hk_os hk_os = {
     HERE(process_id),    HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
     HERE(populate),      HERE(forbids_huge), HERE(purge_all),      HERE(purge),         HERE(page_size),
     HERE(bar),           HERE(unbar),        IN_FILES(code_at),    IN_FILES(readable),  IN_FILES(write),
-    IN_FILES(read_file), IN_FILES(open),     IN_FILES(read),       HERE(cpu_ns)};
+    IN_FILES(read_file), IN_FILES(open),     IN_FILES(read),       HERE(cpu_ns),        HERE(split_huge)};
 
 _Atomic size_t hk_xsystem_page;
 

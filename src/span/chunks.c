@@ -116,6 +116,7 @@ void hk_chunk_leave_huge_page(struct hk_chunk *chunk)
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 #define FIRST_SKIP (1 * HK_GIB)
+#define SMALL_HEAP (4 * HK_MIB)
 enum { SKIPS = 6 }; /* most attempts to get past another mapping; each attempt skips twice as much as the one before */
 
 static void *map_in_window(size_t size)
@@ -138,17 +139,27 @@ bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
            hk_footprint_bytes() >= HK_POLICY(huge_pages_from) && hk_thp_serves();
 }
 
-/* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. */
+/* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. To
+ * get folios of 64 KiB but no huge page, advises for huge pages in slices 1 to 31 of each chunk, into which no huge page fits. A small heap does so
+ * without reading whether the system gives folios or huge pages. */
 static void add_memory(struct hk_arena *arena, uintptr_t address, size_t size)
 {
+    bool dense = arena == &hk_page_heap.arenas[HK_USE_DENSE], small = hk_footprint_bytes() < SMALL_HEAP;
     bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
-    huge = hk_os.advise_huge((void *)address, size, huge) && huge;
+    bool folios =
+        dense && !huge && !hk_page_heap_guarded && HK_POLICY(huge_pages_from) != 0 && (small || hk_thp_gives_folios());
+    bool apart = folios && (small || hk_thp_serves());
+    if (!apart)
+        huge = hk_os.advise_huge((void *)address, size, huge || folios) && huge;
     if (HK_UNLIKELY(hk_page_heap_guarded) && !huge)
         hk_os.bar((void *)address, size);
     for (uintptr_t at = address, next; at < address + size; at = next) {
         next = hk_min(hk_align_down(at, HK_CHUNK) + HK_CHUNK, address + size);
         struct hk_chunk *chunk = hk_page_map_chunk(at);
         uint32_t slices = hk_low_bits32((unsigned)((next - at) / HK_SLICE)) << hk_chunk_slice(at);
+        size_t begin = at % HK_CHUNK == 0 ? at + HK_SLICE : at;
+        if (apart)
+            (void)hk_os.advise_huge((void *)begin, next - begin, true);
         /* The first access to the chunk's struct is a write, because a new page of the table would fault twice if it were read first. */
         hk_store(chunk->xhuge, huge);
         HK_READ_NO_EARLIER();
@@ -217,7 +228,6 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
     return true;
 }
 
-#define PREFAULT_FROM (4 * HK_MIB)
 enum {
     MOST_AHEAD = 8,  /* limit of hk_page_heap.ahead, because a malloc waits until the system has cleared the slices */
     AHEAD_PART = 32, /* the slices behind the span add up to at most 1/32 of the footprint */
@@ -237,7 +247,7 @@ static uint32_t ahead_at(const struct hk_chunk *chunk, unsigned first)
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 {
     size_t footprint = hk_footprint_bytes();
-    if (footprint < PREFAULT_FROM || footprint > HK_POLICY(ceiling) || hk_page_heap_guarded ||
+    if (footprint < SMALL_HEAP || footprint > HK_POLICY(ceiling) || hk_page_heap_guarded ||
         hk_load(hk_page_heap.xprefault_refused) || (hk_options.huge_pages_from != 0 && hk_thp_serves()))
         return;
     bool alone = hk_try_lock(&hk_page_heap.purge_lock);
@@ -261,24 +271,33 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices)
 }
 
 #define FOLDER "/sys/kernel/mm/transparent_hugepage/"
-enum { NOT_READ, SERVES, SERVES_NOT };
-static _Atomic uint8_t xserves;
+enum { READ = 1, HUGE_PAGES = 2, FOLIOS = 4 };
+static _Atomic uint8_t xgiven; /* the sizes that the system gives to memory that asks for huge pages; 0: not read yet */
 
+/* Returns true if memory can get pages of the size that the file is about. `otherwise` is the mode if the file does not exist. */
+static bool gives(const char *file, char otherwise)
+{
+    char modes[sizeof "always inherit madvise [never]\n"]; /* the mode in force stands in brackets */
+    const char *bracket = hk_os.read_file(file, modes, sizeof modes) > 0 ? strchr(modes, '[') : NULL;
+    char mode = bracket != NULL ? bracket[1] : otherwise;
+    return mode == 'i' && otherwise != 'm' ? gives(FOLDER "enabled", 'm') : mode != 'n';
+}
+
+/* Kernels before Linux 6.8 have only the file of all sizes. If this file does not exist either, the advice has no effect. */
 void hk_thp_look(void)
 {
-    char modes[64], size[32];
-    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    /* the mode in force stands in brackets, for example: `always madvise [never]` */
-    const char *mode = says ? strchr(modes, '[') : NULL;
-    bool never = (mode != NULL && mode[1] == 'n') || hk_os.forbids_huge();
-    says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
-    bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
-    hk_store(xserves, serves ? SERVES : SERVES_NOT);
+    bool any = hk_system_page() == HK_PAGE && !hk_os.forbids_huge();
+    int huge = any && gives(FOLDER "hugepages-2048kB/enabled", 'i') ? HUGE_PAGES : 0;
+    int folios = any && gives(FOLDER "hugepages-64kB/enabled", 'n') ? FOLIOS : 0;
+    hk_store(xgiven, (uint8_t)(READ + huge + folios));
 }
 
-bool hk_thp_serves(void)
+static bool is_given(unsigned size)
 {
-    if (HK_UNLIKELY(hk_load(xserves) == NOT_READ))
+    if (HK_UNLIKELY(hk_load(xgiven) == 0))
         hk_thp_look();
-    return hk_load(xserves) == SERVES;
+    return (hk_load(xgiven) & size) != 0;
 }
+
+bool hk_thp_serves(void) { return is_given(HUGE_PAGES); }
+bool hk_thp_gives_folios(void) { return is_given(FOLIOS); }

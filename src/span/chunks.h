@@ -65,14 +65,14 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices);
 /* Stores how many pages of each of these slices were purged before the slice was freed. */
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages);
 void hk_page_heap_count_dirty(int slices);
-/* Notes that the chunk is not on a huge page, and asks the kernel to use no huge page for the chunk. */
+/* Notes that the chunk is not on a huge page, and asks the kernel to use small pages for the chunk. */
 void hk_chunk_leave_huge_page(struct hk_chunk *chunk);
 
 /* Grows the arena by a share of its size, or by less if the system refuses. Returns false if the system refuses even the `slices` that are needed.
- * Asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages have the size of a chunk. In the window
- * (page_map.h), each mapping begins where the previous one ends, so that the kernel merges the two. A mapping of whole chunks is aligned to a chunk,
- * because huge pages need this alignment. If another mapping is in the way, the heap continues behind it. If the system does not let HAKMEM choose
- * addresses, the system chooses them. */
+ * Asks for huge pages if the policy wants them for a heap of this size, and if the system's huge pages have the size of a chunk. Otherwise, asks for
+ * folios of 64 KiB in a dense arena, and for small pages in a sparse one. In the window (page_map.h), each mapping begins where the previous one ends,
+ * so that the kernel merges the two. A mapping of whole chunks is aligned to a chunk, because huge pages need this alignment. If another mapping is in
+ * the way, the heap continues behind it. If the system does not let HAKMEM choose addresses, the system chooses them. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
@@ -84,5 +84,7 @@ void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the settings of transparent huge pages (THP). Called when first needed, and before the program restricts its system calls. Needs no lock. */
 void hk_thp_look(void);
-/* Returns true if the settings permit huge pages of a chunk's size. An unknown size counts as that of a chunk only if a system page has 4 KiB. */
+/* hk_thp_serves() returns true if the settings permit huge pages of a chunk's size. Huge pages have this size if a system page has 4 KiB.
+ * hk_thp_gives_folios() returns true if they permit folios of a slice's size, which take one page fault each. */
 bool hk_thp_serves(void);
+bool hk_thp_gives_folios(void);

@@ -69,6 +69,8 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     struct hk_chunk *chunk = hk_container_of(last, struct hk_chunk, by_run);
     if (last == NULL || last == &from->by_run[HK_CHUNK_SLICES].head || hk_load(chunk->xhuge))
         return NULL;
+    if (use == HK_USE_SPARSE)
+        hk_chunk_leave_huge_page(chunk); /* the chunk may be on folios */
     hk_chunk_unlist(chunk);
     chunk->use = (uint8_t)use;
     hk_chunk_relist(chunk);

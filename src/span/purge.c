@@ -5,18 +5,20 @@
 #include "span/chunks.h"
 #include "span/footprint.h"
 
-static void leave_huge_page(uintptr_t address, size_t size)
+/* Splits a huge page or a folio of which a part is about to be purged, because the system would keep all of its memory otherwise. */
+static void split_for_purge(uintptr_t address, size_t size)
 {
     struct hk_chunk *chunk = hk_page_map_chunk(address);
-    if (!hk_load(chunk->xhuge) || size == HK_CHUNK)
-        return;
-    hk_chunk_leave_huge_page(chunk);
-    hk_os_split_huge((void *)address, size);
+    bool leaves = hk_load(chunk->xhuge) && size != HK_CHUNK;
+    if (leaves)
+        hk_chunk_leave_huge_page(chunk);
+    if (leaves || ((address | size) % HK_SLICE != 0 && chunk->use == HK_USE_DENSE && hk_thp_gives_folios()))
+        hk_os.split_huge((void *)address, size);
 }
 
 bool hk_span_purge(uintptr_t address, size_t size)
 {
-    leave_huge_page(address, size);
+    split_for_purge(address, size);
     return hk_os.purge((void *)address, size);
 }
 
@@ -88,7 +90,7 @@ static _Atomic bool xsingly; /* true if the system has refused to purge several 
 static bool purge_together(const struct hk_os_range *ranges, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        leave_huge_page(ranges[i].start, ranges[i].size);
+        split_for_purge(ranges[i].start, ranges[i].size);
     bool done = hk_os.purge_all(ranges, count);
     hk_store(xsingly, !done);
     HK_COUNT(purge_batches, done);

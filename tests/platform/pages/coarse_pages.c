@@ -190,14 +190,12 @@ static const char *call_of(long number)
     }
 }
 
-/* The numbers in these files depend on the size of a page, so each number becomes number * times / by. A huge page is as large as the memory that one
- * page of page tables maps. */
+/* The numbers in these files depend on the size of a page, so each number becomes number * times / by. */
 static const struct numbers {
     const char *path;
     size_t times, by;
 } files[] = {
     {"/proc/self/statm", FINE, COARSE_PAGE},
-    {"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", (COARSE_PAGE / FINE) * (COARSE_PAGE / FINE), 1},
 };
 enum { FILES = sizeof files / sizeof files[0], LONGEST_NUMBER = 24 };
 
