@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import thp
 from peers import Allocator
 from point import Point, Workload
 from programs import HERE, NAMED, Program
@@ -40,7 +41,9 @@ def playable(points: list[Point]) -> tuple[list[Point], list[str]]:
     rows = {p.row: p.work.program for p in points if p.work.program}
     absent = {name for name in rows.values() if not NAMED[name].executable()}
     lines = [f"skipped {row}: there is no {NAMED[name].wanted}" for row, name in sorted(rows.items()) if name in absent]
-    return [p for p in points if p.work.program not in absent], lines
+    barred = {p.row for p in points if p.work.folios and not os.access(thp.FOLIOS, os.W_OK)}
+    lines += [f"skipped {row}: {thp.FOLIOS} cannot be written" for row in sorted(barred)]
+    return [p for p in points if p.work.program not in absent and p.row not in barred], lines
 
 
 @dataclass
@@ -95,7 +98,7 @@ class Runner:
         return made
 
     def _make(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...], counted: bool = False) -> tuple[dict, dict]:
-        with scratch_folder() as scratch:
+        with scratch_folder() as scratch, folios(work):
             report = {"HAKMEM_REPORT": str(scratch / "report.json")} if counted else {}
             if work.program:
                 self.check_bound(allocator)
@@ -218,6 +221,15 @@ class Runner:
             if figures.get("ns_per_op"):
                 figures["mops_per_s"] = 1e3 / figures["ns_per_op"]
         return figures
+
+
+@contextmanager
+def folios(work: Workload) -> Iterator[None]:
+    """Lets the kernel give folios of 64 KiB to the run. The setting is the whole machine's, so it is put back after each run."""
+    with thp.mode("always" if work.folios else None, thp.FOLIOS) as refused:
+        if refused:
+            raise BadRun(refused)
+        yield
 
 
 @contextmanager

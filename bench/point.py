@@ -21,6 +21,7 @@ class Workload:
     series: str = ""  # it prints its own, with its live bytes: by "operations" or by "ms"
     program: str = ""  # a real one's name, of programs.py
     exact: bool = False  # its cost is counted once, not timed in rounds
+    folios: bool = False  # while it runs, the kernel gives folios of 64 KiB to all memory
     traced: bool = True  # False: thousands of threads, whose system calls would be counted for hours
 
     def amount(self, quick: bool) -> int:

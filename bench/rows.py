@@ -134,6 +134,13 @@ def real(program: Program) -> tuple[Point, Point]:
     return cpu, on_request(row, f"{name}, RSS", work, *RSS, faster(1.10), faster(1.05))
 
 
+def on_folios(program: Program) -> tuple[Point, Point]:
+    """What M17 asks: the folios save faults, and cost little memory."""
+    work = replace(program.workload(program.n), folios=True)
+    faults = on_request("M17", f"{program.name} on folios of 64 KiB, page faults", work, "minor_faults", "faults", False)
+    return faults, on_request("M17", f"{program.name} on folios of 64 KiB, RSS", work, *RSS, faster(1.10), faster(1.05))
+
+
 def counted(program: Program, n: int) -> tuple[Point, ...]:
     """What P20 and P21 ask: the best peer's count at most."""
     row, name, work = f"exact.{program.name}", program.name, program.workload(n, exact=True)
@@ -259,6 +266,7 @@ POINTS: tuple[Point, ...] = (
     left("M14", "four blocks of 1-64 MiB freed, 1 s later", "large", 1, ("left_mib", "MiB"), 12),
     left("M15", "8 forked children, memory not shared", "prefork", 8, ("private_mib", "MiB")),
     left("M16", "300 threads in read(), after malloc_trim, RSS to live", "parked", 300, ("parked_per_live", "x"), 1.2),
+    *(point for name in ("perl", "lua") for point in on_folios(NAMED[name])),
     left("M18", "8 threads joined, 2 s later", "joined", 1, ("left_mib", "MiB"), 6),
     *(on_request("B7", label, PHASES, f"mops_{name}", "M/s", True) for name, label in PHASE_LABELS.items()),
     on_request("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False),

@@ -237,7 +237,7 @@ class Refusals(unittest.TestCase):
 class Rows(unittest.TestCase):
     def test_rows_are_found_and_the_names_of_points_differ(self) -> None:
         self.assertEqual({p.row for p in select("p1,M9")}, {"P1", "M9"})
-        self.assertEqual({p.row.partition(".")[0] for p in select("memory")}, {f"M{n}" for n in (*range(1, 10), 11, 13, 14, 15, 16, 18)})
+        self.assertEqual({p.row.partition(".")[0] for p in select("memory")}, {f"M{n}" for n in (*range(1, 10), 11, 13, 14, 15, 16, 17, 18)})
         self.assertRaises(SystemExit, select, "P0")
         self.assertEqual(len({p.name for p in POINTS}), len(POINTS))
 

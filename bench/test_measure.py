@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
+import thp
 from built import BENCH_DIR, GLIBC, hakmem
 from measure import BadRun, Runner, playable
 from peers import Allocator
@@ -50,6 +51,17 @@ class Running(unittest.TestCase):
                 with self.assertRaisesRegex(BadRun, reason):
                     self.sample(GLIBC, **changes)
 
+    def test_folios_are_on_while_a_row_of_folios_runs(self) -> None:
+        work = Workload(self.toy.command, self.toy.n, self.toy.quick_n, program="toy")
+        for folios, wanted in ((False, None), (True, "always")):
+            with mock.patch.dict(NAMED, toy=self.toy), mock.patch("thp.mode") as mode:
+                mode.return_value.__enter__.return_value = ""
+                self.runner.sample(replace(work, folios=folios), GLIBC)
+                mode.assert_called_once_with(wanted, thp.FOLIOS)
+        with mock.patch.dict(NAMED, toy=self.toy), mock.patch("thp.FOLIOS", Path("/nowhere/enabled")):
+            with self.assertRaisesRegex(BadRun, "/nowhere/enabled cannot be read"):
+                self.runner.sample(replace(work, folios=True), GLIBC)
+
     def test_a_preload_that_fails_is_noticed(self) -> None:
         with self.assertRaisesRegex(BadRun, "malloc came from"):
             self.sample(Allocator("peer", Path("/nowhere/libpeer.so"), "peer"))
@@ -89,6 +101,14 @@ class Table(unittest.TestCase):
             played, lines = playable(points)
         self.assertEqual({p.row for p in played}, {"P4"})
         self.assertEqual(lines, ["skipped P16.lua: there is no /nowhere/lua5.4"])
+
+    def test_rows_of_folios_are_skipped_where_these_cannot_be_set(self) -> None:
+        points = select("M17,P4")
+        self.assertIn("M17", {p.row for p in points})
+        with mock.patch("thp.FOLIOS", Path("/nowhere/enabled")):
+            played, lines = playable(points)
+        self.assertEqual({p.row for p in played}, {"P4"})
+        self.assertEqual(lines, ["skipped M17: /nowhere/enabled cannot be written"])
 
 
 if __name__ == "__main__":

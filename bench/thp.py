@@ -15,6 +15,7 @@ from pathlib import Path
 
 FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MODES = ("always", "madvise", "never")
+FOLIOS = FILE.parent / "hugepages-64kB/enabled"  # the mode of folios of 64 KiB, since Linux 6.8
 
 
 def current(file: Path = FILE) -> str | None:
