@@ -163,39 +163,45 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
 static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (!array || OURS(new_array_aligned)); }
 
-/* `caller` is the return address of the exported operator. */
-HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind, void *caller)
+/* The functions that the exported operators call are inline, so that HK_CALLER is the return address of the operator. */
+HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
 {
     void *block = hk_hit_malloc(size);
-    return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, caller);
+    return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
 /* Allocates an array by operator new. If the guard is on and this operator is HAKMEM's, tells the guard that the block is an array. */
-HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind, void *caller)
+HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
-    bool tells = HK_UNLIKELY(hk_guard_is_on()) && OURS(new);
-    return tells ? new_slow(align, size, kind, caller) : WHOEVER(new)(size);
+    if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
+        return new_slow(align, size, kind, HK_CALLER);
+    return WHOEVER(new)(size);
 }
 
-HK_INLINE void *new_array_aligned(size_t align, size_t size, enum hk_kind kind, void *caller)
+HK_INLINE void *new_aligned(size_t align, size_t size, enum hk_kind kind)
 {
-    bool tells = HK_UNLIKELY(hk_guard_is_on()) && OURS(new_aligned);
-    return tells ? new_slow(align, size, kind, caller) : WHOEVER(new_aligned)(size, align);
+    return new_slow(align, size, kind, HK_CALLER);
+}
+HK_INLINE void *new_array_aligned(size_t align, size_t size, enum hk_kind kind)
+{
+    if (HK_UNLIKELY(hk_guard_is_on()) && throwing_aligned_is_ours(false))
+        return new_slow(align, size, kind, HK_CALLER);
+    return WHOEVER(new_aligned)(size, align);
 }
 
-HK_INLINE void *new_nothrow(size_t align, size_t size, enum hk_kind kind, void *caller)
+HK_INLINE void *new_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
     if (HK_UNLIKELY(!throwing_is_ours(array)))
         return nothrow_by_library(align, size, array);
     void *block = hk_hit_malloc(size);
-    return HK_LIKELY(block != NULL) ? block : nothrow_slow(align, size, kind, caller);
+    return HK_LIKELY(block != NULL) ? block : nothrow_slow(align, size, kind, HK_CALLER);
 }
 
-HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind, void *caller)
+HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
-    return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, kind, caller)
+    return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, kind, HK_CALLER)
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
 
@@ -273,7 +279,7 @@ HK_INLINE void checked_aligned(void *block, size_t size, size_t align, void (*fo
 }
 
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
-    void *hk_operator_##form parameters { return serve(align, size, HK_KIND_##kind, HK_CALLER); }                      \
+    void *hk_operator_##form parameters { return serve(align, size, HK_KIND_##kind); }                                 \
     HK_REPLACES(void *, _##symbol, parameters, hk_operator_##form)
 #define HK_DELETE(form, symbol, parameters, serve)                                                                     \
     void hk_operator_##form parameters { serve; }                                                                      \
