@@ -222,10 +222,7 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
             continue;
         left -= items;
         cache->seen_at_epoch[class] = 0;
-        if (items > 0)
-            hk_bin_empty(cache, class);
-        else
-            drop_bin_array(cache, class);
+        (items > 0 ? hk_bin_empty : drop_bin_array)(cache, class);
     }
 }
 

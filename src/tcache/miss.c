@@ -198,7 +198,9 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
     HK_TRACE(&cache->owner.ring, overflow, hk_classes[class].size, 0);
     hk_tick(cache, hk_tick_weight(class));
     bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
-    if (still_full && !hk_bin_grow_if_small(cache, class))
+    /* realloc in place makes blocks of medium classes that the program may never request. Bins do not grow for such blocks. */
+    bool serves = class < HK_FINE_CLASSES || bin->served > 0;
+    if (still_full && (!serves || !hk_bin_grow_if_small(cache, class)))
         hk_bin_flush(cache, class, (hk_bin_items(bin) + 1) / 2);
     if (!hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
         hk_flush(cache, &block, 1);

@@ -401,6 +401,22 @@ static void resize_anothers(void *block)
     assert_false(hk_tcache_resize(hk_tcache_self(), block, 131072));
 }
 
+/* A bin keeps no blocks that realloc has brought into a class which the program does not request. */
+UNIT_TEST(a_bin_that_serves_nothing_does_not_grow)
+{
+    struct hk_tcache *cache = start();
+    const struct hk_bin *bin = &cache->hot.bins[CLASS_OF_262144];
+    get_many(524288, 6);
+    for (unsigned i = 0; i < 6; i++)
+        assert_ptr_equal(hak_realloc(blocks[i], 250000), blocks[i]);
+    free_many(6);
+    assert_int_equal(hk_bin_capacity(bin), 0);
+    get_many(262144, 2);
+    free_many(2);
+    assert_true(hk_bin_items(bin) > 0);
+    unit_heap_holds(0);
+}
+
 UNIT_TEST(resize)
 {
     struct hk_tcache *cache = start();
@@ -932,6 +948,7 @@ int main(void)
         cmocka_unit_test(thread_leaves_blocks),
         cmocka_unit_test(caches_are_used_again),
         cmocka_unit_test(after_the_end),
+        cmocka_unit_test(a_bin_that_serves_nothing_does_not_grow),
         cmocka_unit_test(resize),
         cmocka_unit_test(magazines),
         cmocka_unit_test(rested),
