@@ -54,8 +54,8 @@ if(HAKMEM_TOOL)
   install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/tool/hakmem DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   install(DIRECTORY ${tool_dir}/ DESTINATION ${HAKMEM_PYTHON_DIR}/hakmem COMPONENT tools
     FILES_MATCHING PATTERN *.py PATTERN *.html PATTERN py.typed PATTERN __pycache__ EXCLUDE)
-  # In the source tree these two are links to the tables, which exist only once.
-  install(FILES ${PROJECT_SOURCE_DIR}/src/policy/options.def ${PROJECT_SOURCE_DIR}/src/policy/profiles.def DESTINATION ${HAKMEM_PYTHON_DIR}/hakmem COMPONENT tools)
+  # In the source tree these are links to the tables, which exist only once.
+  install(FILES ${PROJECT_SOURCE_DIR}/src/policy/options.def ${PROJECT_SOURCE_DIR}/src/policy/profiles.def ${PROJECT_SOURCE_DIR}/src/runtime/layout.def DESTINATION ${HAKMEM_PYTHON_DIR}/hakmem COMPONENT tools)
   set(completion_of_bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions hakmem)
   set(completion_of_zsh ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions _hakmem)
   set(completion_of_fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d hakmem.fish)

@@ -14,6 +14,7 @@ static struct {
     struct hak_heap *closed;
     _Atomic(_Atomic(struct hak_heap *) *) xparts[PARTS_OF_HEAPS];
 } heap_table HK_COLD_DATA;
+const uintptr_t hk_heaps_layout[] = {(uintptr_t)heap_table.xparts, HEAPS_IN_PART};
 
 /* Registers only the first lock, so that fork takes no other lock in a process without heaps. The first heap registers the other locks. */
 void hk_heap_state_init(void) { hk_lock_register(HK_RANK_HEAPS, &locks[0]); }

@@ -45,6 +45,7 @@ struct hak_heap {
     struct hk_link *empty[HK_FINE_CLASSES]; /* at most one slab, whose blocks are all free, kept for the next miss */
 };
 
+extern const uintptr_t hk_heaps_layout[]; /* for `hakmem`: the table's parts, heaps in a part */
 /* Registers the table's lock for fork. Runs at the start. */
 void hk_heap_state_init(void);
 

@@ -27,8 +27,6 @@ bool hk_attach_sampling_begin(uint64_t mean)
         return false;
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
-    if (hk_load(hk_attach_sampling.xbegan_ms) == 0)
-        hk_store(hk_attach_sampling.xbegan_ms, hk_os.clock_ms());
     hk_store(hk_attach_sampling.xmean, mean);
     hk_store(hk_attach_sampling.xfine_mean, hk_max(1, mean / FINE_PART));
     hk_store_release(hk_attach_sampling.xon, true);
@@ -53,7 +51,6 @@ void hk_attach_sampling_end(void)
 void hk_attach_sampling_tick(void)
 {
     note_served();
-    hk_store(hk_attach_sampling.xticked_ms, hk_os.clock_ms());
     if (!hk_load(hk_attach_sampling.xon))
         return;
     hk_store(hk_attach_sampling.xends_ns, hk_os.clock_ns() + ROUND_NS);

@@ -19,8 +19,7 @@ struct hk_attach_sampling {
     _Atomic bool xround;             /* a round has begun, and all allocations count down */
     _Atomic uint64_t xends_ns;       /* time at which the round ends */
     _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks that are left in the round */
-    /* Ticks write these fields. `hakmem` reads them from outside the process, and knows the places of the fields down to xrounds. */
-    _Atomic uint64_t xmean, xfine_mean, xbegan_ms, xticked_ms, xrounds;
+    _Atomic uint64_t xmean, xfine_mean, xrounds;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
     uint64_t served_before[HK_CLASSES];
     /* The user heap of the picked blocks, or NULL before the first attach. No thread has a cache of this heap. */

@@ -38,7 +38,7 @@ bool hk_hooks_watch(uint64_t mean)
         return false;
     hk_hooks.watches = true;
     hk_hooks.mean = mean;
-    hk_hooks.began_ms = hk_load(hk_attach_sampling.xbegan_ms);
+    hk_hooks.began_ms = hk_os.clock_ms();
     hk_mode_set(HK_MODE_HOOKS);
     return true;
 }

@@ -82,9 +82,8 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
 /* Adds a table with the misses of each class, with how many of these misses each source of blocks served, and with the bins of the class. */
 static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    hk_text_add(
-        text,
-        "\nclass          misses = from depots  + own slabs    + remote   + adopted + new slabs hot bins    warm\n");
+    hk_text_add(text, "\nclass          misses = from depots  + own slabs    + remote   + adopted "
+                      "+ new slabs hot bins    warm\n");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_class_stats *row = &heap_stats->classes[class];
         if (row->misses != 0)
@@ -97,9 +96,8 @@ static void text_refills(struct hk_text *text, const struct hk_heap_stats *heap_
 static void text_sites(struct hk_text *text, const struct hk_report *report)
 {
     if (report->sites_shown > 0)
-        hk_text_add(
-            text,
-            "\ncall site       blocks up to          live          ever  lifetime, ms  rule                 saved       wasted\n");
+        hk_text_add(text, "\ncall site       blocks up to          live          ever  lifetime, ms  rule  "
+                          "               saved       wasted\n");
     for (const struct hk_site_line *line = report->sites; line < report->sites + report->sites_shown; line++) {
         hk_text_add(text, "  0x%zx", (size_t)line->site->stack[0]);
         add_bytes(text, (size_t)1 << line->site->size_bits, 14);

@@ -27,6 +27,7 @@ static struct {
 
 static struct owners_part *more_parts[PARTS] HK_COLD_DATA; /* the parts after the first one, by number */
 static _Atomic bool xany_rests;
+const uintptr_t hk_owners_layout[] = {(uintptr_t)owners.first.owners, (uintptr_t)more_parts, OWNERS_IN_PART};
 
 static struct owners_part *part_of(uint32_t id)
 {

@@ -29,6 +29,7 @@ static struct {
     union slot *unused;
 } descriptors = {.lock = HK_LOCK_INIT(HK_RANK_DESCRIPTORS)};
 
+const uintptr_t hk_descriptors_layout[] = {(uintptr_t)&descriptors.xnewest, offsetof(struct group, slots), GROUP_BYTES};
 void hk_descriptors_init(void) { hk_lock_register(HK_RANK_DESCRIPTORS, &descriptors.lock); }
 
 /* Takes the next slot of the newest group. If all slots of this group are taken, makes a new group. Returns NULL if the system refuses memory. */

@@ -35,6 +35,7 @@ struct hk_descriptor {
 };
 
 void hk_descriptors_init(void);
+extern const uintptr_t hk_descriptors_layout[]; /* for `hakmem`: the newest group, its first slot, its bytes */
 /* Returns a descriptor that is aligned to a cache line, and whose bytes after the head are zero. Returns NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);

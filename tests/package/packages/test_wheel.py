@@ -36,8 +36,8 @@ def check_file(wheel: Path) -> None:
         files = {info.filename: info for info in packed.infolist()}
         for name in NATIVE:
             must(files[f"hakmem/native/{name}"].external_attr >> 16 & 0o111, f"{name} cannot be executed")
-        for name in ("options.def", "profiles.def"):
-            must(packed.read(f"hakmem/{name}") == (ROOT / "src/policy" / name).read_bytes(), name)
+        for name in ("policy/options.def", "policy/profiles.def", "runtime/layout.def"):
+            must(packed.read(f"hakmem/{Path(name).name}") == (ROOT / "src" / name).read_bytes(), name)
         must("Root-Is-Purelib: false" in packed.read(f"hakmem-{version()}.dist-info/WHEEL").decode(), "a wheel with machine code is said to have none")
 
 

@@ -11,35 +11,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from hakmem import elf, process
-from hakmem.profiles import Live, Profile, Site
+from hakmem.heap import MAGIC, VERSION, Door
+from hakmem.profiles import Profile
 from hakmem.trouble import Trouble
 
-MAGIC = b"hakmem attach 3\0"
 NOT_YET, ON, ENDED, REFUSED = range(4)
 END = (1 << 64) - 1
-DOOR = struct.Struct("<16s5Q2Q")
-STATE = struct.Struct("<18Q")
-SITE = struct.Struct("<QIIqqQQ")
-WATCH_HEAD = struct.Struct("<??6xQIIQQQQQ")
 AT_SECURE = 23
 DEFAULT_MEAN = 512 << 10
 MOST_SAMPLES = 8192  # number of live samples that the default aims at, so a larger process is sampled more rarely
 CHUNK, PAGE = 1 << 20, 4096
 POLL_S = 0.02
 WAKE_S = 0.5
-STACK_MOST = 64
 MODE_OPEN = 1  # HK_MODE_OPEN
-
-
-@dataclass(frozen=True)
-class Door:
-    state: int
-    gate: int
-    due: int
-    classes: int
-    watch: int
-    served_at: int
-    class_bytes: int
 
 
 class Memory:
@@ -112,10 +96,10 @@ def find_door(memory: Memory) -> Door:
     data = [mapping for mapping in found if "x" not in mapping.access]
     for mapping in sorted(data, key=lambda one: "libhakmem" not in one.path):
         for at in range(mapping.start, mapping.end, CHUNK):
-            text = memory.read(at, min(CHUNK + len(MAGIC), mapping.end - at))
-            place = text.find(MAGIC)
+            text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
+            place = text.find(MAGIC + VERSION)
             if place >= 0:
-                return Door(*DOOR.unpack(memory.read(at + place, DOOR.size))[1:])
+                return Door(memory.read, at + place)
     raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
 
 
@@ -142,12 +126,9 @@ class Attached:
                         found.append(f"# build-id {elf.build_id(self.memory.read(mapping.start, PAGE))}")
         return "\n".join(found) + "\n"
 
-    def fields(self) -> tuple:
-        return STATE.unpack(self.memory.read(self.door.state, STATE.size))
-
     @property
     def state(self) -> int:
-        return self.fields()[1]
+        return self.memory.word(self.door.state + 8)
 
     def mode(self) -> int:
         """Returns the mode word of the gate (src/policy/gate.h)."""
@@ -170,14 +151,14 @@ class Attached:
             self.memory.set_word(self.door.gate, 0)
 
     def answered(self) -> bool:
-        return self.fields()[0] == 0
+        return self.memory.word(self.door.state) == 0
 
     def begin(self, mean: int | None = None) -> bool:
         """Asks for sampling if it is off. Returns True if it was already on. A process that began with samples says so only in its answer."""
         was_on = self.state == ON
         if not was_on:
             self.ask(mean or default_mean(self.pid))
-            was_on = self.wait(WAKE_S) and bool(self.fields()[2])
+            was_on = self.wait(WAKE_S) and not self.door.watches
         return was_on
 
     def check(self) -> None:
@@ -208,7 +189,7 @@ class Attached:
             rounds = now
 
     def rounds(self) -> int:
-        return WATCH_HEAD.unpack(self.memory.read(self.door.watch, WATCH_HEAD.size))[-1]
+        return self.door.field(self.door.watch, "attach_sampling.xrounds")
 
     def end(self) -> None:
         if not self.answered() and self.state != ON:
@@ -217,52 +198,9 @@ class Attached:
         self.wait(WAKE_S)
 
     def read(self) -> Profile:
-        fields = self.fields()
-        wanted, state, every_call, mean, fine_mean, fine_max, fine_classes, began = fields[:8]
-        where = fields[8:]
-        maps = self.maps()
-        now = time.monotonic() * 1000
-        if state not in (ON, ENDED) or where[0] == 0:
-            return Profile([], maps, 0.0, mean or DEFAULT_MEAN, pid=self.pid, waiting=True)
-        sites = self.sites(where)
-        profile = Profile(list(sites.values()), maps, (now - began) / 1000, mean, pid=self.pid)
-        for number, size, born in self.live(where):
-            if number in sites:
-                age = ((int(now) - born) & 0xFFFFFFFF) / 1000
-                sites[number].live.append(Live(size, age if age < 1 << 21 else 0.0))
-        if not every_call:
-            profile.scale_rounds(fine_mean, fine_max, self.served(fine_classes))
-        return profile
-
-    def sites(self, where: tuple) -> dict[int, Site]:
-        at, count, stack_at, lifetimes_at, lifetimes = where[:5]
-        pointers = struct.unpack(f"<{count}Q", self.memory.read(at, 8 * count))
-        found = {}
-        for number, pointer in enumerate(pointers):
-            if pointer:
-                head = self.memory.read(pointer, stack_at)
-                _, bits, depth, live_blocks, live_bytes, blocks, size = SITE.unpack_from(head)
-                depth = min(depth, STACK_MOST)
-                stack = struct.unpack(f"<{depth}Q", self.memory.read(pointer + stack_at, 8 * depth))
-                spans = struct.unpack_from(f"<{lifetimes}I", head, lifetimes_at)
-                freed = {span: count for span, count in enumerate(spans) if count}
-                found[number] = Site(stack, bits, max(0, live_blocks), max(0, live_bytes), blocks, size, freed)
-        return found
-
-    def live(self, where: tuple) -> Iterator[tuple[int, int, int]]:
-        count, blocks, records, births, bits = where[5:10]
-        words = struct.unpack(f"<{2 * count}Q", self.memory.read(blocks, 8 * count) + self.memory.read(records, 8 * count))
-        for place, born in enumerate(struct.unpack(f"<{count}I", self.memory.read(births, 4 * count))):
-            if words[place] > 1:
-                record = words[count + place]
-                yield record & ((1 << bits) - 1), record >> bits, born
-
-    def served(self, classes: int) -> list[tuple[int, int]]:
-        """Returns the size of each fine class, and the number of blocks that it has served."""
-        counts = struct.unpack(f"<{classes}Q", self.memory.read(self.door.watch + self.door.served_at, 8 * classes))
-        rows = self.memory.read(self.door.classes, self.door.class_bytes * classes)
-        sizes = [struct.unpack_from("<I", rows, self.door.class_bytes * index)[0] for index in range(classes)]
-        return list(zip(sizes, counts))
+        if self.state not in (ON, ENDED) or not self.door.sampled:
+            return Profile([], self.maps(), 0.0, self.door.mean or DEFAULT_MEAN, pid=self.pid, waiting=True)
+        return self.door.profile(self.maps(), time.monotonic() * 1000, self.pid)
 
 
 def default_mean(pid: int) -> int:

@@ -133,18 +133,21 @@ def read_by(parse: Callable[[mmap.mmap], Parsed], path: Path) -> Parsed | None:
         return None
 
 
-def build_id(data: bytes | mmap.mmap) -> str:
-    """Returns the build-id of an ELF file, of which at least the first page is known, or an empty text."""
-    reader = Reader(data)
-    for kind, at, _, size, _ in reader.segments() if data[:4] == b"\x7fELF" else ():
+def notes(reader: Reader) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yields the name, the kind and the contents of each note."""
+    for kind, at, _, size, _ in reader.segments():
         end = at + size
         while kind == PT_NOTE and at < end:
             name, content, what = reader.unpack("III", at)
             start = at + 12 + (name + 3 & ~3)
-            if what == NT_GNU_BUILD_ID and data[at + 12 : at + 16] == b"GNU\0":
-                return data[start : start + content].hex()
+            yield reader.data[at + 12 : at + 12 + name].rstrip(b"\0"), what, reader.data[start : start + content]
             at = start + (content + 3 & ~3)
-    return ""
+
+
+def build_id(data: bytes | mmap.mmap) -> str:
+    """Returns the build-id of an ELF file, of which at least the first page is known, or an empty text."""
+    found = notes(Reader(data)) if data[:4] == b"\x7fELF" else ()
+    return next((content.hex() for name, kind, content in found if (name, kind) == (b"GNU", NT_GNU_BUILD_ID)), "")
 
 
 def parse(data: mmap.mmap) -> Elf:
