@@ -257,6 +257,24 @@ def symbolize(file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help
         sys.stdout.writelines(symbolized(lines))
 
 
+@app.command()
+def core(
+    file: Path = typer.Argument(..., metavar="CORE", help="The core file of a program that ran HAKMEM."),
+    exe: Optional[Path] = typer.Argument(None, metavar="[EXE]", help="Where the program is now, if it has been moved."),
+    address: List[str] = typer.Option([], "--address", "-a", metavar="A", help="Show only the block of this address; repeatable."),
+    symbols: Optional[Path] = typer.Option(None, metavar="FOLDER", help="Where the files that the program ran are now, if they have been replaced."),
+) -> None:
+    """Shows what the heap held when a program died, and the blocks that the address of the fault and the registers point to."""
+    from hakmem import core as cores
+
+    try:
+        wanted = [int(one, 16) for one in address]
+    except ValueError as error:
+        raise Trouble(f"--address: not an address in hexadecimal digits ({error})", USAGE) from None
+    for line in cores.core(file, exe, wanted, symbols):
+        print(line)
+
+
 class Shell(str, Enum):
     bash, zsh, fish = completing.SHELLS
 

@@ -152,29 +152,10 @@ class Block:
 
 
 @dataclass
-class Row:
-    """The sums of the slabs with blocks of one size."""
-
-    slabs: int = 0
-    live: int = 0
-    live_bytes: int = 0
-    free: int = 0
-    held: int = 0
-    remote: int = 0
-
-
-@dataclass
-class Cache:
-    name: str
-    blocks: int = 0
-    bytes: int = 0
-
-
-@dataclass
 class Heap:
     door: Door
     areas: list[Area] = field(default_factory=list)
-    caches: list[Cache] = field(default_factory=list)
+    caches: dict[str, tuple[int, int]] = field(default_factory=dict)  # the blocks and bytes in a thread's caches
     places: dict[int, str] = field(default_factory=dict)  # where the blocks are that neither the program nor a slab has
     missing: list[str] = field(default_factory=list)  # what could not be read
 
@@ -254,8 +235,7 @@ class Heap:
 
     def take_cache(self, cache: int) -> None:
         """Notes where the free blocks are that the caches of a thread hold."""
-        row = Cache(self.thread(cache))
-        self.caches.append(row)
+        thread, blocks, size = self.thread(cache), 0, 0
         found = {
             "in a bin": self.in_bins(cache + self.of["tcache.hot"], self.of["CLASSES"], "bin"),
             "in the depot": self.in_depot(cache),
@@ -263,15 +243,15 @@ class Heap:
             "in the cache of a user heap": self.in_heap_caches(cache),
             "as a remote free in the outbox": self.in_outbox(cache),
         }
-        for where, blocks in found.items():
-            for block in self.each(filter(None, blocks), where, int):
+        for where, addresses in found.items():
+            for block in self.each(filter(None, addresses), where, int):
                 area = self.area_at(block)
                 if area and not area.large:
                     index = (block - area.start) // area.size
                     area.held |= 1 << index
-                    self.places[block] = f"{where} of {row.name}"
-                    row.blocks += 1
-                    row.bytes += area.cells(index) * area.size
+                    self.places[block] = f"{where} of {thread}"
+                    blocks, size = blocks + 1, size + area.cells(index) * area.size
+        self.caches[thread] = blocks, size
 
     def in_bins(self, bins: int, count: int, kind: str) -> Iterator[int]:
         for place in range(bins, bins + count * self.of["bin"], self.of["bin"]):
@@ -344,30 +324,23 @@ class Heap:
         number = next((number for start, number, *_ in self.door.live() if block and start == block.start), -1)
         return self.door.sites()[number].stack if number >= 0 else ()
 
-    def rows(self) -> dict[tuple[str, int], Row]:
-        """Returns the sums by user heap ("" for malloc's slabs) and block size."""
-        rows: dict[tuple[str, int], Row] = defaultdict(Row)
-        for area in self.areas:
-            if not area.large:
-                row, remote = rows[area.owner if area.heap else "", area.size], area.remote & area.taken & ~area.held
-                live = area.taken & ~area.held & ~remote
-                row.slabs += 1
-                row.live += ones(live)
-                row.live_bytes += area.bytes_of(live)
-                row.free += ones(area.free)
-                row.held += ones(area.held)
-                row.remote += ones(remote)
-        return rows
-
     def summary(self) -> Iterator[str]:
-        rows, large = self.rows(), [area for area in self.areas if area.large]
-        live, cached = [area.size for area in large if not area.free], [area.bytes for area in large if area.free]
+        """Yields a line for each user heap and block size, for the large blocks, and for each thread's caches."""
+        rows: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0] * 6)
+        for area in self.areas:
+            remote = area.remote & area.taken & ~area.held
+            live = area.taken & ~area.held & ~remote
+            sums = ones(live), area.bytes_of(live), ones(area.held), ones(remote), ones(area.free), 1
+            key = ("", 0) if area.large else (area.owner if area.heap else "", area.size)
+            rows[key] = [sum(pair) for pair in zip(rows[key], sums)]
         yield f"{'block bytes':>12} {'live':>10} {'live bytes':>14} {'in caches':>10} {'remote':>8} {'in slabs':>10} {'slabs':>7}"
+        live_large, bytes_large, _, _, cached, _ = rows.pop(("", 0), [0] * 6)
         for (heap, size), row in sorted(rows.items()):
-            yield f"{size:>12} {row.live:>10} {row.live_bytes:>14} {row.held:>10} {row.remote:>8} {row.free:>10} {row.slabs:>7}  {heap}".rstrip()
-        yield f"{'large':>12} {len(live):>10} {sum(live):>14} {len(cached):>10}   ({sum(cached)} bytes cached)"
-        yield f"{'all':>12} {len(live) + sum(row.live for row in rows.values()):>10} {sum(live) + sum(row.live_bytes for row in rows.values()):>14}"
-        yield from (f"cache of {cache.name}: {cache.blocks} blocks, {cache.bytes} bytes" for cache in self.caches)
+            yield f"{size:>12} {row[0]:>10} {row[1]:>14} {row[2]:>10} {row[3]:>8} {row[4]:>10} {row[5]:>7}  {heap}".rstrip()
+        bytes_cached = sum(area.bytes for area in self.areas if area.large and area.free)
+        yield f"{'large':>12} {live_large:>10} {bytes_large:>14} {cached:>10}   ({bytes_cached} bytes cached)"
+        yield f"{'all':>12} {live_large + sum(row[0] for row in rows.values()):>10} {bytes_large + sum(row[1] for row in rows.values()):>14}"
+        yield from (f"cache of {name}: {blocks} blocks, {size} bytes" for name, (blocks, size) in self.caches.items())
         if self.missing:
             yield f"{len(self.missing)} parts of the heap could not be read. The first is {self.missing[0]}"
 
