@@ -5,6 +5,7 @@
 #include "os/os.h"
 
 enum { GROUPS_BYTES = 2048, NUMBERS_BYTES = 64, REREAD_MS = 2000, PERCENT_MOST = 100 };
+#define GROUPS "/sys/fs/cgroup"
 
 enum requested { GOAL_UNSET, GOAL_BYTES, GOAL_PERCENT, GOAL_NONE };
 
@@ -19,25 +20,30 @@ static struct {
     uint64_t stalled_us; /* total time for which tasks of the system have waited for memory; 0: unknown */
 } goal_request = {.limit = UINT64_MAX, .cpus = 1};
 
-static char *word_after(char *text, const char *key)
+static const char *word_after(const char *text, const char *key)
 {
-    char *found = strstr(text, key);
-    return found != NULL ? found + strlen(key) : text + strlen(text);
+    const char *found = strstr(text, key);
+    return found != NULL ? found + strlen(key) : "";
 }
 
-/* Reads a file of a group. The path is static, like the buffer of read_groups(). */
-static bool read_group_file(const char *controller, const char *group, const char *file, char text[NUMBERS_BYTES])
+static bool read_group_file(const char *controller, const char *group, size_t bytes, const char *file,
+                            char text[NUMBERS_BYTES])
 {
-    static struct hk_text path HK_COLD_DATA;
-    hk_text_init(&path, HK_NOWHERE);
-    hk_text_add(&path, "/sys/fs/cgroup%s%s/%s%c", controller, group, file, 0);
-    return path.used < sizeof path.bytes && hk_os.read_file(path.bytes, text, NUMBERS_BYTES) > 0;
+    char path[512] = GROUPS;
+    size_t at = sizeof GROUPS - 1 + strlen(controller);
+    if (at + bytes + 1 + strlen(file) >= sizeof path)
+        return false;
+    strcpy(path + sizeof GROUPS - 1, controller);
+    memcpy(path + at, group, bytes);
+    path[at + bytes] = '/';
+    strcpy(path + at + bytes + 1, file);
+    return hk_os.read_file(path, text, NUMBERS_BYTES) > 0;
 }
 
-static uint64_t limit_in(const char *controller, const char *group, const char *file)
+static uint64_t limit_in(const char *controller, const char *group, size_t bytes, const char *file)
 {
     char text[NUMBERS_BYTES];
-    return read_group_file(controller, group, file, text) ? hk_number_in(text) : UINT64_MAX;
+    return read_group_file(controller, group, bytes, file, text) ? hk_number_in(text) : UINT64_MAX;
 }
 
 static uint64_t rounded_up(uint64_t quota, uint64_t period)
@@ -46,35 +52,37 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
 }
 
 /* Reads the limits of a control group. If `all` is true, also reads the limits of the group's ancestors, because they apply too. Without HAKMEM_GOAL,
- * `all` is false at the start, because usually only the process's own group has a limit. Cuts the path of the group off at each ancestor. */
-static void read_limits_v2(char *group, bool all, uint64_t *limit, uint64_t *cpus)
+ * `all` is false at the start, because usually only the process's own group has a limit. */
+static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
-    char text[NUMBERS_BYTES];
-    for (char *end;; *end = 0) {
-        *limit = hk_min(*limit, limit_in("", group, "memory.max"));
-        *limit = hk_min(*limit, limit_in("", group, "memory.high"));
-        if (read_group_file("", group, "cpu.max", text))
+    for (;; bytes--) {
+        if (bytes > 0 && group[bytes] != '/' && group[bytes] != '\n')
+            continue;
+        *limit = hk_min(*limit, limit_in("", group, bytes, "memory.max"));
+        *limit = hk_min(*limit, limit_in("", group, bytes, "memory.high"));
+        char text[NUMBERS_BYTES];
+        if (read_group_file("", group, bytes, "cpu.max", text))
             *cpus = hk_min(*cpus, rounded_up(hk_number_in(text), hk_number_in(hk_word_behind(text))));
-        if (!all || (end = strrchr(group, '/')) == NULL)
+        if (bytes == 0 || !all)
             return;
     }
 }
 
-static void read_limits_v1(const char *group, bool all, uint64_t *limit, uint64_t *cpus)
+/* Returns the length of the path with which the line begins, or 0 for the path "/" of the root group. */
+static size_t path_bytes(const char *line)
 {
-    *limit = limit_in("/memory", group, "memory.limit_in_bytes");
-    if (all)
-        *limit = hk_min(*limit, limit_in("/memory", "", "memory.limit_in_bytes"));
-    uint64_t quota = limit_in("/cpu", "", "cpu.cfs_quota_us");
-    if (quota != UINT64_MAX)
-        *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", "", "cpu.cfs_period_us")));
+    size_t bytes = (size_t)(strchrnul(line, '\n') - line);
+    return bytes > 1 ? bytes : 0;
 }
 
-/* Returns the path with which the text begins, without the end of its line. The path of the root group is empty. */
-static char *path_in(char *text)
+static void read_limits_v1(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
-    *strchrnul(text, '\n') = 0;
-    return strcmp(text, "/") != 0 ? text : text + 1;
+    *limit = limit_in("/memory", group, bytes, "memory.limit_in_bytes");
+    if (all)
+        *limit = hk_min(*limit, limit_in("/memory", group, 0, "memory.limit_in_bytes"));
+    uint64_t quota = limit_in("/cpu", "", 0, "cpu.cfs_quota_us");
+    if (quota != UINT64_MAX)
+        *cpus = hk_min(*cpus, rounded_up(quota, limit_in("/cpu", "", 0, "cpu.cfs_period_us")));
 }
 
 /* Reads the limits of the process's control group. Tries version 1 first, because version 2 may be mounted beside it without the memory controller.
@@ -84,12 +92,12 @@ static void read_groups(bool all)
     static char groups[GROUPS_BYTES] HK_COLD_DATA;
     uint64_t limit = UINT64_MAX, cpus = goal_request.affinity;
     hk_os.read_file("/proc/self/cgroup", groups, sizeof groups);
-    char *unified = strncmp(groups, "0::", 3) == 0 ? groups + 3 : word_after(groups, "\n0::");
-    char *version_1 = word_after(groups, ":memory:");
+    const char *unified = strncmp(groups, "0::", 3) == 0 ? groups + 3 : word_after(groups, "\n0::");
+    const char *version_1 = word_after(groups, ":memory:");
     if (*version_1 != 0)
-        read_limits_v1(path_in(version_1), all, &limit, &cpus);
+        read_limits_v1(version_1, path_bytes(version_1), all, &limit, &cpus);
     else if (*unified != 0)
-        read_limits_v2(path_in(unified), all, &limit, &cpus);
+        read_limits_v2(unified, path_bytes(unified), all, &limit, &cpus);
     goal_request.limit = limit < goal_request.memory ? limit : UINT64_MAX;
     goal_request.cpus = hk_max(1, cpus);
 }
