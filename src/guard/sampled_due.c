@@ -14,7 +14,7 @@ enum {
     REFILL = 64 * HK_KIB, /* most bytes that a refill takes from slabs */
     ROUND_MS = 4,
     MOST_PAUSE_MS = 512,
-    STEPS_PER_WINDOW = 32,
+    STEPS_PER_WINDOW = 16,
     NS_PER_MS = 1000000,
 };
 
@@ -22,17 +22,17 @@ static struct {
     _Atomic int xcalls,
         xends_at; /* calls left in the round; the round may end early when at most this many are left; 0 in the first round */
     _Atomic int xowed;          /* samples that are due, but not taken */
-    _Atomic uint64_t xended_ns; /* processor time of the process at the end of the last round */
-    _Atomic bool xgap;          /* no samples are owed yet for the time between the last round and this one */
+    _Atomic uint64_t xended_ns; /* time at which the last round ended */
+    _Atomic uint64_t xgap_ns;   /* time between the last round and this one, for which no samples are owed yet */
     uint64_t next_ms, pause_ms;
 } rounds;
 
 /* The window, and what had been allocated when it began or ended for the last time. */
 static struct {
     unsigned steps; /* number of windows and rounds that have begun */
-    uint64_t bytes, cpu_ns;
-    double seen_bytes, seen_ns; /* bytes allocated in the last windows, and the processor time that they took */
-    _Atomic uint64_t xrate;     /* bytes allocated in a ms of processor time */
+    uint64_t bytes, ns;
+    double seen_bytes, seen_ns; /* bytes allocated in the last windows, and the time that they took */
+    _Atomic uint64_t xrate;     /* bytes allocated in a ms */
 } pace;
 
 /* Counts bytes, and adds the samples that become due. */
@@ -60,18 +60,18 @@ bool hk_sample_rounds_wait(void) { return hk_load(rounds.xends_at) != 0; }
 /* Begins or ends a window. Each older window counts for three quarters of the next one. */
 static void turn_window(bool begins)
 {
-    uint64_t bytes = pace.bytes, began = pace.cpu_ns;
+    uint64_t bytes = pace.bytes, began = pace.ns;
     if (begins)
         hk_gate_shut(HK_SHUT_IN_WINDOW);
     pace.bytes = 0;
     for (unsigned class = 0; class < HK_CLASSES && hk_classes[class].size <= LARGEST; class ++)
         pace.bytes += hk_tcaches_served(class) * hk_classes[class].size;
-    pace.cpu_ns = hk_os.cpu_ns();
+    pace.ns = hk_os.clock_ns();
     if (begins)
         return;
     hk_gate_release(HK_SHUT_IN_WINDOW);
     pace.seen_bytes = pace.seen_bytes * 3 / 4 + (double)(pace.bytes - bytes);
-    pace.seen_ns = pace.seen_ns * 3 / 4 + (double)(pace.cpu_ns - began + 1);
+    pace.seen_ns = pace.seen_ns * 3 / 4 + (double)(pace.ns - began + 1);
     hk_store(pace.xrate, (uint64_t)(pace.seen_bytes / pace.seen_ns * NS_PER_MS));
 }
 
@@ -87,7 +87,7 @@ uint64_t hk_sample_round_if_due(uint64_t now_ms)
         if (step <= 1) /* the first step is a window, which the second step ends */
             turn_window(step == 0);
         if (step != 0 && !goes_on) {
-            hk_store(rounds.xgap, true);
+            hk_store(rounds.xgap_ns, hk_os.clock_ns() - hk_load(rounds.xended_ns));
             hk_store(rounds.xcalls, CALLS);
             hk_gate_shut(HK_SHUT_IN_ROUND);
         }
@@ -95,18 +95,18 @@ uint64_t hk_sample_round_if_due(uint64_t now_ms)
     return rounds.next_ms - now_ms;
 }
 
-/* Counts a call of this round. The first call also owes samples for the time since the last round, because the kernel knows the processor time of a
- * thread that runs only roughly, except in this thread. Ends the round if no calls are left, or if it may end early and no samples are owed. */
+/* Counts a call of this round. The first call also owes samples for the time between the last round and this one. Ends the round if no calls are left,
+ * or if it may end early and no samples are owed. */
 static void count_call(struct hk_due *due, size_t bytes)
 {
     int left = hk_sub(rounds.xcalls, 1) - 1;
-    if (due != NULL && HK_UNLIKELY(hk_load(rounds.xgap)) && atomic_exchange(&rounds.xgap, false))
-        owe(&due->countdown, (hk_os.cpu_ns() - hk_load(rounds.xended_ns)) * hk_load(pace.xrate) / NS_PER_MS);
+    if (due != NULL && HK_UNLIKELY(hk_load(rounds.xgap_ns) != 0))
+        owe(&due->countdown, atomic_exchange(&rounds.xgap_ns, 0) * hk_load(pace.xrate) / NS_PER_MS);
     if (due != NULL && hk_countdown_runs_out(&due->countdown, bytes))
         owe(&due->countdown, 0);
     if (left > 0 && (left > hk_load(rounds.xends_at) || hk_load(rounds.xowed) > 0))
         return;
-    hk_store(rounds.xended_ns, hk_os.cpu_ns());
+    hk_store(rounds.xended_ns, hk_os.clock_ns());
     hk_store(rounds.xends_at, CALLS - LEAST_CALLS);
     hk_gate_release(HK_SHUT_IN_ROUND);
 }

@@ -1,10 +1,10 @@
 /* Says which allocations get a guard page, so that on average each HAKMEM_GUARD_SAMPLE bytes of small blocks have one sample.
  *
  *   background thread --every 4 ms--> a round: the gate is shut until each sample that is owed was taken, or until 2048 calls
- *                     --every 32nd time--> a window instead: the gate is shut for 4 ms, only to count
+ *                     --every 16th time--> a window instead: the gate is shut for 4 ms, only to count
  *
  * In a round, each call counts its bytes. The bytes between two rounds are estimated, because a hit counts nothing: the last windows tell how many
- * bytes the process allocates in a ms of its processor time. If the process does not allocate, the round stays open, and is looked at less often.
+ * bytes the process allocates in a ms. If the process does not allocate, the round stays open, and is looked at less often.
  *
  * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
  * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */

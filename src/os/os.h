@@ -73,7 +73,6 @@ struct hk_os {
     bool (*populate)(void *p, size_t size); /* makes pages resident before their first use */
     uint64_t (*clock_ms)(void);             /* returns a monotonic time, which is cheap but coarse */
     uint64_t (*clock_ns)(void);             /* returns a fine monotonic time, to order events */
-    uint64_t (*cpu_ns)(void);               /* returns the processor time of all threads of the process */
     void (*rest)(uint64_t ms);              /* sleeps; a signal ends the sleep */
     /* Finds the module that contains a code address, without the loader's lock. Returns false if no module is known there. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);

@@ -123,7 +123,6 @@ static inline uint64_t read_clock_ns(clockid_t clock)
 
 static uint64_t linux_clock_ms(void) { return read_clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000; }
 static uint64_t linux_clock_ns(void) { return read_clock_ns(CLOCK_MONOTONIC); }
-static uint64_t linux_cpu_ns(void) { return read_clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 
 static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct timespec *time)
 {
@@ -332,7 +331,7 @@ struct hk_os hk_os = {
     HERE(process_id),    HERE(can_fence),    HERE(fence_threads),  HERE(program_break), HERE(unfiltered),
     HERE(populate),      HERE(forbids_huge), HERE(purge_all),      HERE(purge),         HERE(page_size),
     HERE(bar),           HERE(unbar),        IN_FILES(code_at),    IN_FILES(readable),  IN_FILES(write),
-    IN_FILES(read_file), IN_FILES(open),     IN_FILES(read),       HERE(cpu_ns),        HERE(split_huge)};
+    IN_FILES(read_file), IN_FILES(open),     IN_FILES(read),       HERE(split_huge)};
 
 _Atomic size_t hk_xsystem_page;
 
