@@ -3,8 +3,8 @@
 #include "slab/slab_heap.h"
 #include "tcache/pool.h"
 
-enum { MOST_SLABS = 64, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
-#define MOST_IN_SLABS (4 * HK_MIB)
+enum { MOST_SLABS = 32, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
+#define MOST_IN_SLABS (2 * HK_MIB)
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
