@@ -42,7 +42,8 @@ class CoreFiles(ToolTest):
         self.env |= {"HAKMEM_FREE_POLICY": "keep", "HAKMEM_BACKGROUND": "0"}
 
     def dump(self, *words: str, leave_out: bool = False, **more: str) -> tuple[str, str]:
-        """Runs a program that dies. Returns what it printed, and its core file."""
+        """Runs a program that dies. Returns what it printed, and its core file. A cache with a ring of events is not kept for the next thread."""
+        more = {"HAKMEM_TRACE_RING": "16"} | more
         folder = self.folder / f"died{len(list(self.folder.iterdir()))}"
         folder.mkdir()
 
