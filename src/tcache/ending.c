@@ -4,7 +4,7 @@
 #include "tcache/pool.h"
 
 enum { MOST_SLABS = 32, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
-#define MOST_IN_SLABS (2 * HK_MIB)
+#define MOST_TOUCHED (640 * HK_KIB)
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
@@ -26,14 +26,27 @@ static void take_last_tick(struct hk_tcache *cache)
     hk_liveness_drop(&cache->liveness);
 }
 
-static bool is_small(const struct hk_tcache *cache)
+/* Returns the bytes of the blocks of these slabs that were allocated at least once. */
+static size_t touched(const struct hk_list *slabs)
+{
+    size_t bytes = 0;
+    for (const struct hk_link *link = slabs->head.next; link != &slabs->head; link = link->next) {
+        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
+        bytes += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
+    }
+    return bytes;
+}
+
+static bool is_small(struct hk_tcache *cache)
 {
     size_t bytes = 0;
     if (cache->owner.slabs > MOST_SLABS || cache->depot.bytes > MOST_IN_DEPOT)
         return false;
+    hk_slab_lists_lock(&cache->owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        bytes += cache->owner.slab_lists[class].slabs * (size_t)hk_classes[class].slab_bytes;
-    return bytes <= MOST_IN_SLABS;
+        bytes += touched(&cache->owner.slab_lists[class].partial) + touched(&cache->owner.slab_lists[class].full);
+    hk_slab_lists_unlock(&cache->owner);
+    return bytes <= MOST_TOUCHED;
 }
 
 /* Returns true if the last two frees of a class were of the same block. The end of the cache then reports this. */
