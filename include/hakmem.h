@@ -173,8 +173,8 @@ struct hak_stats {
     uint64_t live_blocks; /* blocks that the program has */
     uint64_t threads;     /* threads that have a cache */
 
-    /* Numbers since the process began. The child of a fork continues with the numbers of its parent. `mallocs` and `frees` count all calls from the
-     * first call of hak_get_stats() on, or from the start if HAKMEM_COUNT=1 or HAKMEM_REPORT is set. Before, the calls may have been more. */
+    /* Numbers since the process began. The child of a fork continues with the numbers of its parent. `mallocs` and `frees` are exact if
+     * HAKMEM_COUNT=1 or HAKMEM_REPORT is set. Otherwise, they are the least numbers that are possible, because calls that find a block are not counted. */
     uint64_t mallocs; /* blocks that were allocated */
     uint64_t frees;   /* blocks that were freed */
     uint64_t misses;  /* part of mallocs: the thread's cache, or the cache of large blocks, had no block for them */

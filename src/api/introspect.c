@@ -170,8 +170,6 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
 {
     struct hak_stats filled;
     bool valid = stats != NULL && size >= offsetof(struct hak_stats, mapped);
-    if (hk_options.count == HK_COUNT_AUTO)
-        hk_gate_shut(HK_SHUT_BY_STATS);
     int error = valid ? with_heap_stats(fill_stats, &filled) : EINVAL;
     if (error != 0) {
         errno = error;

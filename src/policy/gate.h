@@ -25,12 +25,11 @@ enum hk_mode {
 enum hk_shut_by {
     HK_SHUT_FINE = 1,     /* prof/attach_sampling.h must see allocations of up to 32 KiB */
     HK_SHUT_IN_ROUND = 2, /* guard/sampled_due.h must see all allocations */
-    /* The bins must count all allocations, because an option, hak_get_stats() or an attached tool asks for it, or in a window of sampled_due.h. */
+    /* The bins must count all allocations, because an option or an attached tool asks for it, or in a window of sampled_due.h. */
     HK_SHUT_TO_COUNT = 4,
-    HK_SHUT_BY_STATS = 8,
-    HK_SHUT_ATTACHED = 16,
-    HK_SHUT_IN_WINDOW = 32,
-    HK_SHUT_RECALL = 64, /* tcache/recall.c takes blocks out of bins */
+    HK_SHUT_ATTACHED = 8,
+    HK_SHUT_IN_WINDOW = 16,
+    HK_SHUT_RECALL = 32, /* tcache/recall.c takes blocks out of bins */
 };
 
 /* HAKMEM (tcache/cacheless.c) and attached.py write the gate. If sizes_below is 0, no malloc is a hit. hk_window.hits is the gate of free. */

@@ -12,7 +12,7 @@ pub extern "C" fn plugin_sum(count: u32) -> u64 {
     boxes.values().map(|boxed| u64::from(**boxed)).sum()
 }
 
-/// Blocks that HAKMEM has handed out so far.
+/// Blocks that HAKMEM has handed out so far, or fewer if HAKMEM_COUNT is not 1.
 #[no_mangle]
 pub extern "C" fn plugin_served() -> u64 {
     let mut stats = hakmem_sys::hak_stats::default();

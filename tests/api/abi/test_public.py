@@ -2,6 +2,7 @@
 which uses all of it, must notice a different version. The test names compilers that are missing, and leaves them out.
 
 Usage: test_public.py LIBRARY VERSION"""
+import os
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ FRESH = ["hak_malloc(1)", "hak_calloc(1, 1)", "hak_realloc(0, 1)", "hak_realloca
 
 
 def run(*command: object) -> subprocess.CompletedProcess:
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, env=os.environ | {"HAKMEM_COUNT": "1"})
 
 
 class Header(unittest.TestCase):
