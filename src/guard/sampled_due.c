@@ -14,13 +14,14 @@ enum {
     REFILL = 64 * HK_KIB, /* most bytes that a refill takes from slabs */
     ROUND_MS = 4,
     MOST_PAUSE_MS = 512,
+    MOST_GAP_MS = 64, /* A longer gap shows that the process was stopped. */
     STEPS_PER_WINDOW = 16,
     NS_PER_MS = 1000000,
 };
 
 static struct {
-    _Atomic int xcalls,
-        xends_at; /* calls left in the round; the round may end early when at most this many are left; 0 in the first round */
+    _Atomic int xcalls;         /* calls that are left in the round */
+    _Atomic int xends_at;       /* the round may end early when at most so many calls are left; 0 in the first round */
     _Atomic int xowed;          /* samples that are due, but not taken */
     _Atomic uint64_t xended_ns; /* time at which the last round ended */
     _Atomic uint64_t xgap_ns;   /* time between the last round and this one, for which no samples are owed yet */
@@ -35,7 +36,7 @@ static struct {
     _Atomic uint64_t xrate;     /* bytes allocated in a ms */
 } pace;
 
-/* Counts bytes, and adds the samples that become due. */
+/* Counts allocated bytes down, and adds the samples that become due thereby to those that are owed. */
 static void owe(struct hk_countdown *countdown, uint64_t bytes)
 {
     unsigned most = (unsigned)hk_positive_part(MOST_OWED - hk_load(rounds.xowed));
@@ -87,7 +88,8 @@ uint64_t hk_sample_round_if_due(uint64_t now_ms)
         if (step <= 1) /* the first step is a window, which the second step ends */
             turn_window(step == 0);
         if (step != 0 && !goes_on) {
-            hk_store(rounds.xgap_ns, hk_os.clock_ns() - hk_load(rounds.xended_ns));
+            uint64_t gap_ns = hk_os.clock_ns() - hk_load(rounds.xended_ns);
+            hk_store(rounds.xgap_ns, hk_min(gap_ns, MOST_GAP_MS * NS_PER_MS));
             hk_store(rounds.xcalls, CALLS);
             hk_gate_shut(HK_SHUT_IN_ROUND);
         }
@@ -96,14 +98,16 @@ uint64_t hk_sample_round_if_due(uint64_t now_ms)
 }
 
 /* Counts a call of this round. The first call also owes samples for the time between the last round and this one. Ends the round if no calls are left,
- * or if it may end early and no samples are owed. */
+ * or if it may end early and no samples are owed. If an option has shut the gate for good, the round never ends, so that nothing is estimated. */
 static void count_call(struct hk_due *due, size_t bytes)
 {
-    int left = hk_sub(rounds.xcalls, 1) - 1;
     if (due != NULL && HK_UNLIKELY(hk_load(rounds.xgap_ns) != 0))
         owe(&due->countdown, atomic_exchange(&rounds.xgap_ns, 0) * hk_load(pace.xrate) / NS_PER_MS);
     if (due != NULL && hk_countdown_runs_out(&due->countdown, bytes))
         owe(&due->countdown, 0);
+    if (hk_gate_counts_all())
+        return;
+    int left = hk_sub(rounds.xcalls, 1) - 1;
     if (left > 0 && (left > hk_load(rounds.xends_at) || hk_load(rounds.xowed) > 0))
         return;
     hk_store(rounds.xended_ns, hk_os.clock_ns());
