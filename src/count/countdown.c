@@ -44,8 +44,8 @@ static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 HK_COLD unsigned hk_countdown_ends(struct hk_countdown *countdown, uint64_t bytes, uint64_t mean, unsigned most)
 {
     unsigned ends = 0;
-    if (countdown->random ==
-        0) { /* the first gap begins, from which hk_countdown_runs_out() may have counted down already */
+    /* hk_countdown_runs_out() may have counted down from the first gap before this function begins it. */
+    if (countdown->random == 0) {
         countdown->random = (uintptr_t)countdown ^ hk_os.clock_ns();
         countdown->left += gap(countdown, mean);
     }

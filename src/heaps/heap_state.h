@@ -45,7 +45,8 @@ struct hak_heap {
     struct hk_link *empty[HK_FINE_CLASSES]; /* at most one slab, whose blocks are all free, kept for the next miss */
 };
 
-extern const uintptr_t hk_heaps_layout[]; /* for `hakmem`: the table's parts, heaps in a part */
+/* Where `hakmem` finds the table in a core file: the array of its parts, and the number of heaps in a part. */
+extern const uintptr_t hk_heaps_layout[];
 /* Registers the table's lock for fork. Runs at the start. */
 void hk_heap_state_init(void);
 

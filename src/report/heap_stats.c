@@ -183,8 +183,8 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
                            heap_stats->counts[HK_STAT_guard_samples];
     uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks;
     heap_stats->counted = hk_gate_counts_all();
-    static _Atomic uint64_t
-        xhits; /* the least number of hits that were not counted, because all live blocks were allocated */
+    /* The number of hits that were not counted is at least this, because all live blocks were allocated. */
+    static _Atomic uint64_t xhits;
     hk_store(xhits, hk_max(hk_load(xhits), hk_positive_part((int64_t)(live - heap_stats->mallocs))));
     heap_stats->mallocs += hk_load(xhits);
     heap_stats->frees = hk_positive_part((int64_t)(heap_stats->mallocs - live));

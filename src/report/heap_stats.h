@@ -37,8 +37,8 @@ extern const struct hk_part_row {
 
 struct hk_thread_line {
     int thread; /* the system's number of the thread; threads whose number is not stored have no line */
-    uint64_t
-        served; /* blocks that the bins have served to this thread and to earlier threads of the tcache, without hits */
+    /* The number of blocks that the bins have served to this thread and to earlier threads of the tcache. It does not count hits. */
+    uint64_t served;
     size_t in_bins, in_depots; /* bytes in bins and depots, and the part of them that is in depots */
 };
 
@@ -54,8 +54,8 @@ struct hk_heap_stats {
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
     size_t sampled_blocks;         /* live sampled blocks, which no class counts */
-    uint64_t mallocs,
-        frees; /* numbers of blocks that were allocated and freed since the start; at least so many, unless `counted` */
+    /* The numbers of blocks that were allocated and freed since the start. If `counted` is false, there may have been more. */
+    uint64_t mallocs, frees;
     bool counted; /* true if no hit was served, so that `mallocs`, `frees` and each `served` are exact */
     uint64_t counts[HK_STAT_ROWS];                         /* the counters, in the order of hk_stat_rows */
     struct hk_thread_line thread_lines[HK_REPORT_THREADS]; /* the threads with the most bytes in bins and depots */

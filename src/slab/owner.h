@@ -79,7 +79,8 @@ _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 /* The number of queued slabs of each class. It may be negative for a moment, because a slab may be subtracted before it is added. */
 extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
-extern const uintptr_t hk_owners_layout[]; /* for `hakmem`: the table's first part, its other parts, owners in a part */
+/* Where `hakmem` finds the table in a core file: the first part, the array of the other parts, and the number of owners in a part. */
+extern const uintptr_t hk_owners_layout[];
 /* Gives a zeroed owner a number, which it keeps as long as the process runs. Returns false if no number is left, or if memory is refused. */
 bool hk_owner_register(struct hk_owner *owner);
 /* If true, other threads may use an owner's lists, so each use of the lists takes a lock. Set before a second thread exists. */

@@ -35,7 +35,8 @@ struct hk_descriptor {
 };
 
 void hk_descriptors_init(void);
-extern const uintptr_t hk_descriptors_layout[]; /* for `hakmem`: the newest group, its first slot, its bytes */
+/* Where `hakmem` finds the table in a core file: the newest group, the offset of its first slot, and its size in bytes. */
+extern const uintptr_t hk_descriptors_layout[];
 /* Returns a descriptor that is aligned to a cache line, and whose bytes after the head are zero. Returns NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);

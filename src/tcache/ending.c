@@ -17,8 +17,8 @@ void hk_tcache_flush(struct hk_tcache *cache)
     hk_tcache_leave(cache);
 }
 
-/* What the time of the thread's end changes, because the thread may have made few slow calls. */
-static void take_last_tick(struct hk_tcache *cache)
+/* Reads the clock for the last time, because the thread may have made too few slow calls to read it. From here on, the cache has no thread. */
+static void leave_cache(struct hk_tcache *cache)
 {
     hk_decay_read_clock(&cache->ticker);
     hk_decay_tick(&cache->ticker);
@@ -49,7 +49,7 @@ static bool is_small(struct hk_tcache *cache)
     return bytes <= MOST_TOUCHED;
 }
 
-/* Returns true if the last two frees of a class were of the same block. The end of the cache then reports this. */
+/* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
 static bool ends_with_double_free(const struct hk_tcache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -66,18 +66,20 @@ static bool park(struct hk_tcache *cache)
 {
     bool keeps = HK_POLICY(purge_delay) > 0 && hk_policy_phase() != HK_PHASE_TIGHT && cache->quarantine == NULL &&
                  hk_load(cache->owner.ring.xevents) == NULL;
-    if (!keeps || !is_small(cache) || ends_with_double_free(cache))
-        return false;
-    hk_tcache_enter(cache); /* until the next thread has begun, or the cache ends */
-    hk_drain_all(cache);
-    hk_outbox_send_all(&cache->outbox);
-    hk_heap_shelf_end(&cache->shelf);
-    cache->system_thread = 0;
-    take_last_tick(cache);
-    bool parked = hk_pool_park(cache);
-    if (!parked)
+    hk_tcache_enter(
+        cache); /* The cache stays in this slow call until the next thread has begun, or until the cache ends. */
+    bool parks = keeps && is_small(cache) && !ends_with_double_free(cache);
+    if (parks) {
+        hk_drain_all(cache);
+        hk_outbox_send_all(&cache->outbox);
+        hk_heap_shelf_end(&cache->shelf);
+        cache->system_thread = 0;
+        leave_cache(cache);
+        parks = hk_pool_park(cache);
+    }
+    if (!parks)
         hk_tcache_leave(cache);
-    return parked;
+    return parks;
 }
 
 /* Ends a cache. Drains the inboxes a second time after closing them, because other threads may have queued slabs since the first drain. */
@@ -91,7 +93,7 @@ static void end(struct hk_tcache *cache)
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop(&cache->outbox);
     hk_heap_shelf_end(&cache->shelf);
-    take_last_tick(cache);
+    leave_cache(cache);
     hk_pool_put(cache); /* xbusy stays set, so that a recall does not take the cache before its next thread has begun */
 }
 

@@ -205,7 +205,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache);
 /* These functions flush and end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
 /* Returns the blocks of the quarantine, the bins, the depot and the outbox to their slabs. Ends the program if one of them was freed twice. */
 void hk_tcache_flush(struct hk_tcache *cache);
-/* Parks the calling thread's cache for the next thread, or flushes everything that it holds and ends it. The thread gets no other cache. */
+/* Takes the cache from the calling thread, which gets no other cache. Parks a small cache for the next thread. Flushes and ends a larger one. */
 void hk_tcache_end(void);
 /* Ends the parked caches that are due, or all parked caches. */
 void hk_tcaches_end_parked(bool all);

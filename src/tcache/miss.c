@@ -126,7 +126,7 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
             HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
             count_refill(cache, class);
             cache->turns
-                [class]--; /* the bin stays empty, so its next miss comes soon, although the bin is not too small */
+                [class]--; /* The bin stays empty. Therefore its next miss comes soon, although it is not too small. */
             return hk_bin_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
         }
     }
