@@ -30,10 +30,9 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_failed(ENOMEM);
 }
 
-/* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno. */
+/* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno, as the functions of the system do (os.h). */
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
-    int saved_errno = errno;
     struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
     bool again = block == NULL && !*by_limit && size < (size_t)1 << HK_ADDRESS_BITS && hk_heap_is_open(heap);
@@ -43,7 +42,6 @@ static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *ze
     }
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
-    errno = saved_errno;
     return block;
 }
 

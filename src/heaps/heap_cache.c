@@ -119,11 +119,10 @@ static size_t slots_of(const struct hk_heap_bin *bin)
     return hk_min(slots, MOST_SLOTS);
 }
 
-static void drop_array(struct hk_heap_bin *bin)
+static void free_array(const struct hk_heap_bin *bin)
 {
     if (capacity_of(bin) >= FIRST_SLOTS)
         hk_meta_free(bin->base, slots_of(bin) * sizeof(void *));
-    bin->base = bin->top = bin->limit = no_heap_items;
 }
 
 /* Gives a bin its first array or a larger array. Leaves the bin as it is if its capacity is the largest, or memory is refused. The first arrays of 8
@@ -133,9 +132,9 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     struct hk_heap_bin *bin = &cache->bins[class];
     void ***group = &cache->groups[class / HK_HEAP_GROUP], **array = NULL;
     size_t slots = capacity_of(bin) > 0 ? hk_min(slots_of(bin) * ARRAY_GROWTH, MOST_SLOTS) : FIRST_SLOTS,
-           n = items_of(bin);
+           most = most_in(class, slots), n = items_of(bin);
     cache->turns[class] = 0;
-    if (most_in(class, slots) <= capacity_of(bin))
+    if (most <= capacity_of(bin))
         return;
     if (slots != FIRST_SLOTS)
         array = hk_meta_alloc(slots * sizeof *array);
@@ -143,9 +142,11 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
         array = *group + class % HK_HEAP_GROUP * FIRST_SLOTS;
     if (array == NULL)
         return;
-    memcpy(array + 1, bin->base + 1, n * sizeof *array);
-    drop_array(bin);
-    *bin = (struct hk_heap_bin){array + n, array + most_in(class, slots), bin->served, array};
+    if (capacity_of(bin) > 0) {
+        memcpy(array + 1, bin->base + 1, n * sizeof *array);
+        free_array(bin);
+    }
+    *bin = (struct hk_heap_bin){array + n, array + most, bin->served, array};
 }
 
 /* Returns the class's bin, which was empty or full. Enlarges the bin if this happens often. Returns NULL if memory for its first array is refused. */
@@ -343,11 +344,14 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
         HK_HEAP_LIST_REMOVE(&heap->caches, cache);
     }
     hk_unlock(heap->lock);
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        drop_array(&cache->bins[class]);
-    for (unsigned group = 0; group < HK_HEAP_GROUPS; group++)
-        if (cache->groups[group] != NULL)
-            hk_meta_free(cache->groups[group], ARRAYS_OF_GROUP);
+    for (unsigned group = 0; group < HK_HEAP_GROUPS; group++) {
+        if (cache->groups[group] == NULL)
+            continue; /* no bin of the group has an array */
+        unsigned class = group * HK_HEAP_GROUP, end = (unsigned)hk_min(class + HK_HEAP_GROUP, HK_FINE_CLASSES);
+        for (; class < end; class ++)
+            free_array(&cache->bins[class]);
+        hk_meta_free(cache->groups[group], ARRAYS_OF_GROUP);
+    }
     hk_meta_free(cache, sizeof *cache);
 }
 

@@ -148,7 +148,6 @@ static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit)
 {
     unsigned got = 0;
-    *by_limit = false;
     while (got < want) {
         struct hk_slab *slab = hk_slab_of_link(heap->partial[class]);
         if (slab == NULL && got > 0)

@@ -45,7 +45,7 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 }
 
 /* Takes up to `want` blocks, and stores them from end[-1] downward, so that a bin pops them in address order. Returns their number.
- * If it is 0, *by_limit tells whether the limit refused. */
+ * Sets *by_limit to true if it returns 0 because the limit refused. Precondition: *by_limit is false, or hk_heap_take() has set it. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Frees blocks into their slabs. Ends the program if one of them is not an allocated block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
