@@ -88,6 +88,20 @@ static void tell_valgrind_mapped(void *p, size_t size)
 #endif
 }
 
+/* Valgrind prints a message for each invalid call by which the real function probes an address, and it reports an error if memcheck does not know the
+ * memory there. */
+static bool fake_readable(uintptr_t address)
+{
+#if __has_include(<valgrind/memcheck.h>)
+    enum { NO_VALGRIND = 0, ADDRESSABLE = 1 };
+    uintptr_t unused;
+    unsigned answer = VALGRIND_GET_VBITS(address, &unused, sizeof unused);
+    if (answer != NO_VALGRIND)
+        return answer == ADDRESSABLE;
+#endif
+    return real.readable(address);
+}
+
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     if (refused(FAKE_REMAP) || !real.remap(p, old_size, new_size, to))
@@ -270,6 +284,7 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.unfiltered = fake_unfiltered;
     hk_os.open = fake_open;
     hk_os.read = fake_read;
+    hk_os.readable = fake_readable;
     hk_os.clock_ms = fake_clock_ms;
     hk_os.write = fake_write;
     hk_os.address_limit = fake_address_limit;

@@ -157,18 +157,10 @@ static void check_profile(uint64_t live, uint64_t bytes, uint64_t all, uint64_t 
                (unsigned long)bytes);
 }
 
-/* valgrind reports an error if the system is asked whether pages of valgrind can be read. Its files are among the mapped files of the profile. */
-static bool nothing_is_readable(uintptr_t address)
-{
-    (void)address;
-    return false;
-}
-
 void fuzz_samples(struct fuzz_input *in)
 {
     uint64_t live = 0, bytes = 0, all = 0, all_bytes = 0;
     hk_os.write = keep_written;
-    hk_os.readable = nothing_is_readable;
     FUZZ_CHECK(hk_samples_open(&hk_samples));
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in), at = fuzz_byte(in);
