@@ -1,6 +1,7 @@
 """Checks the servers of docs/DEPLOY.md. Each is started by its command there, used, and ended as in production. The counters of its reports must show
 that HAKMEM served it. Servers that are not installed are left out."""
 
+import contextlib
 import glob
 import os
 import signal
@@ -12,8 +13,10 @@ import urllib.request
 from page import Case
 
 APPLICATION = """
+import os
+
 def app(environ, start_response):
-    body = b"x" * 200000
+    body = b"%200000d" % os.getpid()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 """
@@ -37,24 +40,26 @@ class Services(Case):
         (self.folder / "app.py").write_text(APPLICATION)
         place = self.folder / "socket"
         process = self.start(self.command("gunicorn", **{"127.0.0.1:8000": f"unix:{place}"}))
-        self.wait_for("an answer", lambda: self.asked(place), process)
+        self.wait_for("answers of both workers", lambda: len(self.asked_at_once(place, 2)) == 2, process)
         for _ in range(20):
-            self.asked(place)
+            self.asked_at_once(place, 1)
         self.end(process)
         self.served(100, "gunicorn", processes=3)
 
     @staticmethod
-    def asked(place) -> bool:
-        try:
-            with socket.socket(socket.AF_UNIX) as link:
-                link.connect(str(place))
-                link.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                got = 0
-                while part := link.recv(65536):
-                    got += len(part)
-                return got > 200000
-        except OSError:
-            return False
+    def asked_at_once(place, requests: int) -> set[int]:
+        """Returns the process ids of the workers that answered. Connects all before it asks, because a worker serves one connection at a time. A
+        worker that is not asked may still be starting, and then a signal to end may not reach it."""
+        with contextlib.ExitStack() as links:
+            try:
+                open_links = [links.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(requests)]
+                for link in open_links:
+                    link.connect(str(place))
+                for link in open_links:
+                    link.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                return {int(b"".join(iter(lambda link=link: link.recv(65536), b"")).split()[-1]) for link in open_links}
+            except OSError:
+                return set()
 
     def test_redis(self) -> None:
         self.needs("redis-server")
