@@ -28,6 +28,7 @@ MIB = 1024
 PAIRS = ("16", "16 32", "16 512", "16 576", "48 640", "64", "64 80", "64 768")
 FANS = (2, 8, 64)
 CROWD = 256  # some slabs of this many producers share an entry of the outbox, which has 512 entries
+CROWDS = 3  # the least of three runs counts, because the addresses, which differ from run to run, decide which slabs share an entry
 SIZES = (16, 64, 576, 4096)
 
 
@@ -75,7 +76,7 @@ def fans(bench: Bench) -> list[str]:
     print(", ".join(f"{producers} producers: {cost:.1f}" for producers, cost in found.items()))
     if min(found.values()) < 10:
         return ["fewer than 10 instructions are no free: the library was not counted"]
-    crowd = instructions(bench, CROWD, "64")
+    crowd = min(instructions(bench, CROWD, "64") for _ in range(CROWDS))
     print(f"{CROWD} producers: {crowd:.1f}")
     worst = 100 * max(found.values()) / found[2]
     said = over("remote_fan_percent", worst, "instructions of a free, percent of those with two producers")
