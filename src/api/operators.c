@@ -47,7 +47,7 @@ static const struct hk_elf_wanted cxx_names[CXX_PARTS] = {
 
 enum { NOT_REMEMBERED, BEING_REMEMBERED, REMEMBERED };
 static _Atomic unsigned xremembered;
-static parts remembered_parts;
+static parts remembered_parts HK_COLD_DATA;
 static uintptr_t remembered_base;
 
 /* Finds a C++ library that is linked into the caller's module, by the module's symbol table. The weak symbols above do not find it, because they do

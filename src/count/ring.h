@@ -17,7 +17,7 @@ enum hk_event_kind {
 };
 
 struct hk_event_row {
-    const char *name, *unit, *meaning;
+    char name[12], unit[8], meaning[72];
 };
 extern const struct hk_event_row hk_event_rows[HK_EVENTS];
 

@@ -11,16 +11,19 @@
 
 typedef void signal_handler(int number, siginfo_t *info, void *context);
 
-struct caught {
-    struct sigaction ours;
+/* Most processes never touch data in this section. The linker places it after all other data, so that it is not on the pages that they touch. */
+#define COLD __attribute__((section(".bss.cold")))
+
+static struct caught {
+    struct sigaction ours;  /* HAKMEM's last handler of the signal */
     struct sigaction shown; /* the action that HAKMEM shows the program instead of `ours` */
-};
-/* HAKMEM's last handler of each signal, or NULL. The pointer is set before the handler is installed. */
-static _Atomic(const struct caught *) xcaught[_NSIG];
+} caught_actions[_NSIG] COLD;
+static _Atomic bool xcaught[_NSIG]; /* true if HAKMEM has caught the signal; set before the handler is installed */
 
 static const struct caught *caught_of(int number)
 {
-    return number > 0 && number < _NSIG ? atomic_load_explicit(&xcaught[number], memory_order_acquire) : NULL;
+    bool found = number > 0 && number < _NSIG && atomic_load_explicit(&xcaught[number], memory_order_acquire);
+    return found ? &caught_actions[number] : NULL;
 }
 
 static struct sigaction shown_for(int number, const struct sigaction *action)
@@ -29,10 +32,11 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-static bool install(int number, struct caught *caught, struct sigaction *former)
+static bool install(int number, struct caught caught, struct sigaction *former)
 {
-    atomic_store_explicit(&xcaught[number], caught, memory_order_release);
-    return hk_forward_sigaction(number, &caught->ours, former) == 0;
+    caught_actions[number] = caught;
+    atomic_store_explicit(&xcaught[number], true, memory_order_release);
+    return hk_forward_sigaction(number, &caught.ours, former) == 0;
 }
 
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former)
@@ -62,16 +66,12 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
 /* Blocks all other signals while the handler runs. If the handler causes a fault, the kernel ends the process, because the signal is blocked. */
 bool hk_os_catch_signal(int number, signal_handler *handler)
 {
-    /* Most processes never write to this table. The section .bss.cold keeps it off the pages to which every process writes. */
-    static struct caught caught[_NSIG] __attribute__((section(".bss.cold")));
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
     (void)sigfillset(&ours.sa_mask);
     bool known = hk_forward_sigaction(number, NULL, &now) == 0, installed = known && now.sa_sigaction == handler;
-    if (known && !installed && now.sa_handler == SIG_DFL) {
-        caught[number] = (struct caught){.ours = ours, .shown = now};
-        installed = install(number, &caught[number], &now);
-    }
+    if (known && !installed && now.sa_handler == SIG_DFL)
+        installed = install(number, (struct caught){.ours = ours, .shown = now}, &now);
     errno = saved_errno;
     return installed;
 }
@@ -84,7 +84,7 @@ void hk_os_default_signal(int number, siginfo_t *info)
     (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
-static struct sigaction program_action; /* the action for SIGSEGV that HAKMEM's handler replaced */
+static struct sigaction program_action COLD; /* the action for SIGSEGV that HAKMEM's handler replaced */
 
 /* Returns HAKMEM's action for SIGSEGV. The handler may call the program's handler, and therefore runs with the program's mask and flags. */
 static struct sigaction before_programs(signal_handler *handler)
@@ -101,14 +101,13 @@ static struct sigaction before_programs(signal_handler *handler)
  * Therefore the loop repeats until the action that was replaced is the one in program_action. */
 bool hk_os_catch_faults(signal_handler *handler)
 {
-    static struct caught caught;
     struct sigaction former;
     int saved_errno = errno;
     bool installed = hk_forward_sigaction(SIGSEGV, NULL, &former) == 0, again = installed && handler != NULL;
     while (again) {
         program_action = former;
-        caught = (struct caught){.ours = before_programs(handler), .shown = shown_for(SIGSEGV, &former)};
-        installed = install(SIGSEGV, &caught, &former);
+        struct sigaction shown = shown_for(SIGSEGV, &former);
+        installed = install(SIGSEGV, (struct caught){before_programs(handler), shown}, &former);
         again = installed && former.sa_sigaction != program_action.sa_sigaction && former.sa_sigaction != handler;
     }
     errno = saved_errno;

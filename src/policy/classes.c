@@ -15,7 +15,7 @@ const uint32_t hk_usual_sizes[HK_CLASSES] = {
 #include "policy/classes.def"
 };
 
-const char *const hk_tier_names[HK_TIERS] = {"tiny", "small", "medium", "large"};
+const char hk_tier_names[HK_TIERS][8] = {"tiny", "small", "medium", "large"};
 
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
     _Static_assert((size) % 16 == 0 && (size) <= (slab_kib)*1024, "class " #idx ": size");                             \

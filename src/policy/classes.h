@@ -8,7 +8,7 @@
 
 /* HK_TIER_LARGE is the tier of large blocks, which have no size class. */
 enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
-extern const char *const hk_tier_names[HK_TIERS];
+extern const char hk_tier_names[HK_TIERS][8];
 
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,

@@ -8,7 +8,7 @@ const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
 #include "policy/options.def"
 };
 
-const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
+const char hk_phase_names[HK_PHASES][16] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
 
 static struct hk_policy first_page = {.xvalue = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(fallback)

@@ -34,7 +34,7 @@ extern const struct hk_knob_row {
 
 /* At each tick, the learner decides which of these phases the program is in. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
-extern const char *const hk_phase_names[HK_PHASES];
+extern const char hk_phase_names[HK_PHASES][16];
 enum { HK_POLICY_PAGES = 8 };
 
 struct hk_policy {

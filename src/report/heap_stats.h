@@ -13,9 +13,9 @@ struct hk_class_stats {
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
 
-/* Holds a row of hk_class_stat_rows or hk_heap_figure_rows. The loader writes addresses into the rows, so each process has a copy of their page. */
+/* Holds a row of hk_class_stat_rows or hk_heap_figure_rows. Rows have no pointers, so that processes share their pages. */
 struct hk_row {
-    const char *name, *meaning, *kind, *unit;
+    char name[16], meaning[104], kind[8], unit[8];
     uint16_t width, offset; /* width of the column in the text, which is 0 for classes, and offset of the field */
 };
 extern const struct hk_row hk_class_stat_rows[HK_CLASS_STATS];
@@ -32,7 +32,7 @@ enum hk_part {
 };
 
 extern const struct hk_part_row {
-    const char *name, *meaning;
+    char name[16], meaning[160];
 } hk_part_rows[HK_PARTS];
 
 struct hk_thread_line {

@@ -8,18 +8,19 @@ struct sheet {
     const struct hk_report *report;
 };
 
-static void begin_family(struct sheet *sheet, const char *group, const struct hk_row *row)
+static void begin_family(struct sheet *sheet, const char *group, const char *name, const char *meaning,
+                         const char *kind, const char *unit)
 {
     const char *family = sheet->family.bytes;
-    bool bytes = strcmp(row->unit, "bytes") == 0;
-    sheet->suffix = strcmp(row->kind, "counter") == 0 ? "_total" : "";
+    bool bytes = strcmp(unit, "bytes") == 0;
+    sheet->suffix = strcmp(kind, "counter") == 0 ? "_total" : "";
     hk_text_init(&sheet->family, HK_NOWHERE);
-    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, row->name,
-                bytes && !hk_ends_with(row->name, "bytes") ? "_bytes" : "", 0);
-    hk_text_add(&sheet->text, "# TYPE %s %s\n", family, row->kind);
+    hk_text_add(&sheet->family, "hakmem_%s%s%s%c", group, name, bytes && !hk_ends_with(name, "bytes") ? "_bytes" : "",
+                0);
+    hk_text_add(&sheet->text, "# TYPE %s %s\n", family, kind);
     if (bytes)
         hk_text_add(&sheet->text, "# UNIT %s bytes\n", family);
-    hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, row->unit, row->meaning);
+    hk_text_add(&sheet->text, "# HELP %s %s: %s\n", family, unit, meaning);
 }
 
 /* Adds the value of a label. Writes an underscore instead of each character that the format or a terminal would interpret. */
@@ -42,13 +43,13 @@ static void begin_sample(struct sheet *sheet)
 static void add_single(struct sheet *sheet, const char *name, const char *kind, const char *unit, const char *meaning,
                        uint64_t value)
 {
-    begin_family(sheet, "", &(struct hk_row){name, meaning, kind, unit, 0, 0});
+    begin_family(sheet, "", name, meaning, kind, unit);
     ADD_SAMPLE("} %lu\n", value);
 }
 
 static void add_parts(struct sheet *sheet, const char *name, const char *meaning, const size_t parts[HK_PARTS])
 {
-    begin_family(sheet, "", &(struct hk_row){name, meaning, "gauge", "bytes", 0, 0});
+    begin_family(sheet, "", name, meaning, "gauge", "bytes");
     for (unsigned part = 0; part < HK_PARTS; part++)
         if (hk_part_shows(&sheet->report->heap_stats, part))
             ADD_SAMPLE(",part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
@@ -57,11 +58,11 @@ static void add_parts(struct sheet *sheet, const char *name, const char *meaning
 static void add_class_stat(struct sheet *sheet, const struct hk_row *row)
 {
     const struct hk_heap_stats *heap_stats = &sheet->report->heap_stats;
-    begin_family(sheet, "class_", row);
+    begin_family(sheet, "class_", row->name, row->meaning, row->kind, row->unit);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         ADD_SAMPLE(",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size, hk_tier_names[hk_classes[class].tier],
                    hk_row_value(row, &heap_stats->classes[class]));
-    begin_family(sheet, "tier_", row);
+    begin_family(sheet, "tier_", row->name, row->meaning, row->kind, row->unit);
     for (unsigned tier = 0; tier < HK_TIERS; tier++)
         ADD_SAMPLE(",tier=\"%s\"} %lu\n", hk_tier_names[tier], hk_row_value(row, &heap_stats->tiers[tier]));
 }
@@ -71,7 +72,7 @@ static void add_heap_figure(struct sheet *sheet, const struct hk_row *row)
     const struct hk_heap_stats *heap_stats = &sheet->report->heap_stats;
     if (row->width == 0 || heap_stats->heap_lines_shown == 0)
         return;
-    begin_family(sheet, "heap_", row);
+    begin_family(sheet, "heap_", row->name, row->meaning, row->kind, row->unit);
     for (unsigned heap = 0; heap < heap_stats->heap_lines_shown; heap++) {
         const struct hk_heap_figures *line = &heap_stats->heap_lines[heap];
         ADD_SAMPLE(",heap=\"%u\",name=\"", line->number);
@@ -84,7 +85,7 @@ void hk_report_metrics(int fd, const struct hk_report *report)
 {
     const struct hk_heap_stats *heap_stats = &report->heap_stats;
     struct sheet of_report = {.text.fd = fd, .report = report}, *sheet = &of_report;
-    begin_family(sheet, "", &(struct hk_row){"build_info", "version of HAKMEM", "gauge", "builds", 0, 0});
+    begin_family(sheet, "", "build_info", "version of HAKMEM", "gauge", "builds");
     ADD_SAMPLE(",version=\"%s\"} 1\n", HK_VERSION);
     add_single(sheet, "mallocs", "counter", "calls", "allocations by any function", heap_stats->mallocs);
     add_single(sheet, "frees", "counter", "calls", "blocks freed", heap_stats->frees);

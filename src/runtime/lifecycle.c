@@ -19,7 +19,7 @@ struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
 /* Each process reads this flag first, and then writes it. In .bss these accesses would cost two page faults, so the flag lies elsewhere. */
 static bool options_are_read HK_EACH_PROCESS_DATA;
-_Atomic bool hk_start_done;
+_Atomic bool hk_start_done HK_EACH_PROCESS_DATA;
 
 /* The loader stores the address of this variable here when it relocates the library. Before that, the variable has another value. */
 static void *volatile own_address = (void *)&own_address;

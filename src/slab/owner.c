@@ -6,7 +6,7 @@
 #define CLOSED ((struct hk_slab *)NULL)
 #define EMPTY ((struct hk_slab *)1)
 
-_Atomic int64_t hk_queued_slabs[HK_CLASSES];
+_Atomic int32_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
 struct hk_lock hk_sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);

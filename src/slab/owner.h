@@ -77,7 +77,7 @@ struct hk_owner {
 _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
 /* The number of queued slabs of each class. It may be negative for a moment, because a slab may be subtracted before it is added. */
-extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
+extern _Atomic int32_t hk_queued_slabs[HK_CLASSES];
 
 /* Where `hakmem` finds the table in a core file: the first part, the array of the other parts, and the number of owners in a part. */
 extern const uintptr_t hk_owners_layout[];

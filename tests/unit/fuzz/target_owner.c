@@ -174,7 +174,7 @@ void fuzz_inbox(struct fuzz_input *in)
             hk_inboxes_close(first_owner);
             open = false;
         }
-        FUZZ_CHECK(hk_load(hk_queued_slabs[class]) == queued_of(class));
+        FUZZ_CHECK(hk_load(hk_queued_slabs[class]) == (int32_t)queued_of(class));
     }
     for (unsigned class = 20; class < 23; class ++)
         while (queued_of(class) > 0)
