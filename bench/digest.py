@@ -45,8 +45,11 @@ def speed(result: Result) -> str:
 
 
 def memory(result: Result) -> str:
+    """All allocators, because a reader looks for the one that the program uses now."""
+    names = result.names("hakmem", "peer")
     lines = [line for line in row_by_row(result) if line.is_memory]
-    return as_markdown(judged([(title(line), line) for line in lines if any(map(line.medians.get, (verdicts.OWN, line.best_peer)))]))
+    rows = [[title(line), *(number(line.medians[name]) if name in line.medians else "-" for name in names)] for line in lines]
+    return as_markdown([["work", *names], *rows]) + f"\n{facts(result)}"
 
 
 def row_by_row(result: Result) -> list[Line]:
@@ -144,8 +147,8 @@ def has(result: Result, place: str) -> bool:
     if place == "exact":
         return bool(tables.exact(result))
     rows = {line.point.row.partition(".")[0] for line in result.lines() if not line.point.work.exact}
-    wanted = {"programs": "P16", "traces": "M7"}.get(place)
-    return wanted in rows if wanted else bool(rows)
+    wanted = {"programs": "P16", "traces": "M7", "memory": "M13"}.get(place)
+    return wanted in rows if wanted else any(row.startswith("P") for row in rows)
 
 
 def paste(result: Result, path: Path) -> None:

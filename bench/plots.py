@@ -241,8 +241,12 @@ def standalone(svg: str) -> str:
 
 
 def save_picture(result: Result, path: Path) -> None:
-    """Beside the best peer on the goals' rows of speed: the one for the README."""
+    """Beside the best peer on the goals' rows of speed: the one for the README. Memory over time if no row of speed was measured."""
     lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory and line.to_best]
+    over_time = charts(result, "fragmentation")
+    if not lines and over_time is not None:
+        path.write_text(standalone(over_time))
+        return
     lines.sort(key=lambda line: int(re.match(r"[PM](\d+)", line.point.row)[1]))  # 4 of P4, and 16 of P16.lua
     below = (
         "Dot: quotient of the two medians. Line: 95 % interval of the paired rounds' ratios. Hollow: no difference shown, or too few rounds.\n"

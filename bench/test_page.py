@@ -177,6 +177,10 @@ class Pictures(unittest.TestCase):
         self.assertIn("2.00 × other", text)
         self.assertEqual(self.saved(goal_row("P4")), text)
 
+    def test_shows_memory_over_time_if_speed_was_not_measured(self) -> None:
+        self.assertIn("M operations", self.saved(with_series()))
+        self.assertNotIn("M operations", self.saved(results.merge([goal_row("P4"), with_series()])))
+
     def test_shows_the_rows_of_goals_alone(self) -> None:
         self.assertNotIn("memory", self.saved(results.merge([goal_row("P4"), memory()])))
         self.assertIn("speed · P16<", self.saved(goal_row("P16.lua")))
@@ -238,8 +242,9 @@ class Documents(unittest.TestCase):
             return path.read_text()
 
     def test_what_a_result_has_not_stays(self) -> None:
-        timed = {"readme", "speed", "memory", "facts"}
-        for result, has in (counted(), {"exact"}), (goal_row("P4"), timed), (with_series(), {"traces"} | timed), (with_programs(), {"programs"} | timed):
+        timed, left = {"readme", "speed", "facts"}, replace(memory(), points=[replace(memory().points[0], row="M13")])
+        for result, has in ((counted(), {"exact"}), (goal_row("P4"), timed), (with_series(), {"traces"}), (with_programs(), {"programs"} | timed),
+                            (left, {"memory"})):
             places = {what: f"<!-- bench:{what} -->\nold\n<!-- /bench -->\n" for what in digest.PLACES}
             self.assertEqual({what for what, place in places.items() if self.paste(place, result) != place}, has)
 
