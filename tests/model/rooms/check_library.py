@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the interface of libhakmem.so: its exports, the libraries that it needs, and its static TLS.
+"""Checks the interface of libhakmem.so: its exports, the libraries that it needs, its static TLS, and what the loader writes to.
 
 check_library.py LIBRARY EXPORTS... [--write]
   EXPORTS  one symbol in each line, # for comments; a difference is printed as a diff. The library must export the symbols of all lists
@@ -13,6 +13,7 @@ from pathlib import Path
 
 MAY_NEED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+|libc\.musl-\w+\.so\.1")
 STATIC_TLS = 64
+RELRO = 4096  # The loader relocates the data in this segment. Each page of it costs every process a page fault and 4 KiB.
 HEADER = "# What {} exports{}, and nothing else. Checked by tests/model/rooms/check_library.py."
 
 
@@ -61,8 +62,11 @@ def check_segments(library: str) -> list[str]:
     tls = sum(int(fields[5], 16) for fields in segments if fields[:1] == ["TLS"])
     if tls > STATIC_TLS:
         said.append(f"takes {tls} bytes of static TLS, at most {STATIC_TLS}")
-    if not any(fields[:1] == ["GNU_RELRO"] for fields in segments):
+    relro = [int(fields[5], 16) for fields in segments if fields[:1] == ["GNU_RELRO"]]
+    if not relro:
         said.append("has no RELRO segment")
+    elif relro[0] > RELRO:
+        said.append(f"has {relro[0]} bytes that the loader relocates, at most {RELRO}: tables need no pointers")
     if any(fields[:1] == ["GNU_STACK"] and "E" in fields[6] for fields in segments):
         said.append("asks for an executable stack")
     return said

@@ -61,6 +61,10 @@ class Library(unittest.TestCase):
     def test_no_relro(self):
         self.assertIn("has no RELRO", self.said(more=("-Wl,-z,norelro",)))
 
+    def test_too_much_to_relocate(self):
+        table = "__attribute__((used)) static void *const table[600] = {[0 ... 599] = hak_a};\n"
+        self.assertIn("that the loader relocates", self.said(GOOD + table))
+
     def test_executable_stack(self):
         self.assertIn("executable stack", self.said(more=("-Wl,-z,execstack",)))
 
