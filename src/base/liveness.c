@@ -36,10 +36,16 @@ void hk_liveness_drop(struct hk_liveness *liveness)
     pthread_mutex_unlock(&liveness->mutex);
 }
 
+/* The thread may drop the mutex after xtaken was loaded. The trylock then takes the free mutex. The mutex must be released again, because the next
+ * thread of the cache initializes it, and a mutex that is initialized while it is held breaks the list of robust mutexes of its holder. */
 bool hk_liveness_lost(struct hk_liveness *liveness)
 {
-    return hk_load_acquire(liveness->xtaken) && pthread_mutex_trylock(&liveness->mutex) == EOWNERDEAD &&
-           pthread_mutex_consistent(&liveness->mutex) == 0;
+    if (!hk_load_acquire(liveness->xtaken))
+        return false;
+    int result = pthread_mutex_trylock(&liveness->mutex);
+    if (result == 0)
+        pthread_mutex_unlock(&liveness->mutex);
+    return result == EOWNERDEAD && pthread_mutex_consistent(&liveness->mutex) == 0;
 }
 
 void hk_liveness_renew(struct hk_liveness *liveness)

@@ -4,8 +4,9 @@
  *   taken, held -> dropped                      if the thread ends normally
  *   taken, held -> lost, reported -> dropped    if the thread ends without running its destructors
  * Invariant  hk_liveness_lost() returns true only if the thread has ended. A process's only thread takes no mutex, because the process ends with it.
- * Threads    The thread itself calls hk_liveness_take() and hk_liveness_renew(). Any thread may call hk_liveness_drop() and hk_liveness_lost(),
- *            under a lock of the caller's. A fork child calls hk_liveness_forget(). */
+ * Threads    The thread itself calls hk_liveness_take() and hk_liveness_renew(). The thread that ends the cache calls hk_liveness_drop(). Any thread
+ *            may call hk_liveness_lost(), under a lock that the next thread also takes before its hk_liveness_take(). A fork child calls
+ *            hk_liveness_forget(). */
 #pragma once
 
 #include "base/base.h"

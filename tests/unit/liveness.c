@@ -1,7 +1,9 @@
 /* Tests that a liveness mutex is lost when the thread that holds it ends, and at no other time. Exactly one thread sees the loss. */
 #include "unit/unit.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,12 +151,62 @@ UNIT_TEST(torn_in_a_child)
     pthread_join(thread, NULL);
 }
 
+#ifndef __SANITIZE_THREAD__
+static atomic_bool drops_now;
+
+/* Stands before the C library's function. If drops_now is set, another thread drops the mutex just before this call. */
+int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    int (*real)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_trylock");
+    if (atomic_load(&drops_now)) {
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
+    }
+    return real(mutex);
+}
+
+static void *drops_when_asked(void *unused)
+{
+    hk_liveness_take(&line);
+    atomic_store(&drops_now, true);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier); /* The other thread has loaded xtaken, and is about to try the mutex. */
+    atomic_store(&drops_now, false);
+    hk_liveness_drop(&line);
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+static void mutex_is_free(void *unused)
+{
+    (void)unused;
+    assert_int_equal(pthread_mutex_trylock(&line.mutex), 0);
+    assert_int_equal(pthread_mutex_unlock(&line.mutex), 0);
+}
+
+/* A thread that asks for a loss does not keep a mutex that was dropped meanwhile, because the next thread initializes the mutex. */
+UNIT_TEST(dropped_while_another_asks)
+{
+    pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, drops_when_asked, NULL), 0);
+    pthread_barrier_wait(&barrier);
+    assert_false(hk_liveness_lost(&line));
+    pthread_join(thread, NULL);
+    unit_in_thread(mutex_is_free, NULL);
+    unit_in_thread(take, NULL);
+    see_it_torn_once();
+}
+#else
+UNIT_TEST(dropped_while_another_asks) {} /* The sanitizer stands before the function itself. */
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(torn_by_the_end),         cmocka_unit_test(not_torn_when_dropped),
         cmocka_unit_test(not_torn_while_it_lives), cmocka_unit_test(of_a_thread_that_forks),
-        cmocka_unit_test(torn_in_a_child),
+        cmocka_unit_test(torn_in_a_child),         cmocka_unit_test(dropped_while_another_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
