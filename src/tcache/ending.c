@@ -37,10 +37,20 @@ static size_t touched(const struct hk_list *slabs)
     return bytes;
 }
 
+/* Returns the bytes of the blocks in the bins. These blocks may lie in slabs of other owners. */
+static size_t in_bins(const struct hk_tcache *cache)
+{
+    size_t bytes = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
+    return bytes;
+}
+
 static bool is_small(struct hk_tcache *cache)
 {
     size_t bytes = 0;
-    if (cache->owner.slabs > MOST_SLABS || cache->depot.bytes > MOST_IN_DEPOT)
+    if (cache->owner.slabs > MOST_SLABS || cache->depot.bytes > MOST_IN_DEPOT ||
+        (cache->granted > MOST_TOUCHED && in_bins(cache) > MOST_TOUCHED)) /* the bins hold at most `granted` bytes */
         return false;
     hk_slab_lists_lock(&cache->owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++)

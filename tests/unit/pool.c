@@ -213,6 +213,34 @@ UNIT_TEST(not_parked)
     unit_heap_holds(0);
 }
 
+enum { FOREIGN = 7 };
+
+/* Keeps the blocks in a bin, although they lie in slabs of another owner, because the thread allocates blocks of this class too. */
+static void *free_foreign(void *given)
+{
+    void **foreign = given;
+    void *volatile own = hak_malloc(128 * HK_KIB);
+    hak_free(own);
+    for (unsigned i = 0; i < FOREIGN; i++)
+        hak_free(foreign[i]);
+    return given;
+}
+
+/* A cache is not small if its bins hold many bytes of other owners' slabs. */
+UNIT_TEST(not_parked_with_foreign_blocks)
+{
+    pthread_t thread;
+    void *foreign[FOREIGN];
+    unit_start();
+    unit_keep_what_threads_leave();
+    for (unsigned i = 0; i < FOREIGN; i++)
+        assert_non_null(foreign[i] = hak_malloc(128 * HK_KIB));
+    assert_int_equal(pthread_create(&thread, NULL, free_foreign, foreign), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(count_holding(), 1);
+    unit_heap_holds(0);
+}
+
 /* Frees of blocks of a parked cache wait in its inboxes, as if its thread slept. The next thread, or the end of the cache, collects them. */
 UNIT_TEST(parked_collects)
 {
@@ -425,13 +453,14 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),       cmocka_unit_test(commons_for_the_new),
-                                       cmocka_unit_test(taken_again),    cmocka_unit_test(purges_behind_an_epoch),
-                                       cmocka_unit_test(passes),         cmocka_unit_test(counts_stay),
-                                       cmocka_unit_test(refused),        cmocka_unit_test(stale_number),
-                                       cmocka_unit_test(rings_stay),     cmocka_unit_test(no_number),
-                                       cmocka_unit_test(parked),         cmocka_unit_test(parked_until_unused),
-                                       cmocka_unit_test(parked_few),     cmocka_unit_test(not_parked),
-                                       cmocka_unit_test(parked_collects)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_go),        cmocka_unit_test(commons_for_the_new),
+        cmocka_unit_test(taken_again),     cmocka_unit_test(purges_behind_an_epoch),
+        cmocka_unit_test(passes),          cmocka_unit_test(counts_stay),
+        cmocka_unit_test(refused),         cmocka_unit_test(stale_number),
+        cmocka_unit_test(rings_stay),      cmocka_unit_test(no_number),
+        cmocka_unit_test(parked),          cmocka_unit_test(parked_until_unused),
+        cmocka_unit_test(parked_few),      cmocka_unit_test(not_parked),
+        cmocka_unit_test(parked_collects), cmocka_unit_test(not_parked_with_foreign_blocks)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }
