@@ -67,6 +67,30 @@ void hk_fault_text_access(const struct hk_fault *fault)
     add_frames(1);
 }
 
+void hk_fault_text_call(void)
+{
+    struct hk_code own = {0};
+    struct hk_stack *stack = &told.stack;
+    unsigned first = 0;
+    if (hk_fault_text_begin() == NULL)
+        return;
+    hk_stack_capture(stack, __builtin_return_address(0));
+    (void)hk_os.code_at((uintptr_t)__builtin_return_address(0), &own);
+    while (first < stack->depth && (uintptr_t)stack->frames[first] - own.start < own.size)
+        first++;
+    if (first == stack->depth && first > 1)
+        first = 0; /* HAKMEM is a part of the program, so its frames cannot be told from the program's */
+    stack->depth -= first;
+    if (stack->depth == 0) {
+        hk_store(told.xdone, true);
+        return;
+    }
+    memmove(stack->frames, stack->frames + first, stack->depth * sizeof *stack->frames);
+    hk_text_add(&told.text, "  found in a call of thread %d:\n", hk_os_thread_id());
+    add_frames(0);
+    hk_fault_text_end();
+}
+
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed)
 {
     if (packed->thread == 0)

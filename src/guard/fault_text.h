@@ -31,6 +31,8 @@ void hk_fault_text_end(void);
 
 /* Adds the stack of this thread, whose access failed. Callers add it last, because unwinding may crash while another thread unmaps memory. */
 void hk_fault_text_access(const struct hk_fault *fault);
+/* Writes a report with the stack of this thread, or nothing if the stack is unknown. Leaves out HAKMEM's own frames if HAKMEM is a shared library. */
+void hk_fault_text_call(void);
 /* Adds a stack under the title `what`. Adds no line if the stack is empty. */
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed);
 /* Adds the function and the module of a code address to any text, as far as they are known. Any thread may call this function. */

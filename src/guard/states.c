@@ -1,5 +1,6 @@
 /* Keeps the state bytes of blocks, and finds the fault of a pointer that the guard refuses. Gives out the addresses of blocks of 0 bytes. */
 #include "guard/states.h"
+#include "guard/fault_text.h"
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 
@@ -33,6 +34,7 @@ HK_COLD void hk_guard_fault(enum hk_call call, const char *fault, const void *bl
         hk_invalid_pointer(call, fault, block);
     HK_COUNT(guard_faults, 1);
     hk_report_pointer(call, fault, block);
+    hk_fault_text_call();
 }
 
 HK_COLD const char *hk_guard_fault_of(const void *block)

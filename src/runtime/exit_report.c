@@ -1,6 +1,8 @@
 /* Writes reports and heap profiles when they are due, and when SIGTERM ends the program. Prints the last events if the program crashes. */
 #include "runtime/exit_report.h"
 #include <errno.h>
+#include "guard/fault_text.h"
+#include "guard/guard.h"
 #include "prof/hooks.h"
 #include "report/report.h"
 #include "runtime/named_file.h"
@@ -236,6 +238,15 @@ static void show_once(void)
     (void)HK_COMES_TRUE(hk_load(xdone), HK_PAUSES_A_SECOND);
 }
 
+/* In the guarded modes, most faults are found in the call that is wrong, so the stack shows where the program is wrong. */
+static void last_words(void)
+{
+    if (hk_guard.on)
+        hk_fault_text_call();
+    if (hk_options.trace_ring != 0)
+        show_once();
+}
+
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -248,9 +259,10 @@ void hk_signals_begin(void)
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
     if (hk_named_files_wanted())
         hk_os_catch_signal(SIGTERM, on_term);
+    if (hk_guard.on || hk_options.trace_ring != 0)
+        hk_last_words = last_words;
     if (hk_options.trace_ring == 0)
         return;
-    hk_last_words = show_once;
     hk_os_catch_signal(SIGUSR2, on_request);
     for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         hk_os_catch_signal(crashes[i], on_crash);

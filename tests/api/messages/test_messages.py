@@ -23,6 +23,7 @@ import gen_docs  # noqa: E402
 
 CONVERSION = re.compile(r"%(?:\.(?:\d+|\*))?[lz]*[sducx]|%%")
 ANY, ADDRESS = re.compile(r".*"), re.compile(r"[0-9a-f]+")
+CALL_STACK = re.compile(r"  found in a call of thread \d+:\n(    #\d+ 0x[0-9a-f]+.*\n)+hakmem: `hakmem symbolize` .*\n\Z")
 ENDS = {"goes_on": False, "ends": True}
 
 
@@ -190,7 +191,7 @@ def trouble(name: str, case: Case, rows: dict[str, Row], folder: str) -> str:
     """Runs the case. Returns what is wrong with its output or its exit code, or an empty text."""
     row = rows[name]
     done = run(case, folder)
-    said = done.stderr.decode()  # the output must always be UTF-8
+    said = CALL_STACK.sub("", done.stderr.decode())  # the output must always be UTF-8
     ends = case.ends if case.ends is not None else ENDS[row.then]
     if (done.returncode in (-signal.SIGABRT, -signal.SIGSEGV)) != ends or (not ends and done.returncode != 0):
         return f"ended with {done.returncode}: {said!r}"

@@ -4,7 +4,8 @@
 Usage: run_misuse.py --library libhakmem.so --programs FOLDER [--prefix test_misuse_] [--safe-free 1|strict | --trace-remote] [--debug] NAME...
 Each NAME must end by SIGABRT and print the one line that the table promises, about the address that the program printed. With
 HAKMEM_SAFE_FREE, HAKMEM must find each mistake before a flush. With 1, the call must have no effect, and the program must continue. With
-HAKMEM_TRACE_REMOTE=1, the line also names the place where a free block was freed, and the stack of a free by another thread precedes it.
+HAKMEM_TRACE_REMOTE=1, the line also names the place where a free block was freed, and the stack of a free by another thread precedes it. With both
+options, the stack of the wrong call follows the line, unless another stack precedes it.
 """
 import argparse
 import os
@@ -39,15 +40,19 @@ def read_table(debug):
 # Matches a block that a thread of remote.h has freed.
 PLACE = r", freed by thread \d+ at 0x[0-9a-f]+ free_elsewhere\+0x[0-9a-f]+ \(/.*\+0x[0-9a-f]+\): address"
 STACK = re.compile(r"hakmem: remote free:\n  freed by thread \d+:\n(    #\d+ 0x[0-9a-f]+.*\n){2,}hakmem: `hakmem symbolize` .*\n")
+CALL_STACK = re.compile(r"  found in a call of thread \d+:\n(    #\d+ 0x[0-9a-f]+.*\n){2,}hakmem: `hakmem symbolize` .*\n\Z")
 AT_THE_CALL = re.compile(LINE.format(call="|".join(text for call, text in CALLS.items() if call != "flush"), what="[a-z0-9: ]+"))
 
 
-def without_the_stack(errors, name):
-    """Returns the line without the stack before it, and a complaint if the stack is missing, or None."""
-    stack = STACK.match(errors)
+def without_the_stack(errors, name, trace_remote):
+    """Returns the line without the stack before or after it, and a complaint if a stack is missing, or None."""
+    stack = STACK.match(errors) if trace_remote else None
     line = errors[stack.end():] if stack else errors
     placed = re.search(PLACE, line) and stack and " free_elsewhere+" in stack[0] and " free_and_stay+" in stack[0]
-    return line, f"no place of the first free: {errors!r}" if name.startswith("remote_") and not placed else None
+    if trace_remote and name.startswith("remote_") and not placed:
+        return line, f"no place of the first free: {errors!r}"
+    call = CALL_STACK.search(line)
+    return line[:call.start()] if call else line, None if stack or call else f"no stack of the call: {errors!r}"
 
 
 def complaints(program, library, safe_free, trace_remote, expected, settings):
@@ -65,8 +70,8 @@ def complaints(program, library, safe_free, trace_remote, expected, settings):
         yield "did not end"
         return
     errors = run.stderr.decode(errors="replace")
-    if trace_remote:
-        errors, missing = without_the_stack(errors, os.path.basename(program).removeprefix("test_misuse_"))
+    if trace_remote or safe_free:
+        errors, missing = without_the_stack(errors, os.path.basename(program).removeprefix("test_misuse_"), trace_remote)
         if missing:
             yield missing
     goes_on = safe_free == "1"
