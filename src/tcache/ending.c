@@ -121,7 +121,9 @@ void hk_tcache_end(void)
 
 void hk_tcaches_end_parked(bool all)
 {
-    for (struct hk_tcache *cache; (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL;)
+    struct hk_tcache *cache;
+    unsigned left = HK_POOL_PARKED; /* other threads may park more meanwhile */
+    while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL)
         end(cache);
 }
 

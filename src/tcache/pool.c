@@ -8,7 +8,6 @@ enum {
     MOST_PAUSES = 10000,  /* most pauses while hk_pool_purge() waits, about one second */
     MAX_PER_EPOCH = 8192, /* an epoch stops purging after this number of caches, which takes some ms */
     MANY_THREADS = 64,    /* with more threads, new threads take blocks from the commons */
-    MOST_PARKED = 8,
 };
 
 /* Keeps the sums of the counts that purged caches had, because a purge sets the counts in a cache to zero. */
@@ -30,8 +29,8 @@ static struct {
     unsigned purged_word; /* the word whose caches are being purged */
     uint64_t purged;      /* bits of the caches being purged, which are cleared in `waiting` until the purge ends */
     _Atomic size_t xalive;
-    struct hk_tcache *parked[MOST_PARKED]; /* a stack, from which new threads take the newest */
-    _Atomic unsigned xparked;              /* number of caches on it */
+    struct hk_tcache *parked[HK_POOL_PARKED]; /* a stack, from which new threads take the newest */
+    _Atomic unsigned xparked;                 /* number of caches on it */
     unsigned parked_least,
         parked_due; /* the lowest xparked since the last epoch; number of the oldest caches that are to be ended */
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
@@ -151,7 +150,7 @@ bool hk_pool_park(struct hk_tcache *cache)
 {
     hk_lock(&pool.lock);
     unsigned parked = hk_load(pool.xparked);
-    bool room = parked < MOST_PARKED;
+    bool room = parked < HK_POOL_PARKED;
     if (room) {
         pool.parked[parked] = cache;
         hk_store(pool.xparked, parked + 1);

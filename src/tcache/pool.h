@@ -17,6 +17,7 @@
 struct hk_tcache *hk_pool_take(void);
 /* Puts a cache into the pool. Precondition: the cache's thread has ended, the cache holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
+enum { HK_POOL_PARKED = 8 }; /* the most caches that are parked */
 /* Parks a cache, so that the next thread gets it with its bins and slabs. Returns false if too many caches are parked. Precondition: the cache's thread
  * has ended, and the cache is in a slow call (hk_tcache_enter()). */
 bool hk_pool_park(struct hk_tcache *cache);

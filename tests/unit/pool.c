@@ -111,7 +111,7 @@ static unsigned count_holding(void)
     return caches;
 }
 
-enum { MOST_PARKED = 8, BLOCKS = 20 };
+enum { BLOCKS = 20 };
 
 struct visit {
     struct hk_tcache *cache;
@@ -191,8 +191,8 @@ UNIT_TEST(parked_few)
 {
     unit_start();
     unit_keep_what_threads_leave();
-    live_and_leave(MOST_PARKED + 4);
-    assert_int_equal(count_holding(), 1 + MOST_PARKED);
+    live_and_leave(HK_POOL_PARKED + 4);
+    assert_int_equal(count_holding(), 1 + HK_POOL_PARKED);
     hak_malloc_trim(0);
     assert_int_equal(count_holding(), 1);
     unit_heap_holds(0);
