@@ -71,15 +71,15 @@ void hk_fault_text_call(void)
 {
     struct hk_code own = {0};
     struct hk_stack *stack = &told.stack;
-    unsigned first = 0;
     if (hk_fault_text_begin() == NULL)
         return;
     hk_stack_capture(stack, __builtin_return_address(0));
     (void)hk_os.code_at((uintptr_t)__builtin_return_address(0), &own);
-    while (first < stack->depth && (uintptr_t)stack->frames[first] - own.start < own.size)
+    bool shared =
+        hk_os_program_entry() - own.start >= own.size; /* otherwise, code_at() cannot tell HAKMEM from the program */
+    unsigned first = !shared && stack->depth == 1 ? 1 : 0;
+    while (shared && first < stack->depth && (uintptr_t)stack->frames[first] - own.start < own.size)
         first++;
-    if (first == stack->depth && first > 1)
-        first = 0; /* HAKMEM is a part of the program, so its frames cannot be told from the program's */
     stack->depth -= first;
     if (stack->depth == 0) {
         hk_store(told.xdone, true);

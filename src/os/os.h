@@ -117,6 +117,8 @@ void hk_os_pause(void);
 bool hk_os_in_loader(const void *code);
 /* Returns true if thread-local variables can be accessed. */
 bool hk_os_has_thread_pointer(void);
+/* Returns the address of the program's first instruction, which lies in the code of the executable file. */
+uintptr_t hk_os_program_entry(void);
 /* Opens a file, which gets mode 0644 if it is new. create truncates the file, append adds to it. Returns a descriptor, or a negative error number. */
 int hk_os_create(const char *path);
 int hk_os_append(const char *path);

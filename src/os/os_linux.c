@@ -154,6 +154,7 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
 
 /* A dynamic program needs no check, because the loader sets up thread-local storage before it runs any other code. */
 bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
+uintptr_t hk_os_program_entry(void) { return getauxval(AT_ENTRY); }
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)

@@ -242,6 +242,9 @@ static void expect(const struct mistake *mistake, const char *option)
     const char *line = strstr(said, "hakmem: ");
     if (strcmp(mistake->name, "mapped_by_another") == 0 && survives)
         return; /* With this option, HAKMEM prints another message. */
+    char *stack = strstr(said, "\n  found in a call of thread ");
+    if (checks && stack != NULL)
+        *stack = 0;
     CHECK(dies ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT : WIFEXITED(status) && WEXITSTATUS(status) == 0,
           "%s, %s: status %d: %s", mistake->name, option, status, said);
     CHECK(mistake->said == NULL ? line == NULL : line != NULL && strstr(line, mistake->said) != NULL, "%s, %s: %s",
