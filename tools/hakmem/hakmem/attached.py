@@ -98,8 +98,8 @@ def find_door(memory: Memory) -> Door:
         for at in range(mapping.start, mapping.end, CHUNK):
             text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
             place = text.find(MAGIC + VERSION)
-            if place >= 0:
-                return Door(memory.read, at + place)
+            if place >= 0 and (door := Door(memory.read, at + place)).is_relocated:
+                return door
     raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
 
 

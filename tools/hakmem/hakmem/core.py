@@ -101,7 +101,8 @@ class Core:
             while (place := self.data.find(MAGIC, begin, end)) >= 0:
                 begin = place + 16
                 if self.data[place + len(MAGIC) : begin] == VERSION:
-                    doors.append(Door(self.read, place - offset + start))
+                    door = Door(self.read, place - offset + start)
+                    doors += [door] * door.is_relocated
                 other = self.data[place:begin].rstrip(b"\0")
         if doors:  # a program may contain several copies of HAKMEM, of which one serves
             return next((door for door in doors if door.serves), doors[0])

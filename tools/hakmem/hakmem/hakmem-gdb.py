@@ -20,15 +20,15 @@ def read(at: int, size: int) -> bytes:
         raise Missing(str(error)) from None
 
 
-def doors() -> Iterator[int]:
-    """Yields the places of hak_attach. The symbol is missing in a stripped program, whose memory is searched instead."""
+def doors() -> Iterator[Door]:
+    """Yields hak_attach of each copy of HAKMEM. The symbol is missing in a stripped program, whose memory is searched instead."""
     try:
-        yield int(gdb.parse_and_eval("(unsigned long)&hak_attach"))
+        yield Door(read, int(gdb.parse_and_eval("(unsigned long)&hak_attach")))
     except gdb.error:
         for start, end in re.findall(r"^\s*(0x[0-9a-f]+)\s+(0x[0-9a-f]+)\s.*/", gdb.execute("info proc mappings", to_string=True), re.MULTILINE):
             found = gdb.selected_inferior().search_memory(int(start, 16), int(end, 16) - int(start, 16), MAGIC + VERSION)
-            if found is not None:
-                yield found
+            if found is not None and (door := Door(read, found)).is_relocated:
+                yield door
         raise Trouble("the program does not run HAKMEM, or it runs another version than this script's") from None
 
 
@@ -42,7 +42,7 @@ class Command(gdb.Command):
 
     def invoke(self, argument: str, from_tty: bool) -> None:
         try:
-            heap = Heap(Door(read, next(doors())))
+            heap = Heap(next(doors()))
             if argument == "heap":
                 lines = list(heap.summary())
             else:

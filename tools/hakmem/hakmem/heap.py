@@ -22,6 +22,7 @@ LAYOUT = re.findall(r"^HK_.*$", Path(__file__).with_name("layout.def").read_text
 NAMES = [".".join(filter(None, found)) for found in re.findall(r"\((\w+)(?:, (\w+))?\)", " ".join(LAYOUT))]
 STACK_MOST = 64
 ABANDONED = 1  # HK_ABANDONED
+IMAGE_MOST = 1 << 31  # most bytes of a program or library in memory
 OWNER_MASK = (1 << 31) - 1  # without HK_ENTRY_MIXED
 
 
@@ -33,7 +34,7 @@ class Door:
     """The table hak_attach, which leads to all others (src/runtime/attach.h)."""
 
     def __init__(self, read: Callable[[int, int], bytes], at: int) -> None:
-        self.read = read
+        self.read, self.at = read, at
         (magic, self.state, self.gate, self.due, self.classes, self.watch, self.hooks, self.samples, self.window, self.descriptors, self.owners,
          self.heaps) = DOOR.unpack(read(at, DOOR.size))
         if magic != MAGIC + VERSION:
@@ -67,6 +68,11 @@ class Door:
     @property
     def sampled(self) -> bool:
         return self.field(self.samples, "samples.xsites") != 0
+
+    @property
+    def is_relocated(self) -> bool:
+        """False for a copy whose addresses are those of the file. The last page of a segment may show the beginning of the next segment."""
+        return abs(self.state - self.at) < IMAGE_MOST
 
     @property
     def serves(self) -> bool:
