@@ -168,9 +168,13 @@ CHARTS: dict[str, Callable[[Workload], bool]] = {
 }
 
 
-def charts(result: Result, group: str) -> str | None:
-    """One small chart a workload, HAKMEM in front."""
-    works = [work for work, measured in result.works.items() if measured.traces and CHARTS[group](work)]
+PICTURED = ("M5", "M13", "M14")  # rows whose memory over time says most: after a spike, while sizes drift, and after large blocks were freed
+
+
+def charts(result: Result, group: str, only: tuple[str, ...] = ()) -> str | None:
+    """One small chart a workload, HAKMEM in front. Only workloads of these rows, if any are given."""
+    named = {point.work for point in result.points if point.row in only or not only}
+    works = [work for work, measured in result.works.items() if measured.traces and CHARTS[group](work) and work in named]
     if not works:
         return None
     names = result.names("peer", "hakmem")
@@ -243,7 +247,7 @@ def standalone(svg: str) -> str:
 def save_picture(result: Result, path: Path) -> None:
     """Beside the best peer on the goals' rows of speed: the one for the README. Memory over time if no row of speed was measured."""
     lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory and line.to_best]
-    over_time = charts(result, "fragmentation")
+    over_time = charts(result, "fragmentation", PICTURED)
     if not lines and over_time is not None:
         path.write_text(standalone(over_time))
         return
