@@ -148,7 +148,8 @@ static HK_NOINLINE void set_value(const struct row *row, const char *text)
 static bool set_option(const char *name, size_t length, const char *value)
 {
     const struct row *row = rows;
-    while (row < rows + ROWS && !same_name(row->name, name, length))
+    char first = lower(*name);
+    while (row < rows + ROWS && (*row->name != first || !same_name(row->name, name, length)))
         row++;
     if (row == rows + ROWS)
         return false;
