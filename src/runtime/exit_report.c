@@ -259,7 +259,8 @@ void hk_signals_begin(void)
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
     if (hk_named_files_wanted())
         hk_os_catch_signal(SIGTERM, on_term);
-    hk_last_words = last_words;
+    if (hk_guard.on || hk_options.trace_ring != 0)
+        hk_last_words = last_words;
     if (hk_options.trace_ring == 0)
         return;
     hk_os_catch_signal(SIGUSR2, on_request);
