@@ -197,6 +197,7 @@ static void fork_child(void)
     if (!alone_at_fork)
         hk_locks_reset_all(); /* before hk_background_reset(), which may shut the gate under a lock */
     hk_named_files_fork_child();
+    hk_footprint_fork_child();
     hk_background_home = hk_os.process_id();
     hk_background_reset();
     if (cache != NULL) { /* the thread has a new system thread id in the child */

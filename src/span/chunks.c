@@ -136,7 +136,7 @@ static void *map_in_window(size_t size)
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
 {
     return arena == &hk_page_heap.arenas[HK_USE_DENSE] && HK_POLICY(huge_pages_from) != 0 &&
-           hk_footprint_bytes() >= HK_POLICY(huge_pages_from) && hk_thp_serves();
+           hk_footprint_grown() >= HK_POLICY(huge_pages_from) && hk_thp_serves();
 }
 
 /* Adds [address, address + size) to the page heap as free, clean slices. If a chunk already has slices, the chunk stays dense or sparse as it was. To

@@ -3,17 +3,27 @@
  * Threads    Any thread may call these functions. */
 #pragma once
 
+#include "base/bits.h"
 #include "policy/options.h"
 
 struct hk_footprint {
     _Atomic size_t xslices; /* bytes of slices that are in use or dirty */
     _Atomic size_t xbig;    /* bytes of mappings of large blocks */
+    size_t inherited;       /* footprint at the fork that made this process; 0 in other processes */
     _Atomic bool xscarce;   /* true if RLIMIT_AS is set, so that address space must not be wasted */
     _Atomic bool xby_limit; /* true if the last refusal of memory was due to the option `limit`, not to the system */
 };
 extern struct hk_footprint hk_footprint;
 
 HK_INLINE size_t hk_footprint_bytes(void) { return hk_load(hk_footprint.xslices) + hk_load(hk_footprint.xbig); }
+
+/* Returns the bytes by which the footprint has grown since the process began. */
+HK_INLINE size_t hk_footprint_grown(void)
+{
+    size_t bytes = hk_footprint_bytes();
+    return bytes - hk_min(bytes, hk_footprint.inherited);
+}
+HK_INLINE void hk_footprint_fork_child(void) { hk_footprint.inherited = hk_footprint_bytes(); }
 
 HK_INLINE bool hk_footprint_allows(size_t more)
 {

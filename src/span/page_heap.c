@@ -111,7 +111,8 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank,
         hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
         (!hk_page_heap_guarded || hk_os.unbar((void *)chunk->start, HK_CHUNK)))
         hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
-    if (hk_load(chunk->xhuge) && chunk->dirty == 0 && !hk_footprint_allows(HK_CHUNK))
+    if (hk_load(chunk->xhuge) && chunk->dirty == 0 &&
+        !(hk_footprint_allows(HK_CHUNK) && hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use])))
         hk_chunk_leave_huge_page(chunk);
     if (!hk_footprint_allows(hk_popcount64(taken & ~chunk->dirty) * HK_SLICE))
         return 0;

@@ -492,6 +492,27 @@ UNIT_TEST(huge_page_over_the_limit)
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
 }
 
+/* A child of a fork shares its parent's pages. Its first new memory lies on small pages, even in chunks for which the parent asked for huge pages. */
+UNIT_TEST(small_pages_at_first_after_a_fork)
+{
+    size_t beside;
+    start_on_huge_pages();
+    SET_KNOB(huge_pages_from, HK_CHUNK);
+    hk_add(hk_footprint.xbig, HK_CHUNK);
+    uintptr_t in_parent = get_dense(HK_CHUNK_SLICES);
+    uintptr_t prepared = get_dense(1); /* so that the arena grows by a chunk */
+    hk_span_free(prepared, 1);
+    (void)hk_page_heap_purge(0, 0, SIZE_MAX, true);
+    assert_true(hk_page_map_chunk(in_parent)->xhuge);
+    assert_true(hk_page_map_chunk(prepared)->xhuge);
+    hk_footprint_fork_child();
+    size_t dirty = hk_page_heap_dirty();
+    assert_int_equal(get_dense(HK_CHUNK_SLICES), prepared);
+    assert_false(hk_page_heap_on_huge_page(prepared, &beside));
+    assert_int_equal(hk_page_heap_dirty(), dirty + HK_CHUNK);
+    assert_true(hk_page_heap_on_huge_page(get_dense(1), &beside));
+}
+
 /* Spans that the program may use sparsely (HK_USE_UNSURE) lie in dense chunks while they are a small part of all dense chunks. */
 UNIT_TEST(unsure)
 {
@@ -917,6 +938,7 @@ int main(void)
         cmocka_unit_test(huge_page_that_is_free_stays_one),
         cmocka_unit_test(huge_page_purged_by_its_user),
         cmocka_unit_test(huge_page_over_the_limit),
+        cmocka_unit_test(small_pages_at_first_after_a_fork),
         cmocka_unit_test(unsure),
         cmocka_unit_test(oldest_first),
         cmocka_unit_test(huge_pages_for_purged_chunks),
