@@ -67,7 +67,8 @@ static void rule_medium(enum hk_site_rule rule, const void *block, uint32_t entr
     unsigned class = hk_entry_class(entry);
     if (rule == HK_SITE_PURGE_AT_ONCE && !hk_guard.contents)
         hk_slab_purge_block(block);
-    bool in_bin = cache != NULL && (hk_entry_owner(entry) == cache->owner.id || cache->hot.bins[class].served > 0);
+    bool in_bin = cache != NULL && hk_bin_capacity(&cache->hot.bins[class]) > 0 &&
+                  (hk_entry_owner(entry) == cache->owner.id || cache->hot.bins[class].served > 0);
     if (rule != HK_SITE_KEEP_WARM || !in_bin)
         return;
     cache->held_until[class - HK_FINE_CLASSES] = until - hk_min(until, HK_POLICY(purge_delay));

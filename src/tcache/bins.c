@@ -11,7 +11,10 @@ enum {
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024, /* most bytes of blocks that a fill takes from slabs */
     RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
+    RARE_TURNS = 16,         /* a class with fewer turns since the last epoch is rare */
+    HEAP_PER_BINS = 8,       /* large blocks of rare classes get bins while all bins take at most 1/8 of the heap */
 };
+#define RARE_FROM (384 * HK_KIB)      /* smaller classes are never rare */
 #define FIRST_BYTES (64 * HK_KIB)     /* most bytes of blocks in a bin of the first capacity */
 #define NEW_THREAD_BYTES (1 * HK_KIB) /* replaces FIRST_BYTES while the thread fills its bins from the commons */
 #define RECLAIM_FROM (256 * HK_KIB)   /* a depot with fewer bytes is not flushed for a new slab */
@@ -184,11 +187,8 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class)
     bin->top = bin->base;
 }
 
-size_t hk_bins_budget(void)
-{
-    size_t heap_a_thread = hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive());
-    return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_PER_BUDGET);
-}
+static size_t heap_a_thread(void) { return hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive()); }
+size_t hk_bins_budget(void) { return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread() / HEAP_PER_BUDGET); }
 
 /* Returns true if a site rule holds the bin. While memory is short, no bin is held. */
 static bool is_held(const struct hk_tcache *cache, unsigned class)
@@ -226,8 +226,18 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
     }
 }
 
+/* Returns true if blocks of the class go back to their slabs instead of into a bin. A large block in a bin waits for a request of its class, and its
+ * memory can serve no other class. If many classes are each used once in a while, such blocks would be most of a small heap. */
+static bool is_rare(const struct hk_tcache *cache, unsigned class)
+{
+    size_t size = hk_classes[class].size;
+    return size >= RARE_FROM && cache->turns[class] < RARE_TURNS && hk_class_settings[class].first_cap == 0 &&
+           (cache->granted + size) * HEAP_PER_BINS > heap_a_thread();
+}
+
 bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class)
 {
     bool often = ++cache->turns[class] >= (int64_t)HK_POLICY(hot_turns);
-    return (often || hk_bin_capacity(&cache->hot.bins[class]) == 0) && hk_bin_grow(cache, class);
+    return !HK_UNLIKELY(is_rare(cache, class)) && (often || hk_bin_capacity(&cache->hot.bins[class]) == 0) &&
+           hk_bin_grow(cache, class);
 }

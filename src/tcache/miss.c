@@ -103,8 +103,8 @@ static void count_refill(struct hk_tcache *cache, unsigned class)
     hk_store(*calls, hk_load(*calls) + 1);
 }
 
-/* Returns a block of a class whose bin has no array, because memory for the array was refused. */
-static HK_COLD void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
+/* Returns a block of a class whose bin has no array, because the class is rare, or because memory for the array was refused. */
+static void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
     cache->hot.bins[class].served += hk_slab_heap_alloc(&cache->owner, class, &block + 1, 1);

@@ -402,6 +402,38 @@ static void resize_anothers(void *block)
 }
 
 /* A bin keeps no blocks that realloc has brought into a class which the program does not request. */
+/* In a small heap, freed large blocks are not kept in bins, so that another class can use their memory at once. */
+UNIT_TEST(rare_large_blocks_share_their_memory)
+{
+    struct hk_tcache *cache = start();
+    static const size_t sizes[] = {HK_MEDIUM_MAX, 900000, 786432, 655360};
+    size_t before = hk_page_heap_dirty();
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        hak_free(hak_malloc(sizes[i]));
+        assert_int_equal(hk_bin_capacity(&cache->hot.bins[hk_class_of(sizes[i])]), 0);
+    }
+    assert_true(hk_page_heap_dirty() <= before + HK_MEDIUM_MAX);
+    unit_heap_holds(0);
+}
+
+/* A class that is used often gets a bin all the same, and so does each class in a large heap. */
+UNIT_TEST(large_blocks_of_use_get_bins)
+{
+    struct hk_tcache *cache = start();
+    const struct hk_bin *often = &cache->hot.bins[hk_class_of(HK_MEDIUM_MAX)],
+                        *once = &cache->hot.bins[CLASS_OF_524288];
+    unsigned pairs = 0;
+    for (; hk_bin_capacity(often) == 0 && pairs < 100; pairs++)
+        hak_free(hak_malloc(HK_MEDIUM_MAX));
+    assert_true(pairs > 1 && pairs < 100);
+    hak_free(hak_malloc(524288));
+    assert_int_equal(hk_bin_capacity(once), 0);
+    get_many(262144, 400);
+    hak_free(hak_malloc(524288));
+    assert_int_equal(hk_bin_items(once), 1);
+    free_many(400);
+}
+
 UNIT_TEST(a_bin_that_serves_nothing_does_not_grow)
 {
     struct hk_tcache *cache = start();
@@ -948,6 +980,8 @@ int main(void)
         cmocka_unit_test(thread_leaves_blocks),
         cmocka_unit_test(caches_are_used_again),
         cmocka_unit_test(after_the_end),
+        cmocka_unit_test(rare_large_blocks_share_their_memory),
+        cmocka_unit_test(large_blocks_of_use_get_bins),
         cmocka_unit_test(a_bin_that_serves_nothing_does_not_grow),
         cmocka_unit_test(resize),
         cmocka_unit_test(magazines),
