@@ -130,7 +130,7 @@ void heap_watch_operations(uint64_t interval)
     heap.next_sample = heap.ops;
 }
 
-void heap_sample_of(uint64_t at, uint64_t live)
+static void add_moment(struct moment moment)
 {
     if (heap.moments == MAX_MOMENTS) {
         heap.moments /= 2;
@@ -138,9 +138,12 @@ void heap_sample_of(uint64_t at, uint64_t live)
         for (unsigned i = 0; i < heap.moments; i++)
             heap.moment[i] = heap.moment[2 * i];
     }
-    heap.moment[heap.moments++] = (struct moment){at, live / 1024, bench_rss_now_kib()};
+    heap.moment[heap.moments++] = moment;
 }
 
+void heap_sample_of(uint64_t at, uint64_t live) { add_moment((struct moment){at, live / 1024, bench_rss_now_kib()}); }
+
+void heap_sample_kib(uint64_t at, uint64_t kib) { add_moment((struct moment){at, 0, kib}); }
 void heap_sample(uint64_t at) { heap_sample_of(at, heap.live); }
 
 static uint64_t count_mappings(void)

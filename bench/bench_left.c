@@ -29,7 +29,8 @@ static atomic_ullong mallocs, frees; /* those of threads */
 
 static size_t pick(uint64_t n) { return (size_t)bench_pick_high(bench_rng_next(&rng), n); }
 static double rss_mib(void) { return (double)bench_rss_now_kib() / 1024; }
-static void sample_now(void) { heap_sample((uint64_t)((bench_now() - began) * 1e3)); }
+static uint64_t ms_since_start(void) { return (uint64_t)((bench_now() - began) * 1e3); }
+static void sample_now(void) { heap_sample(ms_since_start()); }
 
 static void *threads_malloc(size_t size)
 {
@@ -134,8 +135,9 @@ static double run_prefork(uint64_t children)
         heap->at[i] = heap_alloc(16 + pick(497));
     if (pipe(answers) != 0 || pipe(ends) != 0)
         bench_die("pipe: %s", strerror(errno));
+    heap_sample_kib(ms_since_start(), 0);
     for (unsigned i = 0; i < children; i++)
-        kib += fork_and_serve(heap, i, answers, ends);
+        heap_sample_kib(ms_since_start(), kib += fork_and_serve(heap, i, answers, ends));
     close(ends[1]);
     while (wait(&status) > 0)
         if (status != 0)

@@ -81,7 +81,7 @@ class Laboratory(Runner):
 
     def _ordinary(self, work: Workload, allocator: Allocator, watch: tuple[str, ...]) -> dict:
         with scratch_folder() as scratch:
-            return self._play(work, allocator, watch, scratch)
+            return self._play(work, allocator, watch, scratch)[1]
 
     def _simulated(self, work: Workload, allocator: Allocator, shape: tuple[str, ...]) -> cachegrind.Counts:
         with scratch_folder() as scratch:

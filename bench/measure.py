@@ -102,13 +102,13 @@ class Runner:
             report = {"HAKMEM_REPORT": str(scratch / "report.json")} if counted else {}
             if work.program:
                 self.check_bound(allocator)
-                program, launch = {}, self._play(work, allocator, watch, scratch, more=report)
+                program, launch = self._play(work, allocator, watch, scratch, more=report)
             else:
                 env = self._environment(None, allocator, scratch) | report
                 program, launch = self.execute(self.command(work, env, factor, watch))
                 check_bound(program, allocator)
             if counted:
-                check_served(program or self._calls(work), scratch / "report.json")
+                check_served(self._calls(work) if work.program else program, scratch / "report.json")
         return program, launch
 
     def check_bound(self, allocator: Allocator) -> None:
@@ -133,8 +133,9 @@ class Runner:
         return {f"calls_{call}": served[call] * share for call in ("malloc", "free")}
 
     def _play(self, work: Workload, allocator: Allocator, watch: tuple[str, ...], scratch: Path, under: Sequence[str] = (),
-              more: dict[str, str] | None = None) -> dict:
-        """Under: a tool that runs the program, and its options. More: settings of the environment."""
+              more: dict[str, str] | None = None) -> tuple[dict, dict]:
+        """Returns the figures that the program prints, and the launcher's. Under: a tool that runs the program, and its options. More: settings of
+        the environment."""
         program = NAMED[work.program]
         env = self._environment(program, allocator, scratch, under) | (more or {})
         places = {"here": HERE, "work": self.work_dir(program), "scratch": scratch, "n": work.amount(self.quick)}
@@ -142,7 +143,8 @@ class Runner:
         command = self.launcher(self._watch(work, watch, under), env)
         command += [*under, str(program.executable(words[0])), *words[1:]]
         with beside([word.format(**places) for word in program.client.split()]):
-            return self.launch(command)[1]
+            lines, launch = self.launch(command)
+        return parse_object(lines[-1], "the program's output") if program.prints else {}, launch
 
     def _watch(self, work: Workload, watch: tuple[str, ...], under: Sequence[str]) -> list[str]:
         return [*watch, "--warm", str(work.warm_mib)]

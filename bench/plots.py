@@ -168,7 +168,8 @@ CHARTS: dict[str, Callable[[Workload], bool]] = {
 }
 
 
-PICTURED = ("M5", "M13", "M14")  # rows whose memory over time says most: after a spike, while sizes drift, and after large blocks were freed
+# Rows whose memory over time says most: after a spike, while sizes drift, after large blocks were freed, and while children are forked.
+PICTURED = ("M5", "M13", "M14", "M15")
 
 
 def charts(result: Result, group: str, only: tuple[str, ...] = ()) -> str | None:
@@ -205,7 +206,7 @@ def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict
         places, live_mib = [moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series]
         axes.fill_between(places, live_mib, color=colour("grid"), linewidth=0, zorder=1)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
-    axes.set(ylim=(0, None), xlim=(0, None), ylabel="MiB resident", xlabel="M operations" if by_count else "% of the run" if work.exact else "s")
+    axes.set(ylim=(0, None), xlim=(0, None), ylabel="MiB not shared" if "prefork" in work.command else "MiB resident", xlabel="M operations" if by_count else "% of the run" if work.exact else "s")
 
 
 # ---- SVG --------------------------------------------------------------------

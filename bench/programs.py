@@ -3,7 +3,7 @@
 Each program is started directly, not through a shell or a driver (cc1plus, not g++), so no other process is measured. The number of its calls is
 not known from outside: libcounting.so counts them once.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from point import Workload
@@ -27,6 +27,7 @@ class Program:
     built_by: str = ""  # the path of the compiler with which `prepare` makes it
     threads: bool = False  # how many calls it makes differs by a few in a hundred
     single_thread: bool = True
+    prints: bool = False  # its last line is a JSON object with figures of its own
 
     def workload(self, n: int, exact: bool = False) -> Workload:
         return Workload(self.command, n, self.quick_n, warm_mib=self.warm_mib, single_thread=self.single_thread, program=self.name, exact=exact)
@@ -87,4 +88,5 @@ PROGRAMS = (
 # Those whose exact cost is a row, each of another kind, and the amount of work: under cachegrind a program runs fifty times as long.
 EXACT = {"python-json": 8, "python-strings": 4, "python-dicts": 3, "sqlite": 1, "perl": 5, "ruby": 3, "lua": 6, "cc1plus-O1": 1, "service": 8}
 
-NAMED = {program.name: program for program in PROGRAMS}
+PREFORK = replace(python("prefork", 60), prints=True)
+NAMED = {program.name: program for program in (*PROGRAMS, PREFORK)}

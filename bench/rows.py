@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from point import Goal, Point, Workload
-from programs import EXACT, NAMED, PROGRAMS, Program
+from programs import EXACT, NAMED, PREFORK, PROGRAMS, Program
 
 AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)
@@ -104,7 +104,7 @@ def spike(label: str, sizes: str, goal: Goal) -> tuple[Point, ...]:
 
 def left(row: str, label: str, mode: str, n: int, figure: tuple[str, str], most: float | None = None) -> Point:
     """Returns a point of bench_left. If `most` is None, the goal is to be better than the peers."""
-    threads, series = mode in ("parked", "joined"), "ms" if mode in ("drift", "large") else ""
+    threads, series = mode in ("parked", "joined"), "ms" if mode in ("drift", "large", "prefork") else ""
     work = Workload(f"bench_left {mode} {{n}}", n, single_thread=not threads, series=series, traced=not threads)
     goal = AHEAD if most is None else Goal(value=most)
     return on_request(row, label, work, *figure, False, goal, goal)
@@ -265,6 +265,7 @@ POINTS: tuple[Point, ...] = (
     left("M13", "sizes that drift, RSS to live", "drift", 400_000, ("rss_to_live", "x"), 1.45),
     left("M14", "four blocks of 1-64 MiB freed, 1 s later", "large", 1, ("left_mib", "MiB"), 12),
     left("M15", "8 forked children, memory not shared", "prefork", 8, ("private_mib", "MiB")),
+    on_request("M15.python", "8 forked Python children, memory not shared", PREFORK.workload(PREFORK.n), "private_mib", "MiB", False, AHEAD, AHEAD),
     left("M16", "300 threads in read(), after malloc_trim, RSS to live", "parked", 300, ("parked_per_live", "x"), 1.2),
     *(point for name in ("perl", "lua") for point in on_folios(NAMED[name])),
     left("M18", "8 threads joined, 2 s later", "joined", 1, ("left_mib", "MiB"), 6),

@@ -150,8 +150,10 @@ class Programs(unittest.TestCase):
         self.assertLess(self.heap("bench_left large")["left_mib"], 4)
         self.assertGreater(self.heap("bench_left parked 20")["parked_per_live"], 2)
         self.assertGreater(self.heap("bench_left drift 10k")["rss_to_live"], 0.1)
-        one, four = (self.heap(f"bench_left prefork {n}")["private_mib"] for n in (1, 4))
-        self.assertAlmostEqual(four / one, 4, delta=0.5)
+        one, four = (self.heap(f"bench_left prefork {n}") for n in (1, 4))
+        self.assertAlmostEqual(four["private_mib"] / one["private_mib"], 4, delta=0.5)
+        self.assertAlmostEqual(four["series"][-1][2], four["private_mib"] * 1024, delta=1)
+        self.assertEqual(len(four["series"]), 5)
 
     def test_phases_have_figures_of_their_own(self) -> None:
         said = self.heap("bench_phases 0.1 1 4")

@@ -38,6 +38,12 @@ class Running(unittest.TestCase):
         self.assertGreater(sample["max_rss_mib"], 0.5)
         self.assertGreater(sample["minor_faults"], 0)
 
+    def test_figures_that_the_program_prints(self) -> None:
+        prints = {"command": "/bin/echo {{\"private_mib\":2.5}}", "prints": True}
+        self.assertEqual(self.sample(GLIBC, **prints)["private_mib"], 2.5)
+        with self.assertRaisesRegex(BadRun, "the program's output"):
+            self.sample(GLIBC, **(prints | {"command": "/bin/echo nothing"}))
+
     def test_a_program_its_preparation_and_its_client_must_go_well(self) -> None:
         for changes in ({"command": "/bin/cat {work}/made", "prepare": "touch made"}, {"client": "/bin/true"}):
             self.sample(GLIBC, **changes)
