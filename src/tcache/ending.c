@@ -49,14 +49,15 @@ static size_t in_bins(const struct hk_tcache *cache)
 static bool is_small(struct hk_tcache *cache)
 {
     size_t bytes = 0;
-    if (cache->owner.slabs > MOST_SLABS || cache->depot.bytes > MOST_IN_DEPOT ||
+    if (cache->depot.bytes > MOST_IN_DEPOT ||
         (cache->granted > MOST_TOUCHED && in_bins(cache) > MOST_TOUCHED)) /* the bins hold at most `granted` bytes */
         return false;
     hk_slab_lists_lock(&cache->owner);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
+    bool few = cache->owner.slabs <= MOST_SLABS;
+    for (unsigned class = 0; few && class < HK_CLASSES; class ++)
         bytes += touched(&cache->owner.slab_lists[class].partial) + touched(&cache->owner.slab_lists[class].full);
     hk_slab_lists_unlock(&cache->owner);
-    return bytes <= MOST_TOUCHED;
+    return few && bytes <= MOST_TOUCHED;
 }
 
 /* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
