@@ -211,10 +211,9 @@ class Attach(worker.WorkerTest):
         process = self.worker("churn", HAKMEM_HEAP_SAMPLE=str(SAMPLE))
         sums = self.sums(process, 20000)
         watched = attached.Attached(process.pid)
-        watched.begin()
-        self.sums(process, 1)
-        self.assertTrue(watched.wait(tool.WAIT_S))
+        self.assertTrue(watched.begin(), "although the process sleeps")
         self.near(sums_by_function(watched.read())["keeps"][0], sums["kept"])
+        self.assertNotIn("called no malloc", self.tool("leaks", str(process.pid)).stderr)
 
 
 if __name__ == "__main__":

@@ -154,8 +154,9 @@ class Attached:
         return self.memory.word(self.door.state) == 0
 
     def begin(self, mean: int | None = None) -> bool:
-        """Asks for sampling if it is off. Returns True if it was already on. A process that began with samples says so only in its answer."""
-        was_on = self.state == ON
+        """Asks for sampling if it is off. Returns True if it was already on. A process that samples since its start is not asked, because it may sleep
+        and then does not answer."""
+        was_on = self.state == ON or self.door.sampled_from_start
         if not was_on:
             self.ask(mean or default_mean(self.pid))
             was_on = self.wait(WAKE_S) and not self.door.watches
@@ -198,7 +199,7 @@ class Attached:
         self.wait(WAKE_S)
 
     def read(self) -> Profile:
-        if self.state not in (ON, ENDED) or not self.door.sampled:
+        if not self.door.sampled or not (self.state in (ON, ENDED) or self.door.sampled_from_start):
             return Profile([], self.maps(), 0.0, self.door.mean or DEFAULT_MEAN, pid=self.pid, waiting=True)
         return self.door.profile(self.maps(), time.monotonic() * 1000, self.pid)
 

@@ -97,6 +97,11 @@ class Door:
         return self.field(self.hooks, "hooks.watches", "B") != 0
 
     @property
+    def sampled_from_start(self) -> bool:
+        """Returns True if the program samples each call because of its options. It then has samples without any request."""
+        return self.sampled and not self.watches and self.field(self.hooks, "hooks.mean") != 0
+
+    @property
     def mean(self) -> int:
         return self.field(self.watch, "attach_sampling.xmean") if self.watches else self.field(self.hooks, "hooks.mean")
 
