@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tools/hakmem"))
 from hakmem import leaks, scripts  # noqa: E402
 from hakmem.profiles import Profile, Site, parse, text_of  # noqa: E402
 from hakmem.profiling import show  # noqa: E402
-from hakmem.sources import BEST_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
+from hakmem.sources import BEST_RULE, CALLER_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
 
 LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 STDCXX = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
@@ -167,6 +167,17 @@ class Blame(unittest.TestCase):
 
     def test_a_plugin_without_lines_is_not_hidden_by_its_caller(self) -> None:
         self.assertEqual(self.named(Frame("plugin_open", module="/srv/shop/plugin.so"), MAIN, THREAD), ("plugin_open", 0, True))
+
+    def test_a_plugin_that_is_closed(self) -> None:
+        """The line of the caller is not the line that allocates."""
+        self.assertEqual(blame([Frame("0x7f886e68e137"), MAIN, THREAD]), (MAIN, CALLER_RULE))
+        self.assertEqual(self.named(Frame("load", "/srv/shop/load.c", 3, SHOP), Frame("0x7f886e68e137"), MAIN), ("load", 3, True))
+
+    def test_cgo(self) -> None:
+        """All calls of C.malloc in Go come from one function that cgo writes. The stack ends where Go changes to another stack."""
+        wrapper, change = Frame("_cgo_64547b4b5c66_Cfunc__Cmalloc", "/tmp/go-build/_cgo_export.c", 32, SHOP), Frame("runtime.asmcgocall.abi0", "/usr/local/go/src/runtime/asm_amd64.s", 995, SHOP)
+        self.assertEqual(self.named(wrapper, change), (wrapper.function, 32, False))
+        self.assertEqual(self.named(Frame("new_image", "images.go", 11, SHOP), wrapper, change), ("new_image", 11, True))
 
     def test_a_stripped_program(self) -> None:
         self.assertEqual(self.named(Frame("shop+0x11e1", module=SHOP), Frame("__libc_start_call_main", module=LIBC)), ("shop+0x11e1", 0, True))

@@ -39,7 +39,7 @@ RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 RUST_ESCAPES = {"LT": "<", "GT": ">", "RF": "&", "BP": "*", "LP": "(", "RP": ")", "C": ","}  # or uXX, the code of the character
 CLONE = re.compile(r"(?: \[clone [^]]*\]| \(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv)(?:\.\d+)*)+$")
 OWN = re.compile(r"/libhakmem[^/]*$")
-ALLOCATORS = re.compile(r"<?hakmem::|hak_|hk_|operator (?:new|delete)\b|_Zn[aw]|__cxa_allocate|(?:__rustc::)?(?:__rust_|__rdl_|__rg_)")
+ALLOCATORS = re.compile(r"<?hakmem::|hak_|hk_|operator (?:new|delete)\b|_Zn[aw]|__cxa_allocate|_cgo_[0-9a-f]+_C|(?:__rustc::)?(?:__rust_|__rdl_|__rg_)")
 RUNTIMES = re.compile(
     r"<?(?:std|__gnu_cxx|hashbrown)::|<?alloc::(?:alloc|borrow|boxed|collections|fmt|rc|raw_vec|slice|str|string|sync|vec)::|"
     r"<?core::(?:alloc|cell|convert|fmt|iter|mem|ops|option|ptr|result|slice|str)::|_?start_thread$|_start$|__libc_start|clone3?$")
@@ -220,13 +220,18 @@ RULES = {
     "function": lambda frame: True,
 }
 BEST_RULE = next(iter(RULES))
+CALLER_RULE = "caller of code of which no file is known"  # such as that of a plugin which is closed
+NAMELESS = re.compile(r"0x[0-9a-f]+$")
 RULE_TEXT = f"Each place is in the innermost {BEST_RULE}, if one is known."
 
 
 def blame(frames: list[Frame]) -> tuple[Frame, str]:
     """Returns the frame that is reported for a stack, and the rule that chose it."""
     found = ((frame, rule) for rule, fits in RULES.items() for frame in frames if fits(frame))
-    return next(found, (Frame(UNKNOWN), "function"))
+    frame, rule = next(found, (Frame(UNKNOWN), "function"))
+    if rule == BEST_RULE and any(NAMELESS.match(inner.function) for inner in frames[:frames.index(frame)]):
+        return frame, CALLER_RULE
+    return frame, rule
 
 
 Answer = list  # of (function, file, line)
