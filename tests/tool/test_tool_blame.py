@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/hakmem"))
 from hakmem import leaks, scripts  # noqa: E402
-from hakmem.profiles import Profile, Site, parse, text_of  # noqa: E402
+from hakmem.profiles import Live, Profile, Site, parse, text_of  # noqa: E402
 from hakmem.profiling import show  # noqa: E402
 from hakmem.sources import BEST_RULE, CALLER_RULE, UNKNOWN, Frame, Sources, blame, plain  # noqa: E402
 
@@ -235,6 +235,14 @@ class Blame(unittest.TestCase):
         self.assertIn("less than 3.9 MiB", leaks.text(found, [], 10))
         again = parse(text_of(found), "again")
         self.assertIn("less than 3.9 MiB", leaks.text(again, [], 10))
+
+    def test_blocks_of_a_short_time(self) -> None:
+        """A leak goes on. Blocks that were allocated in a short time belong to something that is loaded once, or wait for a garbage collector."""
+        for first, last, suspected in ((1.0, 9.0, True), (0.5, 4.0, True), (3.0, 3.5, False), (0.3, 1.2, False)):
+            ages = [first + (last - first) * part / 99 for part in range(100)]
+            site = Site((0x1000,), 6, 100, 6400, 100, 6400, {1: 50}, [Live(64, age) for age in ages])
+            found = leaks.find(Profile([site], "", 10.0, 1), Sources(""))
+            self.assertEqual(len(found), int(suspected), (first, last))
 
     def test_nothing_but_the_c_library(self) -> None:
         self.assertEqual(self.named(THREAD, Frame("clone3", "../sysdeps/unix/clone3.S", 81, LIBC)), ("start_thread", 442, False))

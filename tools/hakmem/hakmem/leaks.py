@@ -15,6 +15,7 @@ LEAST_OLD_S = 0.25
 LEAST_SAMPLES = 3
 LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
+LEAST_SPREAD = 0.2  # part of the time in which most of the old blocks must have been born
 FEW = 10
 HIDDEN = 6.3  # bytes that a sample represents; 19 of 20 lines that allocate so much have at least LEAST_SAMPLES samples (Poisson)
 SPAN_MS = 0.001
@@ -58,6 +59,15 @@ def freed_after(freed: dict[int, int], age: float) -> float:
     return sum(count * min(1.0, max(0.0, 2 * (end - age) / end)) for count, end in ends)
 
 
+def spread(ages: list[tuple[float, float]], weight: float) -> float:
+    """Returns the difference between the ages that a tenth and nine tenths of the weight do not exceed."""
+    found, passed = [], 0.0
+    for age, part in sorted(ages):
+        before, passed = passed, passed + part
+        found += [age for share in (0.1, 0.9) if before <= share * weight < passed]
+    return found[-1] - found[0] if found else 0.0
+
+
 def lines_of(profile: Profile, sources: Sources) -> list[Line]:
     found: dict[tuple, Line] = {}
     for site in profile.sites:
@@ -76,7 +86,7 @@ def seconds_text(seconds: float) -> str:
 
 def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, if blocks that became
-    older are still freed, or if nearly all of them were allocated early."""
+    older are still freed, if nearly all of them were allocated early, or if most of them were allocated in a short time."""
     freed = sum((Counter(site.freed) for site in line.sites), Counter())
     usual = usual_life(freed)
     old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
@@ -86,7 +96,7 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     middle = old_from + (seconds - old_from) / 2
     weight = sum(one.size * scale for one, scale in old)
     late = sum(one.size * scale for one, scale in old if one.age < middle) / weight
-    if late < LEAST_LATE:
+    if late < LEAST_LATE or spread([(one.age, one.size * scale) for one, scale in old], weight) < LEAST_SPREAD * (seconds - old_from):
         return None
     blocks = sum(scale for _, scale in old)
     oldest = max(one.age for one, _ in old)
