@@ -1,8 +1,10 @@
-"""Tests `hakmem leaks` with ten programs that have planted leaks among caches that live long. Time passes only in their pauses (LEAK_CLOCK),
-so that the ages of blocks are the same on each machine."""
+"""Tests `hakmem leaks` with programs that have planted leaks among caches that live long: ten in C, and 14 in other languages and situations. Time
+passes only in their pauses (LEAK_CLOCK), so that the ages of blocks are the same on each machine. Only Node and Go have the real clock."""
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -10,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tool"))
 import tool  # noqa: E402
+from test_tool_scripts import node, pythons  # noqa: E402
 
 SOURCES = Path(__file__).resolve().parent / "programs"
 BUILT = Path(os.environ["LEAK_PROGRAMS"])
@@ -18,12 +21,31 @@ NAMES = sorted(path.stem for path in SOURCES.glob("*.c"))
 SAMPLE = 2048
 FOUND_LEAST = len(NAMES) - 1
 FINDING = re.compile(r"(\d+)\. .* blocks, (\S+):(\d+) \(\w+\): .*")
+FIRST_LINES = re.compile(r"^\d+\. \S+ \S+ in .* blocks, .*$", re.MULTILINE)
+PLACE = re.compile(r" blocks, (\S+):(\d+) \(.+\): (?:these|none)")
+UNSURE = "no function of the program's own files is known"
+LEAK = re.compile(r"/\* LEAK \*/|(?://|#) LEAK$", re.MULTILINE)
+SCRIPT_FUNCTION = re.compile(r" *(?:def|function) ")
+OTHERS = sorted(path for path in SOURCES.glob("*/*") if LEAK.search(path.read_text()))
+RUNTIMES = os.environ.get("LEAK_RUNTIMES") == "yes"
+GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 
 
 def planted(name: str) -> int:
-    lines = (SOURCES / f"{name}.c").read_text().splitlines()
-    (found,) = [number for number, line in enumerate(lines, 1) if "/* LEAK */" in line]
+    return line_of(SOURCES / f"{name}.c")
+
+
+def line_of(source: Path) -> int:
+    """Returns the line that is marked. In a script, this is the line at which the function of the marked line begins."""
+    lines = source.read_text().splitlines()
+    (found,) = [number for number, line in enumerate(lines, 1) if LEAK.search(line)]
+    if source.suffix in (".py", ".js"):
+        return max(number for number, line in enumerate(lines[:found], 1) if SCRIPT_FUNCTION.match(line))
     return found
+
+
+def needs(found: object, name: str):
+    return unittest.skipUnless(RUNTIMES and found, f"no {name}")
 
 
 class Leaks(tool.ToolTest):
@@ -66,6 +88,116 @@ class Leaks(tool.ToolTest):
     def test_other_files(self) -> None:
         self.refused(66, "not a heap profile of HAKMEM", "leaks", "/etc/hostname")
         self.refused(66, "No such file", "leaks", "nowhere.heap")
+
+
+class Others(tool.ToolTest):
+    def named(self, target: str, **more: str) -> tuple:
+        """Returns the places of which the tool is sure, the first line, and all that it said."""
+        said = self.ok("leaks", target, **more)
+        lines = FIRST_LINES.findall(said)
+        sure = [PLACE.search(line) for line in lines if UNSURE not in line]
+        return [(Path(found[1]).name, int(found[2])) for found in sure if found], lines[0] if lines else "", said
+
+    def check(self, source: Path, target: str) -> None:
+        """Checks that the first line names the marked line, and that no other line is named."""
+        places, first, said = self.named(target)
+        self.assertEqual(places, [(source.name, line_of(source))], said)
+        self.assertNotIn(UNSURE, first)
+
+    def profiled(self, name: str, *command: str) -> list:
+        """Runs the program until it ends, and returns its profiles."""
+        process = self.start(*command, LD_PRELOAD=PRELOADED, HAKMEM_HEAP_SAMPLE=str(SAMPLE), HAKMEM_HEAP_PROFILE=f"{self.folder}/{name}.%p.heap")
+        self.assertIn(process.wait(120), (0, -signal.SIGTERM))
+        return sorted(self.folder.glob(f"{name}.*.heap"), key=lambda path: path.name != f"{name}.{process.pid}.heap")
+
+    def while_it_runs(self, source: Path, process: subprocess.Popen) -> None:
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.check(source, str(process.pid))
+
+    def test_their_number(self) -> None:
+        self.assertEqual(len(NAMES) + len(OTHERS), 24)
+
+    def test_cxx(self) -> None:
+        programs = [(source, BUILT / f"test_leak_{source.stem}") for source in (SOURCES / "cxx").iterdir()]
+        if not programs[0][1].exists():
+            self.skipTest("no C++")
+        for source, program in programs:
+            with self.subTest(source.name):
+                (profile,) = self.profiled(source.stem, str(program))
+                self.check(source, profile.name)
+
+    @needs(shutil.which("rustc"), "rustc")
+    def test_rust(self) -> None:
+        for source in (SOURCES / "rust").iterdir():
+            with self.subTest(source.name):
+                program = str(self.folder / source.stem)
+                subprocess.run(["rustc", "-g", "-O", "-o", program, str(source)], check=True, capture_output=True)
+                (profile,) = self.profiled(source.stem, program)
+                self.check(source, profile.name)
+
+    @needs(GO, "go")
+    def test_go(self) -> None:
+        source = SOURCES / "go/images.go"
+        shutil.copy(source, self.folder)
+        environment = os.environ | {"GOTOOLCHAIN": "local", "GOPROXY": "off", "CGO_ENABLED": "1"}
+        subprocess.run([str(GO), "build", "-o", "images", source.name], cwd=self.folder, env=environment, check=True, capture_output=True)
+        process = self.start(str(self.folder / "images"), LD_PRELOAD=tool.LIBRARY, HAKMEM_HEAP_SAMPLE=str(SAMPLE))
+        self.while_it_runs(source, process)
+
+    def script(self, *words: str, **more: str) -> subprocess.Popen:
+        process = self.start(*tool.TOOL, "run", "--scripts", "--set", f"heap_sample={SAMPLE}", *words, **more)
+        self.addCleanup(Path(f"/tmp/perf-{process.pid}.map").unlink, missing_ok=True)
+        return process
+
+    @needs(RUNTIMES and pythons(), "Python of version 3.12 or newer")
+    def test_python(self) -> None:
+        for source in (SOURCES / "scripts").glob("*.py"):
+            with self.subTest(source.name):
+                process = self.script("--set", f"heap_profile={self.folder}/%p.heap", "--", pythons()[-1], str(source), LD_PRELOAD=os.environ["LEAK_CLOCK"])
+                self.assertEqual(process.wait(120), -signal.SIGTERM)
+                self.check(source, f"{process.pid}.heap")
+
+    @needs(RUNTIMES and node(), "Node of version 16 or newer")
+    def test_node(self) -> None:
+        for source in (SOURCES / "scripts").glob("*.js"):
+            with self.subTest(source.name):
+                self.while_it_runs(source, self.script("--", str(node()), "--no-turbo-inlining", "--expose-gc", str(source)))
+
+    def test_a_plugin(self) -> None:
+        source, command = SOURCES / "situations/filter.c", [str(BUILT / "test_leak_plugin"), os.environ["LEAK_FILTER"]]
+        (profile,) = self.profiled("plugin", *command)
+        self.check(source, profile.name)
+        (profile,) = self.profiled("closed", *command, "close")
+        places, first, said = self.named(profile.name)
+        self.assertEqual(places, [], "the file of the plugin is not known")
+        self.assertIn(UNSURE, first, said)
+
+    def test_another_thread(self) -> None:
+        (profile,) = self.profiled("worker", str(BUILT / "test_leak_worker"))
+        self.check(SOURCES / "situations/worker.c", profile.name)
+
+    def test_a_forked_child(self) -> None:
+        parents, childs = self.profiled("forked", str(BUILT / "test_leak_forked"))
+        self.check(SOURCES / "situations/forked.c", childs.name)
+        self.assertEqual(self.named(parents.name)[1], "", "the parent leaks nothing")
+
+    @unittest.skipUnless(shutil.which("strip") and shutil.which("objcopy"), "no strip and objcopy")
+    def test_a_stripped_program(self) -> None:
+        """Without debug information, no line is named, but the module. With a separate file of debug information, the line is named."""
+        program = self.folder / "stripped"
+        shutil.copy(BUILT / "test_leak_requests", program)
+        self.change("objcopy", "--only-keep-debug", "stripped", "stripped.debug")
+        self.change("strip", "stripped")
+        (profile,) = self.profiled("stripped", str(program))
+        places, first, said = self.named(profile.name)
+        self.assertEqual(places, [], said)
+        self.assertRegex(first, r" blocks, stripped \(stripped\+0x[0-9a-f]+\): .*has no lines")
+        self.change("objcopy", "--add-gnu-debuglink=stripped.debug", "stripped", "linked")
+        (profile,) = self.profiled("linked", str(self.folder / "linked"))
+        self.check(SOURCES / "requests.c", profile.name)
+
+    def change(self, *command: str) -> None:
+        subprocess.run(command, cwd=self.folder, check=True)
 
 
 if __name__ == "__main__":
