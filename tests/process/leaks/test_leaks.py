@@ -45,6 +45,8 @@ def line_of(source: Path) -> int:
 
 
 def needs(found: object, name: str):
+    if not (RUNTIMES and found):
+        print(f"skipped: no {name}", flush=True)
     return unittest.skipUnless(RUNTIMES and found, f"no {name}")
 
 
