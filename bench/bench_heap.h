@@ -50,7 +50,7 @@ void heap_watch_operations(uint64_t interval);
  * series does not contain all peaks of RSS. */
 void heap_sample(uint64_t at);
 void heap_sample_of(uint64_t at, uint64_t live); /* for a caller that counts the bytes itself */
-void heap_sample_kib(uint64_t at, uint64_t kib); /* for a caller that also counts the memory itself */
+void heap_sample_kib(uint64_t at, uint64_t kib); /* for a caller that measures the KiB itself; live bytes are 0 */
 /* Ends a part of the run while blocks are live. Notes the ratio of RSS to live bytes, and the number of mappings. Returns the ratio. */
 double heap_phase(const char *name);
 /* Runs work(what) on a second thread, and waits until it has returned. */

@@ -9,7 +9,7 @@
 struct hk_footprint {
     _Atomic size_t xslices; /* bytes of slices that are in use or dirty */
     _Atomic size_t xbig;    /* bytes of mappings of large blocks */
-    size_t inherited;       /* footprint at the fork that made this process; 0 in other processes */
+    size_t inherited;       /* in a forked child, the footprint at the fork; 0 in all other processes */
     _Atomic bool xscarce;   /* true if RLIMIT_AS is set, so that address space must not be wasted */
     _Atomic bool xby_limit; /* true if the last refusal of memory was due to the option `limit`, not to the system */
 };
@@ -17,7 +17,7 @@ extern struct hk_footprint hk_footprint;
 
 HK_INLINE size_t hk_footprint_bytes(void) { return hk_load(hk_footprint.xslices) + hk_load(hk_footprint.xbig); }
 
-/* Returns the bytes by which the footprint has grown since the process began. */
+/* Returns the bytes by which the footprint has grown since the process began. A forked child begins at the fork. */
 HK_INLINE size_t hk_footprint_grown(void)
 {
     size_t bytes = hk_footprint_bytes();

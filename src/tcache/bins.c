@@ -11,10 +11,10 @@ enum {
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024, /* most bytes of blocks that a fill takes from slabs */
     RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
-    RARE_TURNS = 16,         /* a class with fewer turns since the last epoch is rare */
-    HEAP_PER_BINS = 8,       /* large blocks of rare classes get bins while all bins take at most 1/8 of the heap */
+    RARE_TURNS = 16,         /* a class is rare if its bin ran empty or full fewer times since the last epoch */
+    HEAP_PER_BINS = 8,       /* rare classes get bins too while the bins have room for at most 1/8 of the heap */
 };
-#define RARE_FROM (384 * HK_KIB)      /* smaller classes are never rare */
+#define RARE_FROM (384 * HK_KIB)      /* classes of smaller blocks are never rare */
 #define FIRST_BYTES (64 * HK_KIB)     /* most bytes of blocks in a bin of the first capacity */
 #define NEW_THREAD_BYTES (1 * HK_KIB) /* replaces FIRST_BYTES while the thread fills its bins from the commons */
 #define RECLAIM_FROM (256 * HK_KIB)   /* a depot with fewer bytes is not flushed for a new slab */
@@ -226,8 +226,8 @@ void hk_bins_flush_idle(struct hk_tcache *cache)
     }
 }
 
-/* Returns true if blocks of the class go back to their slabs instead of into a bin. A large block in a bin waits for a request of its class, and its
- * memory can serve no other class. If many classes are each used once in a while, such blocks would be most of a small heap. */
+/* Returns true if the class should have no bin yet. Its freed blocks then go back to their slabs, and other classes can use the memory. A block in a bin
+ * serves only its own class. If a program uses each of many large classes seldom, one block of each would be most of a small heap. */
 static bool is_rare(const struct hk_tcache *cache, unsigned class)
 {
     size_t size = hk_classes[class].size;
