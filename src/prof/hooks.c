@@ -192,13 +192,19 @@ int hk_heap_profile_write(int fd, const char *path)
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
     char line[640]; /* a longer path is cut off, because this stack may be that of a signal handler */
     struct hk_lines lines;
-    struct hk_mapping file;
+    struct hk_mapping file, first = {.inode = 0};
     hk_lines_open(&lines, "/proc/self/maps");
     while (hk_lines_next(&lines, line, sizeof line)) {
         hk_text_add(&text, "%s\n", line);
-        /* A read of a device may have effects. */
-        if (hk_mapping_parse(line, &file) && file.inode != 0 && file.offset == 0 && strstr(line, " /dev/") == NULL)
-            write_build_id(&text, file.start);
+        if (!hk_mapping_parse(line, &file))
+            continue;
+        if (file.offset == 0)
+            first = file;
+        /* Reads only files of code, because a read of a device may have effects, and the program may shorten a file of data at any time. */
+        if (file.is_code && file.inode != 0 && file.inode == first.inode && strstr(line, " /dev/") == NULL) {
+            write_build_id(&text, first.start);
+            first.inode = 0;
+        }
     }
     hk_text_flush(&text);
     return 0;

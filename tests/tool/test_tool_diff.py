@@ -262,6 +262,18 @@ class Versions(Differing):
         shutil.copy(GROW, self.folder / "kept/grow")
         self.assertIn("make_record (grow.c:", self.ok("diff", "a.heap", "a.heap", "--symbols-a", "kept", "--symbols-b", "kept", "--json"))
 
+    def test_only_files_with_code_have_their_build_ids_read(self) -> None:
+        """The program may shorten a file of data at any time. A read of its first page would end the program."""
+        own = {"HAKMEM_HEAP_PROFILE": f"{self.folder}/a.heap", "HAKMEM_HEAP_SAMPLE": str(MEAN)}
+        script = "file = open(sys.argv[1]); data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); data.seek(0); bytes(1 << 20)"
+        script = f"import ctypes, mmap, sys; {script}; ctypes.pythonapi.Py_IncRef(ctypes.py_object(data))"  # mapped until the end
+        self.preloaded("a.json", PYTHON, "-c", script, PLAIN, **own)
+        lines = (self.folder / "a.heap").read_text().splitlines()
+        owners = [lines[at - 1] for at, line in enumerate(lines) if line.startswith("# build-id ")]
+        self.assertTrue(any(LIBRARY in line for line in owners), owners)
+        self.assertTrue(any(PLAIN in line for line in lines))
+        self.assertFalse(any(PLAIN in line for line in owners), owners)
+
     def test_a_replaced_program_that_runs(self) -> None:
         program = self.folder / "grow"
         shutil.copy(GROW, program)

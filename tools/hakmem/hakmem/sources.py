@@ -29,8 +29,8 @@ SYSTEM_SOURCES = ("/usr/", "../sysdeps", "/build/", "../csu", "<", "/rustc/", "/
 PACKAGES = re.compile(r"/\.cargo/(?:registry|git)/|/(?:node_modules|site-packages|dist-packages)/|/lib(?:64)?/python[\d.]+t?/|^node:|^<frozen ")
 INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python|ruby|perl|php|java|jvm|lua|R|octave)[\w.-]*$")
 MAPPING_INTERPRETERS = re.compile(r"/(?:lib)?(?:node|nodejs|python)[\w.-]*$")
-# Matches the first mapping of a file in a profile, and the comment with the file's build-id that follows.
-BUILD_ID = re.compile(r"^\S+ \S+ 0+ \S+ \d+ +(/.*?)(?: \(deleted\))?\n# build-id ([0-9a-f]+)$", re.MULTILINE)
+# Matches a mapping of a file in a profile, and the comment with the file's build-id that follows.
+BUILD_ID = re.compile(r"^\S+ \S+ \S+ \S+ \d+ +(/.*?)(?: \(deleted\))?\n# build-id ([0-9a-f]+)$", re.MULTILINE)
 TOOL_S = 120
 CLOCK_S = 1.0  # the difference between the clocks of files and of processes
 STT_FUNC = 2
