@@ -249,6 +249,18 @@ def doctor(
 
 
 @app.command()
+def serve(
+    pid: Optional[int] = typer.Argument(None, metavar="[PID]", autocompletion=completing.processes, help="Serve only this process; default: all on HAKMEM."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen at. Anyone who reaches it can read the profiles."),
+    port: int = typer.Option(8620, min=0, max=65535, help="Port; 0: a free one."),
+) -> None:
+    """Serves profiles of running processes over HTTP: /PID/debug/pprof/heap for pprof, and /PID/flame for browsers."""
+    from hakmem import serve as serves
+
+    serves.serve(pid, host, port)
+
+
+@app.command()
 def symbolize(file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help="What a program wrote to stderr; default: standard input.")) -> None:
     """Adds files and lines of the source to the stacks in HAKMEM's messages (HAKMEM_GUARD_SAMPLE)."""
     from hakmem.sources import symbolized

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional
 
 import typer
 
@@ -113,14 +113,20 @@ def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile
     process = Attached(int(target))
     was_on = process.begin(mean)
     try:
-        before = process.read() if was_on and seconds is not None else None
-        watch(process, seconds if seconds is not None else 0 if was_on else DEFAULT_S)
-        found = process.read()
+        found = sampled(process, was_on, seconds, watch)
     finally:
         if not was_on:
             process.end()
     if found.waiting:
         print(f"hakmem: process {target} called no malloc in this time", file=sys.stderr)
+    return found
+
+
+def sampled(process: Attached, was_on: bool, seconds: Optional[float], wait: Callable[[Attached, float], object]) -> Profile:
+    """Returns what the process allocated while `wait` waited, or, without `seconds`, since sampling began."""
+    before = process.read() if was_on and seconds is not None else None
+    wait(process, seconds if seconds is not None else 0 if was_on else DEFAULT_S)
+    found = process.read()
     return found.since(before) if before else found
 
 
