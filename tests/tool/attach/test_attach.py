@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 import unittest
+import unittest.mock
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,6 +115,16 @@ class Attach(worker.WorkerTest):
         if "unknown command" not in done.stderr and "no such tool" not in done.stderr:
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"inuse_space/bytes")
+
+    def test_a_mapping_that_vanishes(self) -> None:
+        """While a program starts or ends, the loader unmaps files between the look at the maps and the read."""
+        process = self.worker("churn")
+        gone = "1000-2000 rw-p 00000000 00:00 1 /gone/libhakmem.so.0\n"
+        maps = attached.maps_of(process.pid)
+        with unittest.mock.patch.object(attached, "maps_of", return_value=gone + maps):
+            self.assertEqual(attached.Attached(process.pid).state, attached.NOT_YET)
+        with unittest.mock.patch.object(attached, "maps_of", return_value=gone), self.assertRaisesRegex(Trouble, "runs on a version"):
+            attached.Attached(process.pid)
 
     def test_a_sleeping_process(self) -> None:
         process = self.worker("churn")

@@ -12,6 +12,7 @@ from hakmem import attached
 
 PROGRAM = """
 import itertools, json
+print("ready", flush=True)
 kept = [None] * 20000
 for turn in itertools.count():
     kept[turn % len(kept)] = json.dumps([str(number) for number in range(300)])
@@ -21,7 +22,9 @@ PROFILE = "/debug/pprof/heap?seconds=1&sample=64k"
 
 class Serve(tool.ToolTest):
     def program(self) -> subprocess.Popen:
-        return self.start(tool.PYTHON, "-c", PROGRAM, LD_PRELOAD=tool.LIBRARY, PYTHONMALLOC="malloc")
+        program = self.start(tool.PYTHON, "-c", PROGRAM, LD_PRELOAD=tool.LIBRARY, PYTHONMALLOC="malloc")
+        self.assertEqual(program.stdout.readline(), "ready\n")
+        return program
 
     def serve(self, *words: str) -> tuple:
         server = self.start(*tool.TOOL, "serve", "--port", "0", *words)
@@ -57,22 +60,26 @@ class Serve(tool.ToolTest):
         self.assertEqual(found, [200] * 4)
         self.end_of(server, signal.SIGINT)
         self.assertIsNone(program.poll())
-        self.assertNotEqual(attached.Attached(program.pid).state, attached.ON)
+        watched = attached.Attached(program.pid)
+        self.wait_for(lambda: watched.state == attached.ENDED, "the end of sampling")
 
     def test_one_process(self) -> None:
         program, other = self.program(), self.program()
-        attached.Attached(program.pid).begin(1 << 16)
+        watched = attached.Attached(program.pid)
+        watched.begin(1 << 16)
+        self.wait_for(lambda: watched.state == attached.ON, "sampling")
         server, port = self.serve(str(program.pid))
         self.assertEqual(self.get(port, PROFILE)[0], 200)
         self.assertEqual(self.get(port, f"/{other.pid}{PROFILE}")[0], 404)
         self.assertNotIn(str(other.pid), self.get(port, "/")[1].decode())
         self.end_of(server, signal.SIGTERM)
-        self.assertEqual(attached.Attached(program.pid).state, attached.ON)  # It was on before.
+        self.assertEqual(watched.state, attached.ON)  # It was on before.
 
     def test_refusals(self) -> None:
         program = self.program()
         _, port = self.serve()
-        asleep = self.start("/bin/cat", LD_PRELOAD=tool.LIBRARY)
+        asleep = self.start(tool.PYTHON, "-c", "print('ready', flush=True); input()", LD_PRELOAD=tool.LIBRARY)
+        self.assertEqual(asleep.stdout.readline(), "ready\n")
         expected = {
             "/nothing": (404, "there is only"),
             PROFILE: (404, "there is only"),

@@ -96,10 +96,14 @@ def find_door(memory: Memory) -> Door:
     data = [mapping for mapping in found if "x" not in mapping.access]
     for mapping in sorted(data, key=lambda one: "libhakmem" not in one.path):
         for at in range(mapping.start, mapping.end, CHUNK):
-            text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
+            try:
+                text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
+            except Trouble:
+                break  # it has been unmapped since, or lies beyond the end of its file
             place = text.find(MAGIC + VERSION)
             if place >= 0 and (door := Door(memory.read, at + place)).is_relocated:
                 return door
+    process.find(memory.pid)  # says so if the process has ended since
     raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
 
 
