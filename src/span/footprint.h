@@ -9,21 +9,25 @@
 struct hk_footprint {
     _Atomic size_t xslices; /* bytes of slices that are in use or dirty */
     _Atomic size_t xbig;    /* bytes of mappings of large blocks */
-    size_t inherited;       /* in a forked child, the footprint at the fork; 0 in all other processes */
-    _Atomic bool xscarce;   /* true if RLIMIT_AS is set, so that address space must not be wasted */
+    _Atomic size_t
+        xinherited;       /* in a forked child, the smallest footprint seen since the fork; 0 in all other processes */
+    _Atomic bool xscarce; /* true if RLIMIT_AS is set, so that address space must not be wasted */
     _Atomic bool xby_limit; /* true if the last refusal of memory was due to the option `limit`, not to the system */
 };
 extern struct hk_footprint hk_footprint;
 
 HK_INLINE size_t hk_footprint_bytes(void) { return hk_load(hk_footprint.xslices) + hk_load(hk_footprint.xbig); }
 
-/* Returns the bytes by which the footprint has grown since the process began. A forked child begins at the fork. */
+/* Returns the bytes by which the footprint has grown since the process began. In a forked child, it counts from the smallest footprint that an earlier
+ * call has seen, because a child that has freed what it inherited grows like any other process. */
 HK_INLINE size_t hk_footprint_grown(void)
 {
-    size_t bytes = hk_footprint_bytes();
-    return bytes - hk_min(bytes, hk_footprint.inherited);
+    size_t bytes = hk_footprint_bytes(), inherited = hk_load(hk_footprint.xinherited);
+    if (HK_UNLIKELY(bytes < inherited))
+        hk_store(hk_footprint.xinherited, bytes);
+    return bytes - hk_min(bytes, inherited);
 }
-HK_INLINE void hk_footprint_fork_child(void) { hk_footprint.inherited = hk_footprint_bytes(); }
+HK_INLINE void hk_footprint_fork_child(void) { hk_store(hk_footprint.xinherited, hk_footprint_bytes()); }
 
 HK_INLINE bool hk_footprint_allows(size_t more)
 {

@@ -513,6 +513,23 @@ UNIT_TEST(small_pages_at_first_after_a_fork)
     assert_true(hk_page_heap_on_huge_page(get_dense(1), &beside));
 }
 
+/* A child that has freed what it inherited counts its growth from then on. */
+UNIT_TEST(growth_of_a_child_that_has_shrunk)
+{
+    start();
+    hk_add(hk_footprint.xbig, 8 * HK_MIB);
+    hk_footprint_fork_child();
+    assert_int_equal(hk_footprint_grown(), 0);
+    hk_sub(hk_footprint.xbig, 6 * HK_MIB);
+    assert_int_equal(hk_footprint_grown(), 0);
+    hk_add(hk_footprint.xbig, 4 * HK_MIB);
+    assert_int_equal(hk_footprint_grown(), 4 * HK_MIB);
+    hk_sub(hk_footprint.xbig, 6 * HK_MIB);
+    assert_int_equal(hk_footprint_grown(), 0);
+    hk_add(hk_footprint.xbig, 8 * HK_MIB);
+    assert_int_equal(hk_footprint_grown(), 8 * HK_MIB);
+}
+
 /* Spans that the program may use sparsely (HK_USE_UNSURE) lie in dense chunks while they are a small part of all dense chunks. */
 UNIT_TEST(unsure)
 {
@@ -939,6 +956,7 @@ int main(void)
         cmocka_unit_test(huge_page_purged_by_its_user),
         cmocka_unit_test(huge_page_over_the_limit),
         cmocka_unit_test(small_pages_at_first_after_a_fork),
+        cmocka_unit_test(growth_of_a_child_that_has_shrunk),
         cmocka_unit_test(unsure),
         cmocka_unit_test(oldest_first),
         cmocka_unit_test(huge_pages_for_purged_chunks),
