@@ -8,10 +8,14 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tool"))
 import tool  # noqa: E402
+from hakmem import leaks  # noqa: E402
+from hakmem.profiles import Live, Site  # noqa: E402
+from hakmem.sources import BEST_RULE, Frame  # noqa: E402
 from test_tool_scripts import node, pythons  # noqa: E402
 
 SOURCES = Path(__file__).resolve().parent / "programs"
@@ -22,7 +26,7 @@ SAMPLE = 2048
 FOUND_LEAST = len(NAMES) - 1
 FINDING = re.compile(r"(\d+)\. .* blocks, (\S+):(\d+) \(\w+\): .*")
 FIRST_LINES = re.compile(r"^\d+\. \S+ \S+ in .* blocks, .*$", re.MULTILINE)
-PLACE = re.compile(r" blocks, (\S+):(\d+) \(.+\): (?:these|none)")
+PLACE = re.compile(r" blocks, (\S+):(\d+) \(.+\): (?:these|none|only)")
 UNSURE = "no function of the program's own files is known"
 LEAK = re.compile(r"/\* LEAK \*/|(?://|#) LEAK$", re.MULTILINE)
 SCRIPT_FUNCTION = re.compile(r" *(?:def|function) ")
@@ -90,6 +94,19 @@ class Leaks(tool.ToolTest):
     def test_other_files(self) -> None:
         self.refused(66, "not a heap profile of HAKMEM", "leaks", "/etc/hostname")
         self.refused(66, "No such file", "leaks", "nowhere.heap")
+
+
+class Judged(unittest.TestCase):
+    def test_few_freed_blocks_do_not_tell_the_usual_lifetime(self) -> None:
+        """A hash map frees its array of buckets when it grows. The last of some arrays lived for half of the time, but they are not like the entries."""
+        entries = Site((1,), 6, 600, 48 * 600, 600, 48 * 600, live=[Live(48, age / 100) for age in range(600)], scale=10.0)
+        for freed, found in ((0, "none of its blocks"), (9, "only 9 of its blocks were freed"), (400, None)):
+            arrays = Site((2,), 12, 0, 0, freed, 4000 * freed, freed={13: freed} if freed else {})
+            line = leaks.Line(Frame("remember", "map.cpp", 11), BEST_RULE, [entries, arrays], {(1,): 1.0})
+            with self.subTest(freed):
+                finding = leaks.judge(line, 6.0, unittest.mock.Mock())
+                self.assertEqual(finding is not None, found is not None)
+                self.assertIn(found or "", finding.why if finding else "")
 
 
 class Others(tool.ToolTest):

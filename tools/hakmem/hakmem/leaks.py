@@ -13,6 +13,7 @@ MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the 
 OLD = 2.0  # usual lifetimes, after which a block is old
 LEAST_OLD_S = 0.25
 LEAST_SAMPLES = 3
+LEAST_FREED = 0.05  # freed blocks for each live block, below which the freed ones do not tell how long the others live
 LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
 LEAST_SPREAD = 0.2  # part of the time in which most of the old blocks must have been born
@@ -89,7 +90,9 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     older are still freed, if nearly all of them were allocated early, or if most of them were allocated in a short time."""
     freed = sum((Counter(site.freed) for site in line.sites), Counter())
     usual = usual_life(freed)
-    old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
+    blocks_freed = sum(site.scale * sum(site.freed.values()) for site in line.sites)
+    rare = blocks_freed < LEAST_FREED * sum(site.live_weight * len(site.live) for site in line.sites)
+    old_from = max(LEAST_OLD_S, OLD * usual) if freed and not rare else 0.0
     old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
     if len(old) < LEAST_SAMPLES or seconds <= old_from or len(old) < LEAST_KEPT * freed_after(freed, old_from):
         return None
@@ -101,7 +104,9 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     blocks = sum(scale for _, scale in old)
     oldest = max(one.age for one, _ in old)
     count = round(sum(freed.values()))
-    if count:
+    if count and rare:
+        why = f"only {count_text(max(1, round(blocks_freed)))} of its blocks were freed in {seconds_text(seconds)}, and new ones keep coming"
+    elif count:
         why = (
             f"these are {seconds_text(old_from)} to {seconds_text(oldest)} old, but of {count_text(count)} sampled blocks that were freed "
             f"{MOST_FREED:.0%} became no older than {seconds_text(usual)}"
