@@ -335,9 +335,9 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
 
 struct hk_round hk_decay_in_background(void)
 {
+    struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     epoch_if_due(now);
-    struct hk_round round = {.epoch = hk_load(xlast_epoch)};
     for (uint32_t id = HK_FIRST_OWNER; (id = hk_owner_next(id)) < hk_owner_end() && !hk_background_is_leaving(); id++)
         for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round) && !hk_background_is_leaving(); holds++)
             if (holds % HOLDS_PER_PAUSE == 0)

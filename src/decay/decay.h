@@ -48,9 +48,8 @@ struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
 /* A round of the background thread runs an epoch if one is due, and sweeps the slabs of all threads. The struct says what the round found. */
 struct hk_round {
-    bool waits;     /* some memory is not old enough to be purged, so another round is needed soon */
-    bool threads;   /* a thread has a tcache */
-    uint64_t epoch; /* the time of the last epoch */
+    bool waits;   /* some memory is not old enough to be purged, so another round is needed soon */
+    bool threads; /* a thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
 /* Returns the bytes of all slices and large blocks. */

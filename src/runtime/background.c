@@ -72,14 +72,14 @@ static void work(void)
 {
     size_t idle = 0; /* idle bytes after the last round; while they stay the same, nothing can be purged */
     unsigned same_rounds = 0;
-    struct hk_round round = {.threads = true};
+    struct hk_round round = {false, true};
     for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
         if (hk_background_before_round())
             quiet = same_rounds = 0;
         size_t footprint = hk_decay_footprint();
         uint64_t began = hk_os.clock_ns();
         round = hk_decay_in_background();
-        hk_pool_epoch(round.epoch);
+        hk_pool_epoch(hk_os.clock_ms());
         hk_tcaches_end_parked(false);
         round.waits |= hk_tcaches_recall(false);
         uint64_t took = (hk_os.clock_ns() - began) / 1000000;

@@ -120,18 +120,6 @@ UNIT_TEST(keeps_what_nothing_demands)
     assert_int_equal(hk_decay_all(0), idle);
 }
 
-/* Rounds within an epoch name the same epoch, because its number decides how long the caches of ended threads wait. */
-UNIT_TEST(rounds_of_an_epoch)
-{
-    unit_start();
-    fake_os_pass_ms(10000);
-    uint64_t epoch = hk_decay_in_background().epoch;
-    fake_os_pass_ms(149);
-    assert_int_equal(hk_decay_in_background().epoch, epoch);
-    fake_os_pass_ms(1);
-    assert_int_equal(hk_decay_in_background().epoch, epoch + 150);
-}
-
 /* Each tick reads the clock. At most one tick in an interval makes other system calls. */
 UNIT_TEST(not_too_often)
 {
@@ -722,7 +710,6 @@ int main(void)
                                        cmocka_unit_test(all_but_what_is_to_be_kept),
                                        cmocka_unit_test(when_due),
                                        cmocka_unit_test(keeps_what_nothing_demands),
-                                       cmocka_unit_test(rounds_of_an_epoch),
                                        cmocka_unit_test(not_too_often),
                                        cmocka_unit_test(one_epoch_for_all),
                                        cmocka_unit_test(no_delay),
