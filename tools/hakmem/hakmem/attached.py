@@ -34,6 +34,9 @@ class Memory:
         with refusing(pid, "opened"):
             self.file = os.open(f"/proc/{pid}/mem", os.O_RDWR)
 
+    def close(self) -> None:
+        os.close(self.file)
+
     def read(self, at: int, size: int) -> bytes:
         with refusing(self.pid):
             found = os.pread(self.file, size, at)
@@ -99,11 +102,11 @@ def find_door(memory: Memory) -> Door:
             try:
                 text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
             except Trouble:
-                break  # it has been unmapped since, or lies beyond the end of its file
+                break  # the mapping is gone, or this part lies beyond the end of the file
             place = text.find(MAGIC + VERSION)
             if place >= 0 and (door := Door(memory.read, at + place)).is_relocated:
                 return door
-    process.find(memory.pid)  # says so if the process has ended since
+    process.find(memory.pid)  # raises Trouble if the process has ended
     raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
 
 
@@ -117,10 +120,17 @@ class Attached:
                 raise Trouble(f"process {pid} is privileged (AT_SECURE): HAKMEM does not sample it")
         self.pid = pid
         self.memory = Memory(pid)
-        self.door = find_door(self.memory)
+        try:
+            self.door = find_door(self.memory)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.memory.close()
 
     def maps(self) -> str:
-        """Returns the memory maps. The build-id of each file follows the line of its first page, as in the profiles that the library writes."""
+        """Returns the memory maps. The build-id of each file follows the line of its first page."""
         found = []
         for line in maps_of(self.pid).splitlines():
             found.append(line)

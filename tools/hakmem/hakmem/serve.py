@@ -6,7 +6,7 @@ import html
 import signal
 import sys
 from collections import deque
-from contextlib import suppress
+from contextlib import closing, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
@@ -21,6 +21,7 @@ from hakmem.sources import Sources
 from hakmem.trouble import USAGE, Trouble
 
 MOST_S = 3600.0
+MOST_DIGITS = 10  # of a process id
 PPROF, FLAME = "debug/pprof/heap", "flame"
 HEAD = '<!doctype html><meta charset="utf-8"><title>HAKMEM</title><style>body { font: 14px sans-serif; margin: 2em } td, th { padding: .2em 1em; text-align: left }</style>'
 
@@ -39,29 +40,37 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], pid: int | None) -> None:
         super().__init__(address, Handler)
         self.pid = pid
-        self.lock = Lock()  # of `begun`, and of requests to begin
+        self.lock = Lock()  # protects `begun` and `ended`; held while a process is asked to begin
         self.begun: dict[int, Attached] = {}
+        self.ended = False
 
     @property
     def url(self) -> str:
         return "http://{}:{}/".format(*self.server_address[:2])
 
     def profile(self, pid: int, seconds: float | None, mean: int | None) -> Profile:
-        attached = Attached(pid)
-        with self.lock:
-            was_on = attached.begin(mean)
-            if not was_on:
-                self.begun[pid] = attached
-        return profiling.sampled(attached, was_on, seconds, lambda each, wait: deque(each.watch(wait), 0))
+        with closing(Attached(pid)) as attached:
+            with self.lock:
+                if self.ended:
+                    raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server ends")
+                was_on = attached.begin(mean)
+                if not was_on:
+                    if pid in self.begun:
+                        self.begun.pop(pid).close()
+                    self.begun[pid] = Attached(pid)
+            return profiling.sampled(attached, was_on, seconds, lambda each, wait: deque(each.watch(wait), 0))
 
     def end_sampling(self) -> None:
-        for attached in self.begun.values():
-            with suppress(Trouble, OSError):
-                attached.end()
+        with self.lock:
+            self.ended = True
+            for attached in self.begun.values():
+                with suppress(Trouble, OSError):
+                    attached.end()
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
+    timeout = 60  # seconds, for a client that sends nothing
 
     def do_GET(self) -> None:  # noqa: N802 (the name is that of http.server)
         try:
@@ -71,22 +80,28 @@ class Handler(BaseHTTPRequestHandler):
             kind, body, status = "text/plain", f"{refusal}\n".encode(), refusal.status
         except (Trouble, OSError) as error:
             kind, body, status = "text/plain", f"{error}\n".encode(), HTTPStatus.NOT_FOUND
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
+        except Exception as error:  # for example an answer of a symbolizer, or a table that the process changes while it is read
+            kind, body, status = "text/plain", f"{error!r}\n".encode(), HTTPStatus.INTERNAL_SERVER_ERROR
         with suppress(ConnectionError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
             self.wfile.write(body)
 
     def answer(self) -> tuple[str, bytes]:
-        self.check_host()
-        url = urlsplit(self.path)
+        try:
+            self.check_host()
+            url = urlsplit(self.path)
+        except ValueError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
         path = url.path.strip("/")
         if path == "":
             return "text/html; charset=utf-8", self.index().encode()
         first, _, rest = path.partition("/")
-        pid, wanted = (int(first), rest) if first.isascii() and first.isdecimal() else (self.server.pid, path)
+        pid, wanted = (int(first), rest) if first.isascii() and first.isdecimal() and len(first) <= MOST_DIGITS else (self.server.pid, path)
         if pid is None or wanted not in (PPROF, FLAME) or self.server.pid not in (None, pid):
             raise Refusal(HTTPStatus.NOT_FOUND, f"{self.path}: there is only /, /PID/{PPROF} and /PID/{FLAME}")
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
@@ -100,7 +115,10 @@ class Handler(BaseHTTPRequestHandler):
         return "text/html; charset=utf-8", flame.page(found, sources, profiling.title(found, str(pid))).encode()
 
     def check_host(self) -> None:
-        """Refuses names other than localhost. Otherwise a page of the web could read profiles, if its name leads to this machine."""
+        """Refuses names other than localhost. Otherwise a web page could read profiles, by a host name that resolves to this machine (DNS rebinding).
+        Refuses requests that a browser makes for another site, because they would switch sampling on."""
+        if self.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            raise Refusal(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
         name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
         with suppress(ValueError):
             ip_address(name)
@@ -116,11 +134,11 @@ class Handler(BaseHTTPRequestHandler):
                 links = " ".join(f'<a href="/{each.pid}/{link}">{text}</a>' for link, text in ((FLAME, "flame graph"), (PPROF, "pprof")))
                 rows.append((pss, f"<tr><td>{each.pid}<td>{bytes_text(pss)}<td>{bytes_text(rss)}<td>{name}<td>{links}"))
         body = "".join(row for _, row in sorted(rows, reverse=True))
-        wait = f"The first profile of a process takes {profiling.DEFAULT_S:g} s, or ?seconds=N. Later profiles show what is live since the first."
+        wait = f"The first profile of a process takes {profiling.DEFAULT_S:g} s, or ?seconds=N. Later profiles show live blocks that were allocated since sampling began."
         return f"{HEAD}<h1>Processes on HAKMEM</h1><table><tr><th>pid<th>PSS<th>RSS<th>program<th>profile{body}</table><p>{wait}"
 
     def log_message(self, format: str, *words: object) -> None:
-        print(f"hakmem: {format % words}", file=sys.stderr)
+        print(f"hakmem: {ascii(format % words)}", file=sys.stderr)
 
 
 def seconds_of(query: dict[str, str]) -> float | None:
@@ -135,8 +153,8 @@ def seconds_of(query: dict[str, str]) -> float | None:
 def mean_of(query: dict[str, str]) -> int | None:
     try:
         return profiling.bytes_of(query.get("sample"))
-    except Trouble as trouble:
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(trouble)) from None
+    except Trouble:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"sample={query['sample']}: not a number of bytes (512k, 1m)") from None
 
 
 def interrupted(*_: object) -> None:
@@ -150,12 +168,15 @@ def serve(pid: int | None, host: str, port: int) -> None:
         server = Server((host, port), pid)
     except (OSError, OverflowError) as error:
         raise Trouble(f"{host}:{port}: {getattr(error, 'strerror', None) or error}", USAGE) from None
-    signal.signal(signal.SIGTERM, interrupted)
+    for number in (signal.SIGINT, signal.SIGTERM):  # shells let programs in the background ignore SIGINT
+        signal.signal(number, interrupted)
     print(f"serving {server.url}\ngo tool pprof {server.url}{'PID/' if pid is None else ''}{PPROF}", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         pass
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         server.end_sampling()
         server.server_close()
