@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tool"))
 import tool  # noqa: E402
-from hakmem import leaks  # noqa: E402
-from hakmem.profiles import Live, Site  # noqa: E402
+from hakmem import leaks, profiles  # noqa: E402
+from hakmem.profiles import Live, Profile, Site  # noqa: E402
 from hakmem.sources import BEST_RULE, Frame  # noqa: E402
 from test_tool_scripts import node, pythons  # noqa: E402
 
@@ -107,6 +107,15 @@ class Judged(unittest.TestCase):
                 finding = leaks.judge(line, 6.0, unittest.mock.Mock())
                 self.assertEqual(finding is not None, found is not None)
                 self.assertIn(found or "", finding.why if finding else "")
+
+
+    def test_a_saved_profile_is_judged_alike(self) -> None:
+        """A file of the tool holds scaled blocks, but samples of lifetimes."""
+        site = Site((1,), 6, 200, 48 * 200, 260, 48 * 260, freed={13: 60}, live=[Live(48, age / 40) for age in range(200)])
+        direct = Profile([site], "", 6.0, 512 << 10)
+        for found in (direct, profiles.parse(profiles.text_of(direct), "saved")):
+            line = leaks.Line(Frame("keep", "cache.cpp", 7), BEST_RULE, found.sites, {(1,): 1.0})
+            self.assertIsNone(leaks.judge(line, 6.0, unittest.mock.Mock()))
 
 
 class Others(tool.ToolTest):

@@ -13,7 +13,7 @@ MOST_FREED = 0.9  # share of the freed blocks that did not live longer than the 
 OLD = 2.0  # usual lifetimes, after which a block is old
 LEAST_OLD_S = 0.25
 LEAST_SAMPLES = 3
-LEAST_FREED = 0.05  # freed blocks for each live block, below which the freed ones do not tell how long the others live
+LEAST_FREED = 0.05  # if fewer blocks were freed for each live block, their lifetimes are ignored
 LEAST_KEPT = 2.0  # old blocks for each block that was freed when it was old
 LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
 LEAST_SPREAD = 0.2  # part of the time in which most of the old blocks must have been born
@@ -90,11 +90,13 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     older are still freed, if nearly all of them were allocated early, or if most of them were allocated in a short time."""
     freed = sum((Counter(site.freed) for site in line.sites), Counter())
     usual = usual_life(freed)
-    blocks_freed = sum(site.scale * sum(site.freed.values()) for site in line.sites)
+    blocks_freed = sum(site.live_weight * sum(site.freed.values()) for site in line.sites)
     rare = blocks_freed < LEAST_FREED * sum(site.live_weight * len(site.live) for site in line.sites)
     old_from = max(LEAST_OLD_S, OLD * usual) if freed and not rare else 0.0
     old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
-    if len(old) < LEAST_SAMPLES or seconds <= old_from or len(old) < LEAST_KEPT * freed_after(freed, old_from):
+    if len(old) < LEAST_SAMPLES or seconds <= old_from:
+        return None
+    if not rare and len(old) < LEAST_KEPT * freed_after(freed, old_from):
         return None
     middle = old_from + (seconds - old_from) / 2
     weight = sum(one.size * scale for one, scale in old)
