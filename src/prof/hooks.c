@@ -200,7 +200,7 @@ int hk_heap_profile_write(int fd, const char *path)
             continue;
         if (file.offset == 0)
             first = file;
-        /* Reads only files of code, because a read of a device may have effects, and the program may shorten a file of data at any time. */
+        /* Reads only files with code. A read of a device may have side effects, and the program may shorten a file of data at any time. */
         if (file.is_code && file.inode != 0 && file.inode == first.inode && strstr(line, " /dev/") == NULL) {
             write_build_id(&text, first.start);
             first.inode = 0;

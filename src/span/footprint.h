@@ -18,8 +18,8 @@ extern struct hk_footprint hk_footprint;
 
 HK_INLINE size_t hk_footprint_bytes(void) { return hk_load(hk_footprint.xslices) + hk_load(hk_footprint.xbig); }
 
-/* Returns the bytes by which the footprint has grown since the process began. In a forked child, it counts from the smallest footprint that an earlier
- * call has seen, because a child that has freed what it inherited grows like any other process. */
+/* Returns the bytes by which the footprint has grown since the process began. A forked child counts from the smallest footprint that an earlier call
+ * saw, so that a child that frees inherited memory and then grows counts this growth. */
 HK_INLINE size_t hk_footprint_grown(void)
 {
     size_t bytes = hk_footprint_bytes(), inherited = hk_load(hk_footprint.xinherited);
