@@ -100,12 +100,11 @@ def find_door(memory: Memory) -> Door:
     for mapping in sorted(data, key=lambda one: "libhakmem" not in one.path):
         for at in range(mapping.start, mapping.end, CHUNK):
             try:
-                text = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at))
+                place = memory.read(at, min(CHUNK + len(MAGIC + VERSION), mapping.end - at)).find(MAGIC + VERSION)
+                if place >= 0 and (door := Door(memory.read, at + place)).is_relocated:
+                    return door
             except Trouble:
                 break  # the mapping is gone, or this part lies beyond the end of the file
-            place = text.find(MAGIC + VERSION)
-            if place >= 0 and (door := Door(memory.read, at + place)).is_relocated:
-                return door
     process.find(memory.pid)  # raises Trouble if the process has ended
     raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
 
