@@ -16,6 +16,7 @@ RECORDER, PLAYER, PROGRAM, PROGRAM_CXX, HAKMEM = sys.argv[1:6]
 BENCH_TRACES = sys.argv[6] if len(sys.argv) > 6 else None
 HEAD_BYTES, CHUNK_BYTES, CHUNK_HEAD_BYTES = 65536, 65536, 32
 WRONG, REFUSED, SIGKILL = 1, 2, 9
+PATIENCE_S = 250  # the error then names the command that does not end
 KERNEL_LAG_KIB = 256  # the kernel counts a thread's pages in steps of 64
 # The first call of a thread may make the C library allocate a table of thread-local storage, which the program does not count.
 BLOCKS_OF_A_THREAD, BYTES_OF_A_THREAD = 2, 4096
@@ -27,14 +28,14 @@ class Recorded:
     def __init__(self, folder: Path, *command: str, sample: int = 1, below: str = "", code: int = 0):
         env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
         env |= {"LD_PRELOAD": ":".join(filter(None, [RECORDER, below])), "HAKRECORD_FOLDER": str(folder), "HAKRECORD_SAMPLE": str(sample)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=folder)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=folder)
         assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
         self.said = [json.loads(line) for line in done.stdout.splitlines()]
         self.errors, self.files = done.stderr, sorted(folder.glob("*.hkrec"), key=lambda path: (path.name.count("-"), path.stat().st_mtime))
 
 
 def player(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run([PLAYER, *map(str, words)], capture_output=True, text=True, check=False)
+    return subprocess.run([PLAYER, *map(str, words)], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def show(path: Path, *words: str) -> dict:
@@ -59,7 +60,7 @@ class RecordTest(unittest.TestCase):
         done = player("plan", recording, plan)
         self.assertEqual(done.returncode, 0, done.stderr)
         env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")} | {"LD_PRELOAD": library}
-        done = subprocess.run([PLAYER, "play", str(plan), *words], env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run([PLAYER, "play", str(plan), *words], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads(done.stderr)
 
@@ -189,7 +190,7 @@ class Processes(RecordTest):
     def test_without_a_folder_it_says_so_and_the_program_runs(self) -> None:
         for folder in ("", "/gone/away"):
             env = os.environ | {"LD_PRELOAD": RECORDER, "HAKRECORD_FOLDER": folder}
-            done = subprocess.run([PROGRAM, "family"], env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run([PROGRAM, "family"], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
             self.assertEqual(done.returncode, 0)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn("hakmem record: ", done.stderr)
