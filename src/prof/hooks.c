@@ -198,10 +198,10 @@ int hk_heap_profile_write(int fd, const char *path)
         hk_text_add(&text, "%s\n", line);
         if (!hk_mapping_parse(line, &file))
             continue;
-        if (file.offset == 0)
+        if (file.offset == 0 && file.inode != 0)
             first = file;
         /* Reads only files with code. A read of a device may have side effects, and the program may shorten a file of data at any time. */
-        if (file.is_code && file.inode != 0 && file.inode == first.inode && strstr(line, " /dev/") == NULL) {
+        if (file.is_code && first.inode != 0 && file.inode == first.inode && strstr(line, " /dev/") == NULL) {
             write_build_id(&text, first.start);
             first.inode = 0;
         }

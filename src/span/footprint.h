@@ -7,12 +7,11 @@
 #include "policy/options.h"
 
 struct hk_footprint {
-    _Atomic size_t xslices; /* bytes of slices that are in use or dirty */
-    _Atomic size_t xbig;    /* bytes of mappings of large blocks */
-    _Atomic size_t
-        xinherited;       /* in a forked child, the smallest footprint seen since the fork; 0 in all other processes */
-    _Atomic bool xscarce; /* true if RLIMIT_AS is set, so that address space must not be wasted */
-    _Atomic bool xby_limit; /* true if the last refusal of memory was due to the option `limit`, not to the system */
+    _Atomic size_t xslices;    /* bytes of slices that are in use or dirty */
+    _Atomic size_t xbig;       /* bytes of mappings of large blocks */
+    _Atomic size_t xinherited; /* the smallest footprint since the fork that made this process; 0 in other processes */
+    _Atomic bool xscarce;      /* true if RLIMIT_AS is set, so that address space must not be wasted */
+    _Atomic bool xby_limit;    /* true if the last refusal of memory was due to the option `limit`, not to the system */
 };
 extern struct hk_footprint hk_footprint;
 

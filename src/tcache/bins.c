@@ -11,8 +11,8 @@ enum {
     FIRST_CAPACITY = 15,
     BATCH_BYTES = 64 * 1024, /* most bytes of blocks that a fill takes from slabs */
     RECLAIM_SLABS = 2,       /* the depot flushes blocks worth 2 slabs to make room for 1 slab */
-    RARE_TURNS = 16,         /* a class is rare if its bin ran empty or full fewer times since the last epoch */
-    HEAP_PER_BINS = 8,       /* rare classes get bins too while the bins have room for at most 1/8 of the heap */
+    RARE_TURNS = 16,         /* a class is not rare if its bin has run empty or full so often since the last epoch */
+    HEAP_PER_BINS = 8, /* rare classes get bins, too, if all bins together have room for at most 1/8 of the heap */
 };
 #define RARE_FROM (384 * HK_KIB)      /* classes of smaller blocks are never rare */
 #define FIRST_BYTES (64 * HK_KIB)     /* most bytes of blocks in a bin of the first capacity */

@@ -74,7 +74,7 @@ class Core:
             return os.pread(opened.fileno(), min(size, mapping.end - address), mapping.offset + address - mapping.start)
 
     def mapped_files(self, exe: Path | None) -> str:
-        """Returns the mapped files and their build-ids as in the profiles that the library writes. `exe` is where the executable is now."""
+        """Returns the mapped files as in the profiles that the library writes. Their build-ids follow their first pages. `exe` is where the executable is now."""
         note = self.notes.get(NT_FILE, bytes(16))
         count, page = struct.unpack_from("<2Q", note)
         names = note[16 + 24 * count :].decode(errors="replace").split("\0")

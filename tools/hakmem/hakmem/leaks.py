@@ -89,14 +89,13 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     """Returns a finding if the line probably leaks. Returns None if its live blocks are as young as its blocks usually become, if blocks that became
     older are still freed, if nearly all of them were allocated early, or if most of them were allocated in a short time."""
     freed = sum((Counter(site.freed) for site in line.sites), Counter())
-    usual = usual_life(freed)
     blocks_freed = sum(site.live_weight * sum(site.freed.values()) for site in line.sites)
-    rare = blocks_freed < LEAST_FREED * sum(site.live_weight * len(site.live) for site in line.sites)
-    old_from = max(LEAST_OLD_S, OLD * usual) if freed and not rare else 0.0
+    if blocks_freed < LEAST_FREED * sum(site.live_weight * len(site.live) for site in line.sites):
+        freed.clear()
+    usual = usual_life(freed)
+    old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
     old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
-    if len(old) < LEAST_SAMPLES or seconds <= old_from:
-        return None
-    if not rare and len(old) < LEAST_KEPT * freed_after(freed, old_from):
+    if len(old) < LEAST_SAMPLES or seconds <= old_from or len(old) < LEAST_KEPT * freed_after(freed, old_from):
         return None
     middle = old_from + (seconds - old_from) / 2
     weight = sum(one.size * scale for one, scale in old)
@@ -106,15 +105,14 @@ def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
     blocks = sum(scale for _, scale in old)
     oldest = max(one.age for one, _ in old)
     count = round(sum(freed.values()))
-    if count and rare:
-        why = f"only {count_text(max(1, round(blocks_freed)))} of its blocks were freed in {seconds_text(seconds)}, and new ones keep coming"
-    elif count:
+    if count:
         why = (
             f"these are {seconds_text(old_from)} to {seconds_text(oldest)} old, but of {count_text(count)} sampled blocks that were freed "
             f"{MOST_FREED:.0%} became no older than {seconds_text(usual)}"
         )
     else:
-        why = f"none of its blocks was freed in {seconds_text(seconds)}, and new ones keep coming"
+        few = f"only {count_text(max(1, round(blocks_freed)))}" if blocks_freed else "none"
+        why = f"{few} of its blocks were freed in {seconds_text(seconds)}, and new ones keep coming"
     if len(old) < FEW:
         why += f"; only {len(old)} samples"
     if line.rule != BEST_RULE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import signal
-import sys
 from collections import deque
 from contextlib import closing, suppress
 from http import HTTPStatus
@@ -41,7 +40,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
         self.pid = pid
         self.lock = Lock()  # protects `begun` and `ended`; held while a process is asked to begin
-        self.begun: dict[int, Attached] = {}
+        self.begun: dict[int, str] = {}  # process ids, and when these processes began
         self.ended = False
 
     @property
@@ -55,17 +54,16 @@ class Server(ThreadingHTTPServer):
                     raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server ends")
                 was_on = attached.begin(mean)
                 if not was_on:
-                    if pid in self.begun:
-                        self.begun.pop(pid).close()
-                    self.begun[pid] = Attached(pid)
+                    self.begun[pid] = start_of(pid)
             return profiling.sampled(attached, was_on, seconds, lambda each, wait: deque(each.watch(wait), 0))
 
     def end_sampling(self) -> None:
         with self.lock:
             self.ended = True
-            for attached in self.begun.values():
+            for pid, start in self.begun.items():
                 with suppress(Trouble, OSError):
-                    attached.end()
+                    if start_of(pid) == start:  # otherwise another process has this id
+                        Attached(pid).end()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -137,8 +135,9 @@ class Handler(BaseHTTPRequestHandler):
         wait = f"The first profile of a process takes {profiling.DEFAULT_S:g} s, or ?seconds=N. Later profiles show live blocks that were allocated since sampling began."
         return f"{HEAD}<h1>Processes on HAKMEM</h1><table><tr><th>pid<th>PSS<th>RSS<th>program<th>profile{body}</table><p>{wait}"
 
-    def log_message(self, format: str, *words: object) -> None:
-        print(f"hakmem: {ascii(format % words)}", file=sys.stderr)
+
+def start_of(pid: int) -> str:
+    return process.Process(pid).stat_fields()[19]
 
 
 def seconds_of(query: dict[str, str]) -> float | None:
@@ -170,8 +169,8 @@ def serve(pid: int | None, host: str, port: int) -> None:
         raise Trouble(f"{host}:{port}: {getattr(error, 'strerror', None) or error}", USAGE) from None
     for number in (signal.SIGINT, signal.SIGTERM):  # shells let programs in the background ignore SIGINT
         signal.signal(number, interrupted)
-    print(f"serving {server.url}\ngo tool pprof {server.url}{'PID/' if pid is None else ''}{PPROF}", flush=True)
     try:
+        print(f"serving {server.url}\ngo tool pprof {server.url}{'PID/' if pid is None else ''}{PPROF}", flush=True)
         server.serve_forever()
     except KeyboardInterrupt:
         pass
