@@ -10,6 +10,7 @@ NS = ("ns_per_op", "ns", False)
 MOPS = ("mops_per_s", "M/s", True)
 RSS = ("max_rss_mib", "MiB", False)
 FAULTS = ("page_faults", "faults", False)
+PEAK_TO_LIVE = ("peak_rss_per_live", "x", False)
 
 
 def faster(share: float) -> Goal:
@@ -157,6 +158,7 @@ COUNTED = (
 PHASES = Workload("bench_phases 1 2", warm_mib=1024, single_thread=False, series="ms")
 CHURN = Workload("bench_threads churn {n}", 20_000, 2_000, single_thread=False)
 GIB_OF_100_B = Workload("bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True)
+AGED = Workload("bench_aged {n}", 400_000, 40_000, warm_mib=128)
 COMPREHENSIVE = Workload("bench_comprehensive all {n}", 400_000, warm_mib=16)
 VECTOR = Workload("bench_vector all {n}", 800_000, warm_mib=128)
 CALLOC = Workload("bench_calloc all {n}", 1_000_000, warm_mib=64)
@@ -262,6 +264,9 @@ POINTS: tuple[Point, ...] = (
     beside("M6", "", "freed by a thread that only frees", Workload("bench_release remote 64", single_thread=False, series="ms"),
            "rss_to_bound", Goal(value=1)),
     *(point for name, label in TRACES.items() for point in trace(name, label)),
+    on_request("P23", "aged heap, a block visited", AGED, "traverse_ns_per_block", "ns", False),
+    on_request("P23", "aged heap, malloc or free with search", AGED, *NS),
+    on_request("P23", "aged heap, RSS to live", AGED, *PEAK_TO_LIVE),
     left("M13", "sizes that drift, RSS to live", "drift", 400_000, ("rss_to_live", "x"), 1.45),
     left("M14", "four blocks of 1-64 MiB freed, 1 s later", "large", 1, ("left_mib", "MiB"), 12),
     left("M15", "8 forked children, memory not shared", "prefork", 8, ("private_mib", "MiB")),

@@ -35,6 +35,7 @@ COMMANDS = [f"{program} {arguments}".strip() for program, modes in {
     "bench_traces": [f"{name} 2" for name in TRACES],
     "bench_release": ["spike 4 16 256 0.2 10k", "spike 8 4096 16384 0.2 10k", "remote 1"],
     "bench_left": ["drift 1k", "large", "prefork 2", "parked 10", "joined"],
+    "bench_aged": ["2k"],
     "bench_phases": ["0.05 2 4"],
     "larson": ["0.2 8 128 1024 1 12345 1", "0.2 8 128 1024 1 12345 4", "0.2 2048 32768 500 100 12345 4"],
 }.items() for arguments in modes]
@@ -154,6 +155,17 @@ class Programs(unittest.TestCase):
         self.assertAlmostEqual(four["private_mib"] / one["private_mib"], 4, delta=0.5)
         self.assertAlmostEqual(four["series"][-1][2], four["private_mib"] * 1024, delta=1)
         self.assertEqual(len(four["series"]), 5)
+
+    def test_an_aged_heap_is_as_large_as_before(self) -> None:
+        """The program checks the tree itself. 22 blocks were allocated or freed for each live one, the loading and the end included."""
+        once, again = (self.heap("bench_aged 10k") for _ in range(2))
+        for said in (once, again):
+            self.assertAlmostEqual(said["live_blocks"] / 10000, 1, delta=0.1)
+            self.assertAlmostEqual(said["calls_malloc"] / 10000, 11, delta=0.1)
+            self.assertAlmostEqual(said["ops"] / 10000, 20, delta=0.3)
+            self.assertGreater(said["peak_rss_per_live"], 1)
+        for figure in ("live_blocks", "live_kib", "ops", "calls_malloc"):
+            self.assertEqual(once[figure], again[figure], figure)
 
     def test_phases_have_figures_of_their_own(self) -> None:
         said = self.heap("bench_phases 0.1 1 4")
