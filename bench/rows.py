@@ -111,6 +111,13 @@ def left(row: str, label: str, mode: str, n: int, figure: tuple[str, str], most:
     return on_request(row, label, work, *figure, False, goal, goal)
 
 
+def fleet(profile: int) -> tuple[Point, Point]:
+    """Its row bears its number: P24.0."""
+    row, label = f"P24.{profile}", f"fleet profile {profile}"
+    work = Workload(f"bench_fleet {profile} {{n}}", 4_000_000, 400_000, warm_mib=128)
+    return on_request(row, f"{label}, birth or death", work, *NS), on_request(row, f"{label}, RSS to live", work, *PEAK_TO_LIVE)
+
+
 def remote(mode: str, label: str, threads: int) -> Point:
     command = f"bench_remote {mode} {threads} {{n}} 16 512"
     work = Workload(command, 10_000_000, 1_000_000, warm_mib=16, single_thread=False, trace_rss=mode == "1to1")
@@ -267,6 +274,7 @@ POINTS: tuple[Point, ...] = (
     on_request("P23", "aged heap, a block visited", AGED, "traverse_ns_per_block", "ns", False),
     on_request("P23", "aged heap, malloc or free with search", AGED, *NS),
     on_request("P23", "aged heap, RSS to live", AGED, *PEAK_TO_LIVE),
+    *(point for profile in range(10) for point in fleet(profile)),
     left("M13", "sizes that drift, RSS to live", "drift", 400_000, ("rss_to_live", "x"), 1.45),
     left("M14", "four blocks of 1-64 MiB freed, 1 s later", "large", 1, ("left_mib", "MiB"), 12),
     left("M15", "8 forked children, memory not shared", "prefork", 8, ("private_mib", "MiB")),

@@ -36,6 +36,7 @@ COMMANDS = [f"{program} {arguments}".strip() for program, modes in {
     "bench_release": ["spike 4 16 256 0.2 10k", "spike 8 4096 16384 0.2 10k", "remote 1"],
     "bench_left": ["drift 1k", "large", "prefork 2", "parked 10", "joined"],
     "bench_aged": ["2k"],
+    "bench_fleet": [f"{profile} 10k 1" for profile in range(10)],
     "bench_phases": ["0.05 2 4"],
     "larson": ["0.2 8 128 1024 1 12345 1", "0.2 8 128 1024 1 12345 4", "0.2 2048 32768 500 100 12345 4"],
 }.items() for arguments in modes]
@@ -166,6 +167,17 @@ class Programs(unittest.TestCase):
             self.assertGreater(said["peak_rss_per_live"], 1)
         for figure in ("live_blocks", "live_kib", "ops", "calls_malloc"):
             self.assertEqual(once[figure], again[figure], figure)
+
+    def test_fleet_profiles_keep_their_live_bytes(self) -> None:
+        """About as many blocks are born as die, so live bytes stay near those of the beginning, also in a profile with few large blocks."""
+        for profile in range(10):
+            with self.subTest(profile):
+                once, again = (self.heap(f"bench_fleet {profile} 50k 16") for _ in range(2))
+                self.assertEqual(once["ops"], 50000)
+                self.assertAlmostEqual(once["live_kib"] / (16 << 10), 1, delta=0.15)
+                self.assertGreater(once["peak_rss_per_live"], 1)
+                for figure in ("live_kib", "peak_live_kib", "calls_malloc"):
+                    self.assertEqual(once[figure], again[figure], figure)
 
     def test_phases_have_figures_of_their_own(self) -> None:
         said = self.heap("bench_phases 0.1 1 4")
