@@ -1,10 +1,16 @@
 /* Flushes a cache. Parks or ends the cache of a thread that ends. Ends the cache of a thread that was killed, or that a fork child does not have. */
 #include "policy/policy.h"
 #include "slab/slab_heap.h"
+#include "span/page_heap.h"
 #include "tcache/pool.h"
 
-enum { MOST_SLABS = 32, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
-#define MOST_TOUCHED (640 * HK_KIB)
+enum {
+    MOST_SLABS = 2048,  /* most slabs of a parked cache, because another thread may have to abandon them all */
+    MOST_UNSHARED = 32, /* the same if no other thread can take over slabs of a parked cache */
+    HEAP_PER_HELD =
+        32, /* a parked cache keeps the blocks of its bins and its depot if these are at most 1/32 of the heap */
+};
+#define MOST_HELD (640 * HK_KIB) /* and in any heap if they have at most so many bytes */
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
@@ -26,38 +32,13 @@ static void leave_cache(struct hk_tcache *cache)
     hk_liveness_drop(&cache->liveness);
 }
 
-/* Returns the bytes of the blocks of these slabs that were allocated at least once. */
-static size_t touched(const struct hk_list *slabs)
+/* Returns true if the bins and the depot hold so little that they may keep it without a thread. */
+static bool holds_little(const struct hk_tcache *cache)
 {
-    size_t bytes = 0;
-    for (const struct hk_link *link = slabs->head.next; link != &slabs->head; link = link->next) {
-        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
-        bytes += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
-    }
-    return bytes;
-}
-
-/* Returns the bytes of the blocks in the bins. These blocks may lie in slabs of other owners. */
-static size_t in_bins(const struct hk_tcache *cache)
-{
-    size_t bytes = 0;
+    size_t bytes = cache->depot.bytes;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
-    return bytes;
-}
-
-static bool is_small(struct hk_tcache *cache)
-{
-    size_t bytes = 0;
-    if (cache->depot.bytes > MOST_IN_DEPOT ||
-        (cache->granted > MOST_TOUCHED && in_bins(cache) > MOST_TOUCHED)) /* the bins hold at most `granted` bytes */
-        return false;
-    hk_slab_lists_lock(&cache->owner);
-    bool few = cache->owner.slabs <= MOST_SLABS;
-    for (unsigned class = 0; few && class < HK_CLASSES; class ++)
-        bytes += touched(&cache->owner.slab_lists[class].partial) + touched(&cache->owner.slab_lists[class].full);
-    hk_slab_lists_unlock(&cache->owner);
-    return few && bytes <= MOST_TOUCHED;
+    return bytes <= hk_max(MOST_HELD, hk_page_heap_dirty() / HEAP_PER_HELD);
 }
 
 /* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
@@ -71,17 +52,20 @@ static bool ends_with_double_free(const struct hk_tcache *cache)
     return false;
 }
 
-/* Parks a cache that holds little. Programs that begin and end many threads then need not move its blocks to slabs, abandon and adopt the slabs, and
- * move the blocks back. The outbox must be empty, because its blocks are live in the slabs of other threads. */
+/* Parks a cache with its slabs. Programs that begin and end many threads then need not abandon and adopt the slabs, and the blocks of the ended thread
+ * belong to the next one. The outbox must be empty, because its blocks are live in the slabs of other threads. */
 static bool park(struct hk_tcache *cache)
 {
     bool keeps = HK_POLICY(purge_delay) > 0 && hk_policy_phase() != HK_PHASE_TIGHT && cache->quarantine == NULL &&
                  hk_load(cache->owner.ring.xevents) == NULL;
     hk_tcache_enter(
         cache); /* The cache stays in this slow call until the next thread has begun, or until the cache ends. */
-    bool parks = keeps && is_small(cache) && !ends_with_double_free(cache);
+    bool few = cache->owner.slabs <= (hk_slab_lists_shared ? MOST_SLABS : MOST_UNSHARED);
+    bool parks = keeps && few && !ends_with_double_free(cache);
     if (parks) {
         hk_drain_all(cache);
+        if (!holds_little(cache))
+            hk_bins_empty(cache, true);
         hk_outbox_send_all(&cache->outbox);
         hk_heap_shelf_end(&cache->shelf);
         cache->system_thread = 0;
