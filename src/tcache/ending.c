@@ -5,12 +5,13 @@
 #include "tcache/pool.h"
 
 enum {
-    MOST_SLABS = 2048,  /* most slabs of a parked cache, because another thread may have to abandon them all */
-    MOST_UNSHARED = 32, /* the same if no other thread can take over slabs of a parked cache */
+    MOST_SLABS =
+        32, /* most slabs with blocks of up to 32 KiB of a parked cache; their blocks are MOST_TOUCHED bytes at most */
+    MOST_MEDIUM = 2048, /* most slabs of medium blocks; ending 2048 slabs takes about 100 us */
     HEAP_PER_HELD =
-        32, /* a parked cache keeps the blocks of its bins and its depot if these are at most 1/32 of the heap */
+        16, /* the bins and the depot of a parked cache keep at most 1/16 of the heap, or MOST_TOUCHED bytes */
 };
-#define MOST_HELD (640 * HK_KIB) /* and in any heap if they have at most so many bytes */
+#define MOST_TOUCHED (640 * HK_KIB)
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
@@ -32,13 +33,39 @@ static void leave_cache(struct hk_tcache *cache)
     hk_liveness_drop(&cache->liveness);
 }
 
-/* Returns true if the bins and the depot hold so little that they may keep it without a thread. */
 static bool holds_little(const struct hk_tcache *cache)
 {
     size_t bytes = cache->depot.bytes;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
-    return bytes <= hk_max(MOST_HELD, hk_page_heap_dirty() / HEAP_PER_HELD);
+    return bytes <= hk_max(MOST_TOUCHED, hk_page_heap_dirty() / HEAP_PER_HELD);
+}
+
+/* Adds the slabs of a list, and the bytes of those of their blocks that were allocated at least once. Stops if there are more than MOST_SLABS slabs. */
+static void add_slabs(const struct hk_list *list, unsigned *slabs, size_t *touched)
+{
+    for (const struct hk_link *link = list->head.next; link != &list->head && *slabs <= MOST_SLABS; link = link->next) {
+        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
+        *touched += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
+        ++*slabs;
+    }
+}
+
+/* Returns true if the slabs may keep their owner. Medium slabs hardly count, because threads that free medium blocks also reuse them, whoever owns
+ * the slab. */
+static bool owns_little(struct hk_owner *owner)
+{
+    unsigned slabs = 0;
+    size_t touched = 0;
+    if (owner->slabs > MOST_SLABS + MOST_MEDIUM)
+        return false;
+    hk_slab_lists_lock(owner);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        add_slabs(&owner->slab_lists[class].partial, &slabs, &touched);
+        add_slabs(&owner->slab_lists[class].full, &slabs, &touched);
+    }
+    hk_slab_lists_unlock(owner);
+    return slabs <= MOST_SLABS && touched <= MOST_TOUCHED;
 }
 
 /* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
@@ -60,8 +87,7 @@ static bool park(struct hk_tcache *cache)
                  hk_load(cache->owner.ring.xevents) == NULL;
     hk_tcache_enter(
         cache); /* The cache stays in this slow call until the next thread has begun, or until the cache ends. */
-    bool few = cache->owner.slabs <= (hk_slab_lists_shared ? MOST_SLABS : MOST_UNSHARED);
-    bool parks = keeps && few && !ends_with_double_free(cache);
+    bool parks = keeps && owns_little(&cache->owner) && !ends_with_double_free(cache);
     if (parks) {
         hk_drain_all(cache);
         if (!holds_little(cache))

@@ -200,34 +200,39 @@ UNIT_TEST(parked_few)
 
 enum { MANY = 40 };
 
-static void *use_many_slabs(void *blocks)
+struct left {
+    size_t size;
+    void *blocks[MANY];
+};
+
+static void *use_many_slabs(void *given)
 {
+    struct left *left = given;
     for (unsigned i = 0; i < MANY; i++)
-        ((void **)blocks)[i] = hak_malloc(600 * HK_KIB);
+        left->blocks[i] = hak_malloc(left->size);
     return NULL;
 }
 
-static void leave_many_slabs(void **blocks)
+static unsigned holding_after_many_slabs(size_t size)
 {
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, use_many_slabs, blocks), 0);
+    struct left left = {.size = size};
+    assert_int_equal(pthread_create(&thread, NULL, use_many_slabs, &left), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    unsigned holding = count_holding();
+    for (unsigned i = 0; i < MANY; i++)
+        hak_free(left.blocks[i]);
+    hk_tcaches_end_parked(true);
+    return holding;
 }
 
-/* A cache with many slabs is parked only if other threads can take over its slabs meanwhile. No cache is parked if nothing may stay idle. */
+/* A cache with much memory in slabs of small blocks is not parked. One with many medium slabs is. No cache is parked if nothing may stay idle. */
 UNIT_TEST(not_parked)
 {
-    void *blocks[MANY];
     unit_start();
     unit_keep_what_threads_leave();
-    for (unsigned shared = 0; shared < 2; shared++) {
-        hk_slab_lists_shared = shared > 0;
-        leave_many_slabs(blocks);
-        assert_int_equal(count_holding(), 1 + shared);
-        for (unsigned i = 0; i < MANY; i++)
-            hak_free(blocks[i]);
-    }
-    hk_tcaches_end_parked(true);
+    assert_int_equal(holding_after_many_slabs(30 * HK_KIB), 1);
+    assert_int_equal(holding_after_many_slabs(600 * HK_KIB), 2);
     SET_KNOB(purge_delay, 0);
     (void)visit_of(112, false);
     assert_int_equal(count_holding(), 1);
