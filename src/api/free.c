@@ -41,10 +41,12 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
     else if (HK_LIKELY(entry != 0 && (entry & HK_ENTRY_CLASS_MASK) < HK_FINE_CLASSES * HK_CLASS_BYTES &&
                        hot->key != HK_NO_KEY)) /* a block of up to 32 KiB in a slab, and the thread has a cache */
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
-    else if (HK_LIKELY(hk_mode_is_plain()))
-        free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
-    else
+    else if (HK_UNLIKELY(!hk_mode_is_plain()))
         hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
+    else if (HK_LIKELY(hk_entry_is_medium(entry) && hot->key != HK_NO_KEY && hk_mark_end_fast(block)))
+        hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
+    else
+        free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
 /* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these frees are remote,

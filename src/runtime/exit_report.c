@@ -54,12 +54,12 @@ static bool comes(void)
     return true;
 }
 
-/* Keeps the file of the last peak if the program has freed much memory while the profile was written. */
+/* Keeps the file of the last peak if the program has freed much memory before the profile was written, or meanwhile. */
 static int dump_peak(int fd, const char *path)
 {
     uint64_t live = hk_heap_profile_live();
     (void)hk_heap_profile_write(fd, path);
-    if (hk_heap_profile_live() < live - live / PEAK_PART)
+    if (live <= dumps.live || hk_heap_profile_live() < live - live / PEAK_PART)
         return HK_FILE_STAYS;
     size_t resident = hk_resident_now(&(size_t){0});
     dumps.live = live;

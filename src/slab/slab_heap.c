@@ -218,13 +218,17 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Moves a slab with free blocks from owner `from` to `to`. Returns NULL if `from` has no such slab, has ended, or is awake and uses the class. */
-static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t asleep_since,
+/* Moves `slab` from owner `from` to `to`, or if `slab` is NULL, a slab with free blocks. Returns the slab. Returns NULL if `from` does not have it, has
+ * ended, or is awake and uses the class. */
+static struct hk_slab *give_away(struct hk_owner *from, struct hk_slab *slab, unsigned class, uint64_t asleep_since,
                                  const struct hk_owner *to)
 {
     hk_slab_lists_lock(from);
     bool gives = hk_load(from->xopen) && (hk_load(from->xawake) <= asleep_since || hk_slab_heap_is_unused(from, class));
-    struct hk_slab *slab = gives ? hk_slab_heap_partial(from, class) : NULL;
+    if (!gives || (slab != NULL && hk_load(slab->xowner) != from->id))
+        slab = NULL;
+    else if (slab == NULL)
+        slab = hk_slab_heap_partial(from, class);
     if (slab != NULL) {
         leave_list_of_class(from, slab);
         hk_slab_hand_to(slab, to->id);
@@ -234,11 +238,18 @@ static struct hk_slab *give_away(struct hk_owner *from, unsigned class, uint64_t
     return slab;
 }
 
+/* Returns the time of the owner's last look at the clock, less HK_TICK_MS. */
+static uint64_t long_asleep(const struct hk_owner *owner)
+{
+    uint64_t now = hk_load(owner->xawake);
+    return now - hk_min(now, HK_TICK_MS);
+}
+
 /* Takes over a slab with free blocks from an owner that does not use the class, or has not read the clock for HK_TICK_MS. The caller does not hold
  * the lock of its own lists, because two owners could otherwise wait for each other. The next call begins with the owner that gave the slab. */
 static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 {
-    uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
+    uint64_t now = hk_load(owner->xawake), asleep_since = long_asleep(owner);
     struct hk_slab *slab = NULL;
     uint32_t end = hk_owner_end(), all = end - HK_FIRST_OWNER + 1; /* one look goes back to the first owner */
     for (size_t left = now != UINT64_MAX ? hk_min(OWNERS_PER_SLAB, all) : 0; left > 0 && slab == NULL; left--) {
@@ -246,13 +257,28 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
         struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
         bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
         if (from != owner && hk_load(from->xopen) && unused && hk_slab_heap_has_partial(from, class))
-            slab = HK_UNDER(&hk_sweep_lock, hk_owner_rests(id) ? NULL : give_away(from, class, asleep_since, owner));
+            slab =
+                HK_UNDER(&hk_sweep_lock, hk_owner_rests(id) ? NULL : give_away(from, NULL, class, asleep_since, owner));
         owner->next_victim = slab != NULL ? id : id < end ? id + 1 : HK_FIRST_OWNER;
     }
     if (slab == NULL)
         return;
     owner->source = HK_SOURCE_ADOPTED;
     hk_slab_heap_enter(owner, slab);
+}
+
+bool hk_slab_heap_take_queued(struct hk_owner *owner, struct hk_slab *slab)
+{
+    uint32_t id = hk_load(slab->xowner);
+    if (!hk_slab_lists_shared || id < HK_FIRST_OWNER || id >= hk_owner_end())
+        return false;
+    struct hk_owner *from = hk_owner_by_id(id);
+    uint64_t asleep_since = long_asleep(owner);
+    if (HK_UNDER(&hk_sweep_lock,
+                 hk_owner_rests(id) ? NULL : give_away(from, slab, slab->d.class, asleep_since, owner)) == NULL)
+        return false;
+    hk_slab_heap_enter(owner, slab);
+    return true;
 }
 
 /* Tests once whether the lists are shared, and not separately for the lock and the unlock, because most processes need no lock. */

@@ -65,11 +65,14 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* Moves remote frees of a slab into this thread's bin. The caller took the slab from another owner's inbox. Returns the number of moved blocks. */
+/* Takes over a slab from another owner's inbox, with its remote frees, so that the next frees of its blocks are hits. If the slab cannot be taken
+ * over, moves its remote frees into this thread's bin. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     bool joins = hk_load(slab->xjoined) != NULL; /* joined blocks do not fit the bin, because their class is larger */
+    if (slab->d.class < HK_FINE_CLASSES && hk_slab_heap_take_queued(&cache->owner, slab))
+        return hk_slab_heap_collect(&cache->owner, slab);
     if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;

@@ -1,9 +1,16 @@
 /* Flushes a cache. Parks or ends the cache of a thread that ends. Ends the cache of a thread that was killed, or that a fork child does not have. */
 #include "policy/policy.h"
 #include "slab/slab_heap.h"
+#include "span/page_heap.h"
 #include "tcache/pool.h"
 
-enum { MOST_SLABS = 32, MOST_IN_DEPOT = 256 * HK_KIB }; /* a cache that holds more is not parked */
+enum {
+    MOST_SLABS =
+        32, /* most slabs with blocks of up to 32 KiB of a parked cache; their blocks are MOST_TOUCHED bytes at most */
+    MOST_MEDIUM = 2048, /* most slabs of medium blocks; ending 2048 slabs takes about 100 us */
+    HEAP_PER_HELD =
+        16, /* the bins and the depot of a parked cache keep at most 1/16 of the heap, or MOST_TOUCHED bytes */
+};
 #define MOST_TOUCHED (640 * HK_KIB)
 
 void hk_tcache_flush(struct hk_tcache *cache)
@@ -26,38 +33,39 @@ static void leave_cache(struct hk_tcache *cache)
     hk_liveness_drop(&cache->liveness);
 }
 
-/* Returns the bytes of the blocks of these slabs that were allocated at least once. */
-static size_t touched(const struct hk_list *slabs)
+static bool holds_little(const struct hk_tcache *cache)
 {
-    size_t bytes = 0;
-    for (const struct hk_link *link = slabs->head.next; link != &slabs->head; link = link->next) {
-        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
-        bytes += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
-    }
-    return bytes;
-}
-
-/* Returns the bytes of the blocks in the bins. These blocks may lie in slabs of other owners. */
-static size_t in_bins(const struct hk_tcache *cache)
-{
-    size_t bytes = 0;
+    size_t bytes = cache->depot.bytes;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
-    return bytes;
+    return bytes <= hk_max(MOST_TOUCHED, hk_page_heap_dirty() / HEAP_PER_HELD);
 }
 
-static bool is_small(struct hk_tcache *cache)
+/* Adds the slabs of a list, and the bytes of those of their blocks that were allocated at least once. Stops if there are more than MOST_SLABS slabs. */
+static void add_slabs(const struct hk_list *list, unsigned *slabs, size_t *touched)
 {
-    size_t bytes = 0;
-    if (cache->depot.bytes > MOST_IN_DEPOT ||
-        (cache->granted > MOST_TOUCHED && in_bins(cache) > MOST_TOUCHED)) /* the bins hold at most `granted` bytes */
+    for (const struct hk_link *link = list->head.next; link != &list->head && *slabs <= MOST_SLABS; link = link->next) {
+        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
+        *touched += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
+        ++*slabs;
+    }
+}
+
+/* Returns true if the slabs may keep their owner. Medium slabs hardly count, because threads that free medium blocks also reuse them, whoever owns
+ * the slab. */
+static bool owns_little(struct hk_owner *owner)
+{
+    unsigned slabs = 0;
+    size_t touched = 0;
+    if (owner->slabs > MOST_SLABS + MOST_MEDIUM)
         return false;
-    hk_slab_lists_lock(&cache->owner);
-    bool few = cache->owner.slabs <= MOST_SLABS;
-    for (unsigned class = 0; few && class < HK_CLASSES; class ++)
-        bytes += touched(&cache->owner.slab_lists[class].partial) + touched(&cache->owner.slab_lists[class].full);
-    hk_slab_lists_unlock(&cache->owner);
-    return few && bytes <= MOST_TOUCHED;
+    hk_slab_lists_lock(owner);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        add_slabs(&owner->slab_lists[class].partial, &slabs, &touched);
+        add_slabs(&owner->slab_lists[class].full, &slabs, &touched);
+    }
+    hk_slab_lists_unlock(owner);
+    return slabs <= MOST_SLABS && touched <= MOST_TOUCHED;
 }
 
 /* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
@@ -71,17 +79,19 @@ static bool ends_with_double_free(const struct hk_tcache *cache)
     return false;
 }
 
-/* Parks a cache that holds little. Programs that begin and end many threads then need not move its blocks to slabs, abandon and adopt the slabs, and
- * move the blocks back. The outbox must be empty, because its blocks are live in the slabs of other threads. */
+/* Parks a cache with its slabs. Programs that begin and end many threads then need not abandon and adopt the slabs, and the blocks of the ended thread
+ * belong to the next one. The outbox must be empty, because its blocks are live in the slabs of other threads. */
 static bool park(struct hk_tcache *cache)
 {
     bool keeps = HK_POLICY(purge_delay) > 0 && hk_policy_phase() != HK_PHASE_TIGHT && cache->quarantine == NULL &&
                  hk_load(cache->owner.ring.xevents) == NULL;
     hk_tcache_enter(
         cache); /* The cache stays in this slow call until the next thread has begun, or until the cache ends. */
-    bool parks = keeps && is_small(cache) && !ends_with_double_free(cache);
+    bool parks = keeps && owns_little(&cache->owner) && !ends_with_double_free(cache);
     if (parks) {
         hk_drain_all(cache);
+        if (!holds_little(cache))
+            hk_bins_empty(cache, true);
         hk_outbox_send_all(&cache->outbox);
         hk_heap_shelf_end(&cache->shelf);
         cache->system_thread = 0;

@@ -1,13 +1,13 @@
 /* Steal: a thread that needs blocks takes the remote frees of an owner that sleeps, while the owner drains, ends, and its number serves
  * the next thread.
  *
- *   thief: takes the slab out under a try-lock, claims marked blocks; none: it sends the slab on; some: it unqueues the slab, claims
- *   the last blocks, marks the blocks again that do not fit its bin, and frees the rest later
+ *   thief: takes the slab out under a try-lock, and takes it over under the lock of the owner's lists; or else claims marked blocks; none: it
+ *   sends the slab on; some: it unqueues the slab, claims the last blocks, marks the blocks again that do not fit its bin, and frees the rest later
  *   owner: drains, collects, ends                                                 stranger: marks, counts, queues
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`,
  *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
- *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
+ *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()`, `hk_slab_heap_take_queued()`, `give_away()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
  *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `hk_abandoned_add()` in `slab/abandoned.c`
  * Shows    no block is lost or handed out twice; a stolen block comes back when it is freed, whichever thread holds its slab
  *          by then; a closed inbox stays closed; in the end the slab is released, once, and no thread touches it afterwards;
@@ -20,7 +20,8 @@
  * Fault 4, assertion: a thief claims by a load and a store
  * Fault 5, assertion: a thief frees stolen blocks to the slab itself
  * Fault 6, end: blocks that a thief claims stay counted
- * Fault 7, end: blocks that a thief marks again are not counted */
+ * Fault 7, end: blocks that a thief marks again are not counted
+ * Fault 8, assertion: a thief takes over a slab that its owner has abandoned meanwhile */
 #include "common.pml"
 
 #define NOBODY 0
@@ -42,6 +43,8 @@ byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool backlog[4], pending[4];
 byte abandoned_lock = FREE, drain[4] = FREE;
 byte in_bin;            /* of the thief */
+byte lists = FREE;      /* the lock of the owner's lists */
+bool opened = true;       /* the owner has not abandoned its slabs */
 bool listed;
 byte released, ended;
 
@@ -141,6 +144,27 @@ inline inbox_take(me)
     unlock(drain[me])
 }
 
+/* No thread takes slabs of the thief, so the lock of its lists is left out. */
+inline slab_heap_collect(me)
+{
+    if
+    :: me == OWNER -> lock(lists)
+    :: else
+    fi;
+    if
+    :: owner == me -> remote_collect(owner == me); taken = false
+    :: else
+    fi;
+    if
+    :: me == OWNER -> unlock(lists)
+    :: else
+    fi;
+    if
+    :: taken -> taken = false; send()
+    :: else
+    fi
+}
+
 /* Only its owner abandons a slab. */
 inline drain_all(me)
 {
@@ -148,11 +172,9 @@ inline drain_all(me)
     :: pending[me] ->
        inbox_take(me);
        if
-       :: !taken
-       :: taken && owner == me -> remote_collect(owner == me)
-       :: taken && owner != me -> send()
-       fi;
-       taken = false
+       :: taken -> slab_heap_collect(me)
+       :: else
+       fi
     :: else -> break
     od
 }
@@ -200,7 +222,15 @@ inline cache_end(me)
     drain_all(me);
     inboxes_close(me);
     if
+    :: me == OWNER -> lock(lists); opened = false
+    :: else
+    fi;
+    if
     :: owner == me -> abandoned_abandon()
+    :: else
+    fi;
+    if
+    :: me == OWNER -> unlock(lists)
     :: else
     fi;
     drain_all(me);
@@ -234,16 +264,14 @@ proctype Owner()
     :: pending[OWNER] ->
        inbox_take(OWNER);
        if
-       :: taken && owner == OWNER -> remote_collect(owner == OWNER)
-       :: taken && owner != OWNER -> send()
+       :: taken -> slab_heap_collect(OWNER)
        :: else
-       fi;
-       taken = false
+       fi
     :: IS_IDLE || !stays -> break
     od;
     cache_end(OWNER);
     if
-    :: inbox[OWNER] = 0; abandoned_adopt(OWNER); cache_end(OWNER)
+    :: inbox[OWNER] = 0; opened = true; abandoned_adopt(OWNER); cache_end(OWNER)
     :: true
     fi;
     atomic { stays = false; ended++ }
@@ -266,7 +294,37 @@ inline claim()
 
 inline let_go() { atomic { assert(queued && owner != NOBODY); queued = false } }
 
+/* If the owner seems to be awake, the thief does not try. */
+inline take_queued()
+{
+    if
+    :: true ->
+#if FAULT == 8
+       taken = true;
+       owner = THIEF;
+#else
+       lock(lists);
+       if
+       :: opened && owner == OWNER -> owner = THIEF; taken = true
+       :: else
+       fi;
+       unlock(lists);
+#endif
+       skip
+    :: true
+    fi
+}
+
 inline steal_idle()
+{
+    take_queued();
+    if
+    :: taken -> taken = false; remote_collect(owner == THIEF)
+    :: else -> steal_blocks()
+    fi
+}
+
+inline steal_blocks()
 {
     claim();
     if

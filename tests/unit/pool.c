@@ -198,15 +198,41 @@ UNIT_TEST(parked_few)
     unit_heap_holds(0);
 }
 
-/* A cache that holds many slabs, or that was given back a block twice, is not parked. Nor is any while memory is short or nothing may stay idle. */
+enum { MANY = 40 };
+
+struct left {
+    size_t size;
+    void *blocks[MANY];
+};
+
+static void *use_many_slabs(void *given)
+{
+    struct left *left = given;
+    for (unsigned i = 0; i < MANY; i++)
+        left->blocks[i] = hak_malloc(left->size);
+    return NULL;
+}
+
+static unsigned holding_after_many_slabs(size_t size)
+{
+    pthread_t thread;
+    struct left left = {.size = size};
+    assert_int_equal(pthread_create(&thread, NULL, use_many_slabs, &left), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    unsigned holding = count_holding();
+    for (unsigned i = 0; i < MANY; i++)
+        hak_free(left.blocks[i]);
+    hk_tcaches_end_parked(true);
+    return holding;
+}
+
+/* A cache with much memory in slabs of small blocks is not parked. One with many medium slabs is. No cache is parked if nothing may stay idle. */
 UNIT_TEST(not_parked)
 {
     unit_start();
     unit_keep_what_threads_leave();
-    struct visit large = visit_of(600 * HK_KIB, true);
-    assert_int_equal(count_holding(), 1);
-    for (unsigned i = 0; i < BLOCKS; i++)
-        hak_free(large.blocks[i]);
+    assert_int_equal(holding_after_many_slabs(30 * HK_KIB), 1);
+    assert_int_equal(holding_after_many_slabs(600 * HK_KIB), 2);
     SET_KNOB(purge_delay, 0);
     (void)visit_of(112, false);
     assert_int_equal(count_holding(), 1);
@@ -226,8 +252,8 @@ static void *free_foreign(void *given)
     return given;
 }
 
-/* A cache is not small if its bins hold many bytes of other owners' slabs. */
-UNIT_TEST(not_parked_with_foreign_blocks)
+/* A parked cache keeps no block in its bins if these have many bytes, also if they are blocks of other owners' slabs. */
+UNIT_TEST(parked_without_many_bytes)
 {
     pthread_t thread;
     void *foreign[FOREIGN];
@@ -237,7 +263,8 @@ UNIT_TEST(not_parked_with_foreign_blocks)
         assert_non_null(foreign[i] = hak_malloc(128 * HK_KIB));
     assert_int_equal(pthread_create(&thread, NULL, free_foreign, foreign), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(count_holding(), 1);
+    assert_int_equal(count_holding(), 2);
+    assert_int_equal(hk_tcache_self()->owner.slabs, 7);
     unit_heap_holds(0);
 }
 
@@ -453,14 +480,13 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_go),        cmocka_unit_test(commons_for_the_new),
-        cmocka_unit_test(taken_again),     cmocka_unit_test(purges_behind_an_epoch),
-        cmocka_unit_test(passes),          cmocka_unit_test(counts_stay),
-        cmocka_unit_test(refused),         cmocka_unit_test(stale_number),
-        cmocka_unit_test(rings_stay),      cmocka_unit_test(no_number),
-        cmocka_unit_test(parked),          cmocka_unit_test(parked_until_unused),
-        cmocka_unit_test(parked_few),      cmocka_unit_test(not_parked),
-        cmocka_unit_test(parked_collects), cmocka_unit_test(not_parked_with_foreign_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),        cmocka_unit_test(commons_for_the_new),
+                                       cmocka_unit_test(taken_again),     cmocka_unit_test(purges_behind_an_epoch),
+                                       cmocka_unit_test(passes),          cmocka_unit_test(counts_stay),
+                                       cmocka_unit_test(refused),         cmocka_unit_test(stale_number),
+                                       cmocka_unit_test(rings_stay),      cmocka_unit_test(no_number),
+                                       cmocka_unit_test(parked),          cmocka_unit_test(parked_until_unused),
+                                       cmocka_unit_test(parked_few),      cmocka_unit_test(not_parked),
+                                       cmocka_unit_test(parked_collects), cmocka_unit_test(parked_without_many_bytes)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -794,6 +794,65 @@ UNIT_TEST(stolen_from_who_sleeps)
     expect_all_home();
 }
 
+/* Slabs of an owner that has slept for long are taken over, so that later frees of their blocks are hits. */
+UNIT_TEST(taken_over_from_who_sleeps)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS + HK_TICK_MS);
+    hk_slab_lists_shared = true;
+    uint64_t before = hk_load(hk_global_counts[HK_GLOBAL_slabs_taken_over]);
+    unit_in_thread(steal_and_free, &theft);
+    assert_true(theft.stolen > 0);
+    assert_int_equal(theft.others, 0);
+    assert_true(hk_load(hk_global_counts[HK_GLOBAL_slabs_taken_over]) >=
+                before + theft.wanted * STOLEN_SIZE / HK_SLICE);
+    expect_all_home();
+}
+
+static _Atomic bool xthefts_end;
+
+static void *steal_often(void *unused)
+{
+    unit_start();
+    for (unsigned i = 0; i < 300; i++) {
+        void *own[150];
+        fake_os_pass_ms(HK_TICK_MS + 1);
+        for (unsigned k = 0; k < 150; k++)
+            own[k] = hak_malloc(STOLEN_SIZE);
+        for (unsigned k = 0; k < 150; k++)
+            hak_free(own[k]);
+        hak_malloc_trim(0);
+    }
+    atomic_store(&xthefts_end, true);
+    return unused;
+}
+
+static void *free_half(void *unused)
+{
+    unit_start();
+    for (unsigned i = 0; i < 600; i += 2)
+        hak_free(blocks[i]);
+    return unused;
+}
+
+/* The owner allocates and frees while another thread takes its slabs over, with the blocks that a third thread has freed. */
+UNIT_TEST(taken_over_from_who_wakes)
+{
+    pthread_t thief, other;
+    start();
+    hk_slab_lists_shared = true;
+    assert_int_equal(pthread_create(&thief, NULL, steal_often, NULL), 0);
+    while (!atomic_load(&xthefts_end)) {
+        get_many(STOLEN_SIZE, 600);
+        assert_int_equal(pthread_create(&other, NULL, free_half, NULL), 0);
+        pthread_join(other, NULL);
+        for (unsigned i = 1; i < 600; i += 2)
+            hak_free(blocks[i]);
+    }
+    pthread_join(thief, NULL);
+    expect_all_home();
+}
+
 UNIT_TEST(not_from_who_is_awake)
 {
     struct theft theft = {.wanted = 1000};
@@ -997,6 +1056,8 @@ int main(void)
         cmocka_unit_test(drained_for_a_slab),
         cmocka_unit_test(large_blocks_drained_for_a_slab),
         cmocka_unit_test(stolen_from_who_sleeps),
+        cmocka_unit_test(taken_over_from_who_sleeps),
+        cmocka_unit_test(taken_over_from_who_wakes),
         cmocka_unit_test(not_from_who_is_awake),
         cmocka_unit_test(little_is_not_stolen),
         cmocka_unit_test(stolen_and_never_used),
