@@ -1,5 +1,6 @@
 //! Compiles HAKMEM into one object of the crate, with the flags of the CMake build.
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A compiler that knows these would make calls of them out of HAKMEM's own code.
@@ -29,9 +30,29 @@ fn main() {
     println!("cargo:include={}", root.join("include").display());
 }
 
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Writes hakmem.c, which includes every C file except those that only libhakmem-hardened.so has.
+fn write_unit(core: &Path, to: &Path) {
+    let mut unit = String::new();
+    for room in sorted(core).iter().filter(|path| path.is_dir() && !path.ends_with("checked")) {
+        for file in sorted(room).iter().filter(|path| path.extension().is_some_and(|ending| ending == "c")) {
+            unit += &format!("#include \"{}\"\n", file.strip_prefix(core).expect("a file of core").display());
+        }
+    }
+    fs::write(to.join("hakmem.c"), unit).expect("cargo makes OUT_DIR");
+}
+
 fn compile(root: &Path) {
     let mut build = cc::Build::new();
-    build.file(root.join("unit.c")).include(root.join("core")).include(root.join("include"));
+    let made = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    write_unit(&root.join("core"), &made);
+    build.file(root.join("unit.c")).include(root.join("core")).include(root.join("include")).include(made);
     build.std("gnu11").opt_level(2).pic(true).warnings(false);
     build.define("_GNU_SOURCE", None).define("HK_DEBUG", "0");
     build.define("HK_OVERRIDE", if feature("OVERRIDE") { "1" } else { "0" });

@@ -64,9 +64,9 @@ class Installed(ToolTest):
 
     def test_it_finds_the_build_of_the_tree_it_was_installed_from(self) -> None:
         """Tests the state after `make` and `pip install tools/hakmem`, without `make install`."""
-        for path in ("src", "build"):
-            (self.tree / path).mkdir()
-        (self.tree / "src/hakmem.c").touch()
+        for path in ("src/base", "build"):
+            (self.tree / path).mkdir(parents=True)
+        (self.tree / "src/base/base.h").touch()
         (self.tree / "build/libhakmem.so").symlink_to(LIBRARY)
         self.assertEqual(self.installed("--version").stdout, f"hakmem {__version__} ({os.path.realpath(LIBRARY)})\n")
 

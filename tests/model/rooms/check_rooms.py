@@ -78,7 +78,7 @@ class House:
 
     def check_rss_stats(self) -> None:
         for name in self.files:
-            if name != self.rules["unity_file"] and not self.room_of(name):
+            if not self.room_of(name):
                 self.breach(name, 1, "belongs to no room (src/<room>/<file>, rooms in rooms.json)")
 
     def check_rooms_have_files(self) -> None:
@@ -93,16 +93,6 @@ class House:
             for name in names[1:]:
                 self.breach(name, 1, f"has the file name of {names[0]}")
 
-    def check_unity(self) -> None:
-        unity = self.rules["unity_file"]
-        if unity not in self.files:
-            return
-        included = [name for name, _ in self.files[unity].includes if name.endswith(".c")]
-        for name in self.files:
-            times = 0 if self.room_of(name) in self.rules.get("rooms_apart", ()) else 1
-            if name.endswith(".c") and name != unity and included.count(name) != times:
-                self.breach(unity, 1, f"includes {name} {included.count(name)} times, not {'once' if times else 'never'}")
-
     def check_includes(self) -> None:
         public = self.rules["public_header"]
         for name, source, room in self.inhabitants():
@@ -114,7 +104,7 @@ class House:
                 elif target not in self.files:
                     self.breach(name, line, f'includes "{target}", which is no file of src/ (write "room/file.h")')
                 elif target.endswith(".c"):
-                    self.breach(name, line, f"includes {target}: only {self.rules['unity_file']} includes .c files")
+                    self.breach(name, line, f"includes {target}: no file of src/ includes a .c file")
                 elif self.room_of(target) not in allowed:
                     self.breach(name, line, f"{room} may not include {self.room_of(target)} ({target})")
 

@@ -16,8 +16,6 @@ RULES = {
     "why": "",
     "rooms": {"os": [], "base": ["os"], "tables": ["os", "base"], "ledger": ["os", "base"],
               "span": ["tables", "ledger", "os", "base"], "door": ["span", "os", "base"], "far": ["door"]},
-    "unity_file": "all.c",
-    "rooms_apart": ["far"],
     "public_header": {"name": "public.h", "rooms": ["door"]},
     "file_lines": FILE_LINES,
     "function_lines": FUNCTION_LINES,
@@ -33,8 +31,6 @@ RULES = {
 }
 
 SOUND = {
-    "all.c": '#include "base/base.h"\n#include "os/os.c"\n#include "tables/options.c"\n#include "ledger/ledger.c"\n'
-             '#include "span/map.c"\n#include "door/door.c"\n',
     "base/base.h": "#ifndef HK_BASE_H\n#define HK_BASE_H\n#ifndef HK_DEBUG\n#define HK_DEBUG 0\n#endif\n#endif\n",
     "os/os.h": '#ifndef HK_OS_H\n#define HK_OS_H\n#endif\n',
     "os/os.c": '#include <sys/mman.h>\n#include "os/os.h"\nstatic int calls;\nvoid *take(void) { return mmap(0, getenv("A") ? 1 : 2); }\n',
@@ -58,7 +54,7 @@ BROKEN = {
     "include without a room": ({"span/map.c": '#include "map.h"\n'}, "span/map.c:1: includes \"map.h\", which is no file"),
     "include by a relative path": ({"span/map.c": '#include "../os/os.h"\n'}, "which is no file of src/"),
     "public header in a lower room": ({"span/map.c": '#include "public.h"\n'}, "span may not include the public header"),
-    ".c in a room's file": ({"span/map.c": '#include "os/os.c"\n'}, "only all.c includes .c files"),
+    ".c in a room's file": ({"span/map.c": '#include "os/os.c"\n'}, "no file of src/ includes a .c file"),
     "indented include": ({"os/os.h": '  #  include "base/base.h"\n'}, "os may not include base"),
     "cycle of files": ({"span/map.h": '#include "span/b.h"\n', "span/b.h": '#include "span/map.h"\n'}, "cycle: "),
     "file that includes itself": ({"span/map.h": '#include "span/map.h"\n'}, "cycle: "),
@@ -72,8 +68,7 @@ BROKEN = {
                          "span/c.c": "void f(void) { hak_map(1); }\n"} | {"span/map.c": SOUND["span/map.c"] + '#include "span/b.h"\n'},
                         "circle: span/b -> span/c -> span/map -> span/b"),
     "no circle: a name of its own": ({"span/map.c": SOUND["span/map.c"] + "void hk_a(void) { hk_b(); }\n",
-                                      "span/b.c": "static void hk_b(int hk_a) { s.hk_a(hk_b); }\n", "all.c": SOUND["all.c"] +
-                                      '#include "span/b.c"\n'}, None),
+                                      "span/b.c": "static void hk_b(int hk_a) { s.hk_a(hk_b); }\n"}, None),
     "file at the limit": ({"span/map.c": "int a;\n" * FILE_LINES}, None),
     "long file": ({"span/map.c": "int a;\n" * (FILE_LINES + 1)}, f"span/map.c:1: {FILE_LINES + 1} lines"),
     "function at the limit": ({"span/map.c": "int a;\nint\nf(void)\n{\n" + "    a++;\n" * (FUNCTION_LINES - 4) + "}\n"}, None),
@@ -88,7 +83,6 @@ BROKEN = {
     "conditional in a table": ({"tables/rows.def": "#ifdef X\nROW(1)\n#endif\n"}, "tables/rows.def:1: #ifdef X"),
     "conditional inside a guard": ({"span/map.h": "#ifndef A\n#define A\n#ifdef B\n#endif\n#endif\n"}, "span/map.h:3: #ifdef B"),
     "conditional with a guard's shape": ({"span/map.h": "#ifndef A\n#define B\n#endif\n"}, "span/map.h:1: #ifndef A"),
-    "conditional in the unity file": ({"all.c": SOUND["all.c"] + "#if 1\n#endif\n"}, "all.c:7: #if 1"),
     "mmap": ({"span/map.c": "void *p(void) { return mmap (0); }\n"}, "span/map.c:1: mmap() outside the room os"),
     "munmap by address": ({"span/map.c": "int (*f)() = munmap;\n"}, "munmap() outside"),
     "madvise in a macro": ({"span/map.h": "#ifndef A\n#define A\n#define M(a) \\\n  madvise(a)\n#endif\n"}, "span/map.h:4: madvise()"),
@@ -111,13 +105,9 @@ BROKEN = {
     "state with a test": ({"span/map.c": "static int a;\n"}, None),
     "state of the room without a test": ({"span/map.c": SOUND["span/map.c"] + "int hk_heap;\n", "span/b.c": "void f(void) { hk_heap++; }\n"},
                                          "span/b.c:1: has state (hk_heap), but there is no test unit_b"),
-    "state of another room": ({"span/b.c": "void f(void) { hk_ledger++; }\n", "all.c": SOUND["all.c"] + '#include "span/b.c"\n'}, None),
+    "state of another room": ({"span/b.c": "void f(void) { hk_ledger++; }\n"}, None),
     "a room without a file": ({"door/door.c": None}, "rooms.json: the room door has no file"),
     "a test for what has no state": ({"os/os.c": '#include "os/os.h"\n'}, "os/os.c:1: rooms.json names a test for it, but it has no state"),
-    "unity forgets a file": ({"span/extra.c": "\n"}, "includes span/extra.c 0 times"),
-    "unity takes a file of a room apart": ({"all.c": SOUND["all.c"] + '#include "far/far.c"\n'},
-                                           "includes far/far.c 1 times, not never"),
-    "unity takes a file twice": ({"all.c": SOUND["all.c"] + '#include "os/os.c"\n'}, "includes os/os.c 2 times"),
 }
 
 

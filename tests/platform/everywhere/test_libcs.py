@@ -37,6 +37,14 @@ def run(*words: object, **more: str) -> str:
     return ended.stdout
 
 
+def unity_file(folder: Path) -> Path:
+    """Writes the file that includes every C file of the library, as cmake/HakmemLibrary.cmake does."""
+    unit = folder / "hakmem.c"
+    names = sorted(str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").glob("*/*.c") if path.parent.name != "checked")
+    unit.write_text("#define HK_UNITY 1\n" + "".join(f'#include "{name}"\n' for name in ("base/base.h", *names)))
+    return unit
+
+
 def old_headers(folder: Path) -> None:
     made = attempt(HERE / "cached.sh", "headers-bullseye", "bullseye", "amd64", "libc6-dev", "linux-libc-dev")
     if made.returncode == CANNOT_RUN:
@@ -47,7 +55,7 @@ def old_headers(folder: Path) -> None:
     (folder / "newer.c").write_text(NEWER)
     if "mallinfo2" not in attempt(*command, folder / "newer.c").stdout:
         sys.exit("FAILED: the control: these headers are not old")
-    sources = [ROOT / "src/hakmem.c", *(ROOT / "src/checked").glob("*.c"), *(ROOT / "tools/record").glob("*.c")]
+    sources = [unity_file(folder), *(ROOT / "src/checked").glob("*.c"), *(ROOT / "tools/record").glob("*.c")]
     for source in sources:
         run(*command, source)
     run(*command, "-DHK_HARDENED_LIBRARY=1", sources[0])
@@ -65,7 +73,7 @@ def static_musl(folder: Path) -> None:
                 leave_out(f"no emulator: {emulator.stdout.strip()}")
             start = [emulator.stdout.strip()]
         program = folder / f"signals_{machine}"
-        run(sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-musl", "-static", "-fno-sanitize=undefined", *FLAGS, ROOT / "src/hakmem.c",
+        run(sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-musl", "-static", "-fno-sanitize=undefined", *FLAGS, unity_file(folder),
             ROOT / "tests/platform/musl/signals.c", "-o", program, ZIG_GLOBAL_CACHE_DIR=str(CACHE / "zig-musl"), ZIG_LOCAL_CACHE_DIR=str(folder / "cache"))
         print(f"{machine}: {run(*start, program, HAKMEM_REPORT=str(folder / 'report'))}", end="")
         if "HAKMEM" not in (folder / "report").read_text():

@@ -65,7 +65,7 @@ def candidates() -> list[Path]:
 def trees() -> Iterator[Path]:
     """Yields the source tree that the tool runs from, and the one that pip installed it from (PEP 610)."""
     for tree in (TREE, installed_from()):
-        if tree and (tree / "src/hakmem.c").is_file():
+        if tree and (tree / "src/base/base.h").is_file():
             yield tree
 
 
