@@ -3,7 +3,6 @@
 #include "api/instrumented.h"
 #include "api/kinds.h"
 #include "hakmem.h"
-#include "runtime/lifecycle.h"
 
 static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {

@@ -8,7 +8,6 @@
  * std::bad_alloc of the same C++ library. This library is searched for in several ways, because it may be loaded for the process, be loaded for one
  * module only (RTLD_LOCAL), or be linked into the program, which may then hide the library's symbols or contain only parts of the library. */
 #include "api/entry.h"
-#include <dlfcn.h>
 #include "api/instrumented.h"
 #include "api/operators.h"
 #include "os/elf_file.h"

@@ -2,8 +2,6 @@
 #include "decay/decay.h"
 #include "decay/background_state.h"
 #include "large/large.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "slab/remote.h"

@@ -3,9 +3,7 @@
  * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass unexpected faults to
  * this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
  * Therefore HAKMEM shows the program the action that its handler replaced. */
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 #include "os/linux.h"
 #include "os/forward.h"
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "slab/owner.h"
-#include "slab/slab_purge.h"
 
 /* Abandons the caller's slab, or releases it if all its blocks are free. */
 void hk_abandoned_add(struct hk_slab *slab);

@@ -1,7 +1,6 @@
 /* Moves slices of a chunk between free and in use, and keeps the lists of chunks by longest free run and by age. Grows an arena at new or formerly
  * unmapped addresses. Makes memory resident before its use. Reads the settings of transparent huge pages. */
 #include "span/chunks.h"
-#include "base/message.h"
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"

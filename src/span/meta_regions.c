@@ -1,6 +1,5 @@
 /* Maps regions of metadata, lists their areas by free room, and allocates lines of an area by its bitmap. */
 #include "span/meta_regions.h"
-#include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
 #include "span/footprint.h"

@@ -1,5 +1,4 @@
 /* Flushes a cache. Parks or ends the cache of a thread that ends. Ends the cache of a thread that was killed, or that a fork child does not have. */
-#include "policy/policy.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 #include "tcache/pool.h"

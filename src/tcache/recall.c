@@ -6,7 +6,6 @@
  * The fence stands in for one in the cache's thread. After the fence, that thread is in no slow call, begins no hit of malloc, and executes at most
  * one hit that began before. This hit takes the newest block of a bin, so the recall leaves the newest block. Frees push blocks above it meanwhile.
  * The recalling thread replaces all other items by NULL. It cannot move items or change `top`, because the hit may still store `top`. */
-#include "slab/outbox.h"
 #include "tcache/pool.h"
 
 enum { MOST_ITEMS = HK_MAGAZINE_BLOCKS }; /* few, because the stack may be small */
