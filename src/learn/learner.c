@@ -416,19 +416,6 @@ void hk_explain_decision(struct hk_text *text, const struct hk_decision *decisio
     hk_text_add(text, "}, \"why\": \"%s\"}\n", row->why);
 }
 
-void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why)
-{
-    hk_text_add(text, "{\"ms\": %lu, \"who\": \"log\", \"lost\": %lu, \"why\": \"%s\"}\n", ms, lost, why);
-}
-
-void hk_explain_options(struct hk_text *text, const struct hk_learner *learner)
-{
-    hk_text_add(text, "options");
-    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
-        hk_text_add(text, " %lu", learner->option.value[knob]);
-    hk_text_add(text, " %lu %lu %lu\n", learner->reuse_worth, learner->mode, learner->rules);
-}
-
 void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals)
 {
     hk_text_add(text, "tick %lu", ms);

@@ -88,10 +88,8 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 /* Sets learner->now to the new knobs, and step->decisions to the decisions that changed them. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* Each function writes one line: a decision or a remark about the log itself as JSON, or the first line or a tick's line of a trace. */
+/* These functions write a decision as a line of JSON, and a tick's line of a trace. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
-void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
-void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
 void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals);
 
 /* Goal: tells the learner how much memory the process should use at most, how much it uses, and how many CPUs it may use. HAKMEM_GOAL sets the goal

@@ -3,7 +3,6 @@
 #include "learn/learner.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
-#include "tcache/tcache.h"
 
 /* Reading the counts of 512 threads takes about 50 us. More threads make ticks rarer. */
 enum { THREADS_PER_TICK = 512 };
@@ -47,15 +46,19 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
 
 static uint64_t since_begin(uint64_t ms) { return ms - hk_min(ms, learning.began_ms); }
 
+static void remark(struct hk_text *line, uint64_t ms, uint64_t lost, const char *why)
+{
+    hk_text_init(line, HK_NOWHERE);
+    hk_text_add(line, "{\"ms\": %lu, \"who\": \"log\", \"lost\": %lu, \"why\": \"%s\"}\n", ms, lost, why);
+}
+
 static void write_to_log(uint64_t ms, struct hk_text *line)
 {
     if (learning.log_bytes > hk_options.explain_most)
         return;
     learning.log_bytes += line->used;
-    if (learning.log_bytes > hk_options.explain_most) {
-        line->used = 0;
-        hk_explain_log(line, ms, 0, "the log has reached explain_most bytes and ends here");
-    }
+    if (learning.log_bytes > hk_options.explain_most)
+        remark(line, ms, 0, "the log has reached explain_most bytes and ends here");
     hk_option_file_append("explain", hk_options.explain, line, &learning.log_refused);
 }
 
@@ -73,8 +76,7 @@ static void write_decisions(uint64_t now)
     uint64_t lost = hk_decisions_lost();
     if (lost == 0)
         return;
-    hk_text_init(&line, HK_NOWHERE);
-    hk_explain_log(&line, since_begin(now), lost, "the queue of decisions was full: these were lost");
+    remark(&line, since_begin(now), lost, "the queue of decisions was full: these were lost");
     write_to_log(since_begin(now), &line);
 }
 
@@ -95,9 +97,14 @@ static void begin_learner(void)
 /* Not inlined, because `line` takes 1 KiB of the stack, which may be small. */
 static HK_NOINLINE void write_trace(uint64_t now, const struct hk_signals *saw)
 {
+    const struct hk_learner *learner = &learning.learner;
     struct hk_text line = {.fd = HK_NOWHERE};
-    if (learning.trace_bytes == 0)
-        hk_explain_options(&line, &learning.learner);
+    if (learning.trace_bytes == 0) {
+        hk_text_add(&line, "options");
+        for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+            hk_text_add(&line, " %lu", learner->option.value[knob]);
+        hk_text_add(&line, " %lu %lu %lu\n", learner->reuse_worth, learner->mode, learner->rules);
+    }
     hk_explain_signals(&line, since_begin(now), saw);
     learning.trace_bytes += line.used;
     if (learning.trace_bytes <= hk_options.explain_most)
