@@ -135,7 +135,7 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
     return NULL;
 }
 
-HK_INLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
+static HK_NOINLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     struct hk_miss_counts *counts = &cache->miss_counts[class];
@@ -163,20 +163,14 @@ HK_INLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
     return hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
 }
 
-HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
-{
-    hk_tcache_enter(cache);
-    void *block = refill(cache, class, size);
-    hk_tcache_leave(cache);
-    return block;
-}
-
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
 {
     hk_tcache_enter(cache);
     void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    if (HK_LIKELY(block == NULL))
+        block = refill(cache, class, size);
     hk_tcache_leave(cache);
-    return HK_LIKELY(block != NULL) ? block : hk_tcache_refill(cache, class, size);
+    return block;
 }
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }

@@ -33,8 +33,6 @@ void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 /* Returns a block of a class for a request of `size` bytes, from the bin or after a miss. With the options small_fit and medium_fit, the block may
  * be of a larger class. Returns NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
-/* Returns a block of a class for a request of `size` bytes after a miss, or NULL if memory is refused. Precondition: the bin is empty. */
-void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);
 /* Returns true if the program should move a block, because a move helps to empty its slab (hk_slab_heap_take_fuller()). The thread's next block of
  * this size then comes from a fuller slab. `block` may be any address. If it is that of a block, no thread may free it now. `cache` may be NULL. */
 bool hk_tcache_should_move(struct hk_tcache *cache, const void *block);

@@ -5,7 +5,7 @@
  *   recaller:              taken, gate shut, fence; busy? gives up. Else reads top, fence, takes older items, fence; then gate open, not taken
  *
  * Code     `hk_tcache_enter()`, `hk_tcache_leave()` in `tcache/layout.h`; `hk_tcache_enter_slow()`, `close_holes()`, `take_older()`, `take_all()`,
- *          `recall_from()` in `tcache/recall.c`; `hk_hit_pop()`, `hk_hit_push_at()` in `tcache/hit.h`; `hk_tcache_refill()`, `hk_tcache_keep()` in
+ *          `recall_from()` in `tcache/recall.c`; `hk_hit_pop()`, `hk_hit_push_at()` in `tcache/hit.h`; `hk_tcache_alloc()`, `hk_tcache_keep()` in
  *          `tcache/miss.c`; `set_gate()` in `tcache/cacheless.c`; `linux_fence_threads()` in `os/os_linux.c`
  * Shows    no block has two holders or is lost; no slow call uses a bin while blocks are taken from it, or meets a hole; no thread waits forever
  * Not      the depot, which only slow calls use; fork, begin and end of the thread. One word stands for xholes and xrecalled. A hit may load top and
