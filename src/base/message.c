@@ -190,8 +190,7 @@ void hk_text_flush(struct hk_text *text)
 
 static void put_message(const char *format, va_list *args)
 {
-    struct hk_text text;
-    hk_text_init(&text, HK_STDERR);
+    struct hk_text text = {.fd = HK_STDERR};
     put_string(&text, "hakmem: ", 0);
     add_all(&text, format, args);
     put_char(&text, '\n');

@@ -130,8 +130,7 @@ HK_COLD void hk_report_pointer(enum hk_call call, const char *fault, const void 
 
 HK_COLD void hk_invalid_size(enum hk_call call, size_t size, const void *block)
 {
-    struct hk_text fault;
-    hk_text_init(&fault, HK_NOWHERE);
+    struct hk_text fault = {.fd = HK_NOWHERE};
     hk_text_add(&fault, "%s: %zu bytes", HK_TEXT_other_size, size);
     fault.bytes[fault.used] = 0;
     hk_invalid_pointer(call, fault.bytes, block);
