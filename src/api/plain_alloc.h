@@ -11,8 +11,7 @@
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* from this size, it is worth asking which pages are resident (large_zero.c) */
 
-/* Serves the most frequent miss, in which the thread's bin for a size up to 32 KiB is empty, or has blocks although the gate is shut. Returns NULL for
- * other misses and refused memory. */
+/* Serves the most frequent miss: the bin for a size up to 32 KiB is empty, or the gate is shut. Returns NULL for other misses and refused memory. */
 HK_INLINE void *hk_plain_refill(size_t size)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))

@@ -36,8 +36,7 @@ HK_INLINE void hk_write_short(void *to, const void *from, size_t bytes, bool zer
         hk_write_pairs(to, last_to, from, last_from, zeroes, 4, 8);
 }
 
-/* Copies `bytes` bytes. Both addresses must be multiples of 16. A copy of up to 256 bytes reads and writes whole quanta of 16 bytes,
- * and at least one quantum. */
+/* Copies `bytes` bytes. Both addresses must be multiples of 16. A copy of up to 256 bytes copies whole quanta, and at least one. */
 HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN))

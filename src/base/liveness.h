@@ -4,9 +4,8 @@
  *   taken, held -> dropped                      if the thread ends normally
  *   taken, held -> lost, reported -> dropped    if the thread ends without running its destructors
  * Invariant  hk_liveness_lost() returns true only if the thread has ended. A process's only thread takes no mutex, because the process ends with it.
- * Threads    The thread itself calls hk_liveness_take() and hk_liveness_renew(). The thread that ends the cache calls hk_liveness_drop(). Any thread
- *            may call hk_liveness_lost(), under a lock that the next thread also takes before its hk_liveness_take(). A fork child calls
- *            hk_liveness_forget(). */
+ * Threads    The thread itself calls take and renew. The thread that ends the cache calls drop. Any thread may call lost, under a lock that the next
+ *            thread also takes before its take. A fork child calls forget. */
 #pragma once
 
 #include "base/base.h"

@@ -5,8 +5,7 @@
  *          are shown as \xNN
  *          %9lu %*lu %-16s a number padded with spaces on the left to a width of at most 24, or a string padded on the right
  * Stderr   Descriptor 2 counts as stderr while it refers to the same file (device and inode) as at the start. A program that closes stderr may open
- *          its database as descriptor 2. HAKMEM then prints no messages. Output that the program requests by a call always goes to descriptor 2, as
- *          the output of the C library's malloc_stats() does.
+ *          its database as descriptor 2. HAKMEM then prints no messages. Output that the program requests by a call always goes to descriptor 2.
  * Never    This file never allocates, takes a lock, or changes errno. */
 #pragma once
 

@@ -3,8 +3,7 @@
  *   bytes allocated  --|-----------|---|--------------------------|-->      gaps: exponential, of the given mean
  *
  * Owns       This file owns the gaps between samples.
- * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile rely on this
- *            probability, because they divide by it.
+ * Invariant  A block of s bytes is picked with probability 1 - exp(-s / mean), independent of earlier picks. Readers of the profile divide by it.
  * Threads    A countdown belongs to one thread. */
 #pragma once
 

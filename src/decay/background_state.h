@@ -26,7 +26,6 @@ void hk_background_state_begin(void);
 void hk_background_state_end(void);
 /* Tells the background thread that blocks were freed in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
-/* Returns true if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
 /* Makes the background thread run another round, whatever the footprint is. */
 void hk_background_force(void);

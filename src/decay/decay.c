@@ -168,8 +168,7 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
         sweep_all(now);
 }
 
-/* Lowers the watermark unless the last sweep was in vain, because a part of the memory that a sweep purges stays purged. Reclaiming may use only a
- * share of the time. The page faults that follow a sweep count against the same share. */
+/* Does not lower it if the last sweep was in vain. The page faults that follow a sweep count against the share of the time for reclaiming. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);

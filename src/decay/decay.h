@@ -12,9 +12,8 @@
 /* The time of the learner's next tick in ms, or UINT64_MAX if none will come. Becomes 0 when the heap is no longer small, so that a tick is due. */
 extern _Atomic uint64_t hk_decay_learner_due_ms;
 
-enum {
-    HK_RESTED_DELAYS = 4
-}; /* after so many purge delays without a tick, all free blocks of a thread count as idle */
+/* After so many purge delays without a tick, all free blocks of a thread count as idle. */
+enum { HK_RESTED_DELAYS = 4 };
 
 /* Holds what a thread has seen of the clock, of epochs, and of rises of the watermark. */
 struct hk_ticker {
@@ -54,7 +53,6 @@ struct hk_round {
 struct hk_round hk_decay_in_background(void);
 /* Returns the bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
-/* Returns the bytes of the heap that may be resident. */
 size_t hk_decay_footprint(void);
 /* Returns the bytes of dirty free slices and of cached large blocks, which are free but may be resident. */
 size_t hk_decay_idle(void);

@@ -3,8 +3,7 @@
  *   begin --> lines, stacks --> end
  *
  * Owns       This file owns static memory for the report, so that a small stack is enough.
- * Invariant  A process writes one report. Another thread that finds a fault waits up to a second for the report, because ending the process earlier
- *            would cut the report off.
+ * Invariant  A process writes one report. Another thread that finds a fault waits up to a second, so that the report is complete.
  * Threads    Any thread or signal handler may begin a report. Only its thread may add to the report. No function takes a lock or calls malloc. */
 #pragma once
 

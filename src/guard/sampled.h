@@ -22,7 +22,6 @@ size_t hk_sampled_size(enum hk_call call, const void *block);
 /* Frees the block, or ends the program if it is not live. `caller` is the exported function's return address. Precondition: hk_slots_hold(block). */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
 
-/* Reports the wrong access that `fault` describes. If `fault` is NULL, reports a call with a wrong pointer instead. The report of a call begins with
- * `what`, and `by` is the stack of the call. */
+/* Reports the wrong access that `fault` describes. If `fault` is NULL, reports `what` about a call with a wrong pointer, whose stack is `by`. */
 void hk_sampled_tell(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault, const char *what,
                      const struct hk_packed_stack *by);

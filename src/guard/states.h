@@ -4,8 +4,7 @@
  *
  * Owns       This file owns the state bytes, which are 128 KiB for each chunk with a block that was given out. The file also owns 1 MiB of addresses
  *            for 65536 blocks of 0 bytes, which fault when they are touched. A bit for each of these blocks is set while the program has the block.
- * Invariant  A state byte is live only while the program has the block. While a block is busy, only one thread reads and changes the block and its
- *            state.
+ * Invariant  A state byte is live only while the program has the block. While a block is busy, only one thread uses the block and its state.
  * Threads    Any thread may read states. The thread that allocates or frees a block writes the block's state. */
 #pragma once
 

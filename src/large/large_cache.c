@@ -1,5 +1,4 @@
-/* Keeps freed large blocks, chooses the block that fits a request best, and unmaps the oldest blocks. Cuts off the slack of blocks in use. Marks
- * blocks whose mapping the program changes by a system call. */
+/* Keeps freed large blocks, finds the best fit, and unmaps the oldest. Cuts off slack. Marks blocks whose mapping the program changes. */
 #include "large/large_cache.h"
 #include "count/stats.h"
 #include "span/footprint.h"

@@ -2,8 +2,7 @@
  * unmapped leaves a record, its ghost. If a later request has about the ghost's size, the learner is told that keeping the block was better. If the
  * program changes a block's mapping (mprotect, mlock, madvise, mremap ...), free unmaps the block, because its next user must not see the change.
  *
- *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size (struct hk_fit), and each bin has the newest first.
- *   There are eight bins from each power of two to the next one.
+ *   A request looks at the newest cached blocks one by one. Older blocks are also in bins by size, eight for each power of two, newest first.
  *
  * Owns       This file owns the bins, the lists of struct hk_large, and the fields `requested`, `idle_since`, `by_size` and `modified`.
  * Invariant  A search of the bins looks at 64 blocks at most, and takes the best of these blocks.
@@ -86,8 +85,7 @@ HK_INLINE void hk_large_put_cached_locked(struct hk_large_block *large)
 HK_ROOM bool hk_large_release(struct hk_large_block *large);
 /* Caches a block for hk_large_keep(). The caller has set idle_since. Purges by age keep the block for the purge delay from idle_since on. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
-/* Sets how many bytes of the mapping the program has. The bytes after them are slack, into which the block may grow. The next purge sets idle_since
- * of the slack, and only a later purge cuts the slack off. */
+/* Sets how many bytes of the mapping the program has. The rest is slack. The next purge sets its idle_since, and only a later purge cuts it off. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);

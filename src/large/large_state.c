@@ -269,8 +269,7 @@ bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
     return enter_if(hk_os.remap((void *)large->d.start, large->d.bytes, bytes, NULL), large, large->d.start, bytes);
 }
 
-/* Tries to lengthen the mapping in place, to move it to a reserved range, and to move it anywhere. Does not try the reserved range if the program has
- * changed the mapping, because the block may then consist of several mappings, which one system call cannot move. */
+/* Reserves no range if the program has changed the mapping, because the block may then be several mappings, which one system call cannot move. */
 bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
 {
     size_t whole = hk_large_in_whole_huge_pages(bytes);

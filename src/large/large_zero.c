@@ -1,9 +1,7 @@
-/* Zeroes a long block that was used before, at a cost no higher than that of fresh pages.
- *
- * Resident pages that were used are overwritten, because overwriting 64 KiB costs less than a page fault. All other pages are returned to the system,
- * so that the program pays only for pages that it touches. This includes pages that are not resident, because they may be swapped out.
- *
- * Slack that a purge may cut off is never written, because another mapping may lie there. Only the new holder of the block calls hk_large_zero(). */
+/* Zeroes a long block that was used before, at a cost no higher than that of fresh pages. Resident pages that were used are overwritten, because
+ * overwriting 64 KiB costs less than a page fault. All other pages are returned to the system, so that the program pays only for pages that it
+ * touches. This includes pages that are not resident, because they may be swapped out. Slack that a purge may cut off is never written, because
+ * another mapping may lie there. Only the new holder of the block calls hk_large_zero(). */
 #include "large/large.h"
 #include "base/inline_copy.h"
 #include "span/page_heap.h"

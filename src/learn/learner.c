@@ -333,8 +333,7 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-/* Returns true if the rules may change knobs at this tick. They may not change knobs during a trial, or for REST_TICKS after a failed one. If this is
- * the last tick of a trial, decides whether the new values stay. */
+/* Returns false during a trial, and for REST_TICKS after a failed one. At the last tick of a trial, decides whether the new values stay. */
 static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;

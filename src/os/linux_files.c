@@ -5,8 +5,7 @@
 #include <unistd.h>
 #include "os/linux.h"
 
-/* Never returns a descriptor from 0 to 2. If a program has closed its standard streams, the system gives out these numbers again, and the program's
- * output would end up in HAKMEM's file. */
+/* Never returns a descriptor from 0 to 2. If a program has closed its standard streams, its output would end up in HAKMEM's file. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);

@@ -1,8 +1,6 @@
-/* Installs HAKMEM's signal handlers, and hides them from the program.
- *
- * Some runtimes, such as the Java virtual machine, ask for the installed fault handler when they start. Later they pass unexpected faults to
- * this handler. If they found HAKMEM's handler, HAKMEM would perform the default action, and the runtime could not report the fault.
- * Therefore HAKMEM shows the program the action that its handler replaced. */
+/* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced. Some runtimes, such as the Java virtual machine,
+ * pass unexpected faults to the handler that was installed when they started. If they found HAKMEM's handler, HAKMEM would perform the default action,
+ * and the runtime could not report the fault. */
 #include <ucontext.h>
 #include "os/linux.h"
 #include "os/forward.h"

@@ -5,8 +5,7 @@
  *   alloc: from 64 KiB -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
  * Owns       This file owns the table hk_site_samples, the rules and the ghosts. The tables are mapped once. This file never reads a block.
- * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same reuse when a rule is applied as in watch
- *            mode, which applies no rules.
+ * Invariant  A ghost does not depend on what happened to the memory of its block. So ghosts observe the same reuse with a rule as in watch mode.
  * Threads    Any thread may call the functions. One lock protects the rules and the ghosts. */
 #pragma once
 

@@ -3,8 +3,7 @@
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
- * Owns       This file owns the table of stacks, which has a fixed size. HAKMEM's start maps the table, so that threads need no lock to enter their
- *            first stacks.
+ * Owns       This file owns the table of stacks, which has a fixed size. HAKMEM's start maps the table, so that no thread needs a lock.
  * Invariant  A capture takes no lock, allocates nothing, loads no module, and needs about a kilobyte of stack. A broken frame cannot crash the
  *            capture: before a page is read, the system is asked whether the page is readable. If the page is not readable, the stack ends there. A
  *            number stands for the same stack until the process ends. If the table is nearly full, only the first frame of a new stack is kept. If

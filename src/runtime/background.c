@@ -91,8 +91,7 @@ static void work(void)
         bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        /* While the program is idle, only this thread writes reports and follows a memory goal. So it does not sleep if an option asks for either,
-         * or if the rounds of sampled_due.h need this thread. */
+        /* While the program is idle, only this thread writes reports, follows a memory goal, and runs the rounds of sampled_due.h. */
         bool stays_awake = hk_reports_wanted() || hk_sample_rounds_wait() ||
                            (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
         if (quiet < QUIET_ROUNDS || stays_awake) {

@@ -7,8 +7,7 @@
  * so, it changes the symbol table in memory, which the loader reads. The code of the C library does not change.
  *
  * RUNPATH, $ORIGIN and the namespace depend on the caller of dlopen, which the loader finds by the return address. Therefore hak_dlopen() ends with a
- * jump, so that the return address lies in that caller. Only libhakmem.so exports hak_dlopen() under the name dlopen (cmake/HakmemLibrary.cmake),
- * because in a static program it would replace the only dlopen. */
+ * jump. Only libhakmem.so exports hak_dlopen() under the name dlopen (cmake/HakmemLibrary.cmake), because a static program has only one dlopen. */
 #include "hakmem.h"
 #include "os/elf_file.h"
 #include "os/forward.h"

@@ -27,11 +27,8 @@ void hk_exit_report(bool takes_locks);
 /* Returns false if this thread may hold a lock, which is possible in a signal handler. Called only just before the process ends. */
 bool hk_report_may_take_locks(void);
 
-/* Installs handlers for signals that end the program (os/linux_signals.c). Called by the first thread.
- *
- * If an option names a file to write at exit, SIGTERM gets a handler. The handler writes the heap profile, and also the report if the thread holds
- * no lock. Then the signal takes its default action, so that the exit status is the same as without HAKMEM.
- *
- * With the option trace_ring, the handlers of SIGUSR2 and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the
- * process. After a fatal signal, the handler lets the signal take its default action, so that the exit status and the core dump do not change. */
+/* Installs handlers for signals that end the program (os/linux_signals.c). Called by the first thread. If an option names a file to write at exit, the
+ * handler of SIGTERM writes the heap profile, and also the report if the thread holds no lock. With the option trace_ring, the handlers of SIGUSR2
+ * and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the process. After the handler of a signal that ends the
+ * program, the signal takes its default action, so that the exit status and the core dump do not change. */
 void hk_signals_begin(void);

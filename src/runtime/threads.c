@@ -26,8 +26,7 @@ enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
 /* Returns true if HAKMEM counts threads. The first call after the start decides this. HAKMEM counts only if its malloc serves the process and the
- * process has one thread, because the locks of slab lists must be in use before a second thread exists. Otherwise, only an option creates a
- * background thread. */
+ * process has one thread, because the locks of slab lists must be in use before a second thread exists. */
 static bool counting(void)
 {
     if (hk_load(xcounts) == NOT_DECIDED && hk_started()) {

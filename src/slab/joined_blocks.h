@@ -6,9 +6,8 @@
  *
  * Owns       This file owns the joined bits of slabs, and sets whether a slab's page map entries are mixed.
  * Invariant  If the joined bit of a cell is set, the cell belongs to a live joined block that begins at a lower address. The joined bits of a live
- *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the
- *            slow path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so that hk_joined_free() checks each
- *            block that is freed.
+ *            joined block do not change. The page map entries of a slab with joined blocks are mixed. Therefore every free in the slab takes the slow
+ *            path, which gets the block's size from hk_joined_bytes(). The slab's plain extent is 0, so each free is checked.
  * Threads    The slab's holder takes and frees joined blocks. The thread that has a block, and the report, may ask for its cells and bytes.
  * Never      No function touches the memory of the blocks. */
 #pragma once
@@ -28,6 +27,5 @@ void hk_joined_recount(struct hk_slab *slab);
 /* Splits the joined blocks whose first cells are in `bits`, a set of blocks of a bitmap word. Frees their other cells. The caller frees the blocks in
  * `bits`. Returns the number of freed cells. Ends the program if a block in `bits` is a cell of a joined block, but not its first cell. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
-/* Allocates up to n joined blocks of `cells` cells, the lowest first, and stores their addresses in front of `end`. Returns the number of joined
- * blocks, which is 0 if memory for the joined bits is refused. */
+/* Allocates up to n joined blocks of `cells` cells, the lowest first, in front of `end`. Returns their number, which is 0 if memory is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);

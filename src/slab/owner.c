@@ -203,8 +203,7 @@ void hk_owners_init(void)
     hk_lock_register(HK_RANK_SWEEP, &hk_sweep_lock);
 }
 
-/* Resets the locks and the inboxes, because threads that do not exist in the child may have held the locks or been changing the inboxes. Writes only
- * fields that must change, because a fork child copies each page that it writes to. */
+/* The child lacks the threads that held the locks. Writes only fields that must change, because a fork child copies each page that it writes to. */
 void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

@@ -5,10 +5,9 @@
  *   thread A drains    -> takes all slabs out of its inbox at once (exchange), keeps them as backlog, and frees their remote blocks
  *
  * Owns       This file owns the table of owners, and the lists and inboxes of each owner.
- * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. Therefore
- *            a thread that uses the number of an ended owner finds a closed inbox, and reads the slab's owner again. A queued slab may get another
- *            holder. The thread that takes this slab out sends it on. The pages of an owner without a thread may be purged, because zeros mean a
- *            closed owner.
+ * Invariant  A slab is in at most one inbox or backlog, and only while it is marked as queued. The memory of an owner is never unmapped. Therefore a
+ *            thread that uses the number of an ended owner finds a closed inbox, and reads the slab's owner again. A queued slab may get another
+ *            holder. The thread that takes this slab out sends it on. An owner without a thread may be purged, because zeros mean closed.
  * Threads    The owner uses its lists. If there is a background thread, the lists are used under a lock. Any thread may push a slab into an inbox
  *            without a lock. The owner, threads that are short of blocks, and threads that purge memory take slabs out under a lock. */
 #pragma once
@@ -16,7 +15,6 @@
 #include "base/lock.h"
 #include "count/ring.h"
 #include "count/stats.h"
-#include "policy/options.h"
 #include "slab/slab_purge.h"
 
 /* The flags of 64 owners. In each word, each owner has one bit. */

@@ -29,7 +29,6 @@ extern bool hk_slab_heap_joins; /* if false, blocks are never joined; set when H
 
 /* Adds a slab to the lists of the owner, which has just adopted the slab. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
-/* Abandons all slabs of an owner whose thread ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
 /* Changes the size of a slab of one block without moving the block. Returns false if this is not possible. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);

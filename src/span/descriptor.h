@@ -67,8 +67,7 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
-/* The page map entries of user heaps are at least HK_ENTRY_HEAPS, also those of destroyed heaps. All of them have the flag HK_ENTRY_MIXED, so that
- * the hit path never frees a block of a user heap. */
+/* The page map entries of user heaps, also of destroyed ones, are at least HK_ENTRY_HEAPS. HK_ENTRY_MIXED keeps them from the hit path. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
 /* HK_ENTRY_ENDED_LARGE is the entry of the first slice of a large block whose heap was destroyed. */

@@ -156,7 +156,6 @@ bool hk_bin_grow_if_small(struct hk_tcache *cache, unsigned class);
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 /* Moves the n oldest blocks of a bin to the depot if the bin has its largest capacity and the depot accepts them. Otherwise moves them to slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
-/* Returns all blocks of a bin to their slabs. */
 void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Returns the byte budget of a thread, which limits the blocks that its bins can hold. The budget grows with the resident heap per thread. */
 size_t hk_bins_budget(void);

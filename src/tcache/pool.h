@@ -42,7 +42,6 @@ bool hk_pool_left_is_due(void);
 void hk_pool_init(void);
 /* Repairs the pool in a fork child that has `threads` threads. */
 void hk_pool_fork_child(size_t threads);
-/* Returns the number of threads that have a cache. */
 size_t hk_tcaches_alive(void);
 /* Returns the cache with a number, even if its thread has ended. The number must have been given to a cache (see hk_owner_next()). */
 struct hk_tcache *hk_tcache_by_id(uint32_t id);
