@@ -1,6 +1,5 @@
-/* Serves the calls that the plain allocator must not serve alone. The mode says whether the guard, the hooks or the samples see such a call. The
- * functions of the first part tell hooks and samples, and call the plain allocator. The functions of the second part serve while the guard is on.
- * They call the first part, and check each block (block_checks.h) when they give it out and when they take it back. */
+/* Serves the calls that the plain allocator must not serve alone. The first part tells hooks and samples, and calls the plain allocator. The second
+ * part serves while the guard is on. It calls the first part, and checks each block (block_checks.h) that it gives out or takes back. */
 #include "api/instrumented.h"
 #include <errno.h>
 #include "api/entry.h"

@@ -1,6 +1,5 @@
 /* Defines all forms of the C++ operators new and delete, in C and under their mangled names, so that HAKMEM does not need the C++ library. This file
  * is compiled with -fexceptions, so that std::bad_alloc can pass through it.
- *
  * A program may replace some forms, usually new and delete. As the standard requires, the other forms call simpler forms, HAKMEM's or the program's:
  * sized delete[] -> delete[] -> delete     new[] -> new     nothrow new -> throwing new, whose exception is caught
  *

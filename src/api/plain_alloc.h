@@ -1,6 +1,5 @@
 /* The plain allocator allocates, frees and resizes blocks while no feature (guard, hooks, samples) has to see the call. A block of up to 1 MiB comes
  * from the thread's cache or, if there is no cache, from an abandoned slab. If memory is refused, the allocator purges idle memory, and tries again.
- *
  * Threads  Any thread may call these functions.
  * Never    No function sets errno. The features and the start of HAKMEM are the work of instrumented.h. */
 #pragma once

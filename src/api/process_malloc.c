@@ -1,6 +1,5 @@
 /* Defines reallocarray, cfree, free_sized and malloc_usable_size. A program may define malloc, calloc, realloc and free, but none of these functions.
  * They then get blocks of the program's malloc, and must not treat such blocks as HAKMEM's.
- *
  * Therefore reallocarray calls the realloc that the process uses, which is the first one that the loader finds. In the same way, free_sized and cfree
  * call the free that the process uses. The hak_ functions always use HAKMEM. */
 #include "api/operators.h"

@@ -1,7 +1,6 @@
 /* Stats: counts events on slow paths.
  * Owns       This file owns the global counters. The counters of a thread lie in its tcache, and this file only names them.
- * Threads    Any thread may add to a global counter, by a relaxed atomic addition. Only the thread itself adds to its counters. Any thread may read
- *            a thread counter, and may get a slightly old value. */
+ * Threads    Any thread may add to a global counter. Only the thread itself adds to its counters. Others may read old values of these. */
 #pragma once
 
 #include "base/base.h"

@@ -5,7 +5,6 @@
  *
  * In a round, each call counts its bytes. The bytes between two rounds are estimated, because a hit counts nothing: the last windows tell how many
  * bytes the process allocates in a ms. If the process does not allocate, the round stays open, and is looked at less often.
- *
  * Owns       This file owns the rounds. A process begins with a round of 4096 calls, so that a short program needs no background thread.
  * Threads    Any thread may call hk_sample_is_due(). Only the background thread calls hk_sample_round_if_due(). */
 #pragma once

@@ -1,5 +1,4 @@
-/* Holds the lists, the totals and the lock of large blocks, and finds the block at an address. Makes the system calls that map, lengthen, move and unmap
- * a large block, and decides which large blocks lie on huge pages. */
+/* Holds the lists, totals and lock of large blocks. Finds, maps, lengthens, moves and unmaps a block, and decides if it lies on huge pages. */
 #include "large/large_state.h"
 #include "span/footprint.h"
 #include "span/chunks.h"

@@ -1,5 +1,4 @@
-/* Recognizes the phase of the program from the signals of a tick, runs the rules, and bounds the knobs if memory is short. Formats decisions as lines
- * of JSON for the log, and signals as lines of numbers for the trace. */
+/* Recognizes the phase from a tick's signals, runs the rules, and bounds the knobs if memory is short. Formats decisions and signals as lines. */
 #include "learn/learner.h"
 #include "base/bits.h"
 #include "os/os.h"

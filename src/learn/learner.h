@@ -1,7 +1,6 @@
 /* Learner: computes the knobs for the next tick from the signals of a tick. It first recognizes the phase of the program (steady, burst, remote
  * heavy, short of memory). Rules then choose the best values of the knobs, and the phase bounds them. The learner uses no clock, no system call
  * and no global variable. Therefore a recorded trace of signals gives the same decisions as the recorded run.
- *
  * Owns       All state of a learner is in its struct. docs/LEARNING.md describes the rules.
  * Invariant  Every knob stays in the range of its row in the table of knobs. A knob that no rule changes keeps the option's value.
  * Threads    Only one thread at a time may use a learner. */
@@ -94,7 +93,6 @@ void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signa
 
 /* Goal: tells the learner how much memory the process should use at most, how much it uses, and how many CPUs it may use. HAKMEM_GOAL sets the goal
  * in bytes, or as a percentage of the available memory. If HAKMEM_GOAL is not set, the limit of the control group (v2 or v1), if any, is the goal.
- *
  * Owns     goal.c reads the files of the control group. A program in a sandbox may be killed for opening a file. Therefore ticks read these files
  *          again only if HAKMEM_GOAL has an amount or HAKMEM_BACKGROUND is 1. No file stays open, because programs close unknown descriptors.
  * Threads  The first thread calls hk_goal_begin. The caller of the other functions is the first thread or holds the learner's lock. */

@@ -1,6 +1,5 @@
-/* Installs HAKMEM's signal handlers, and shows the program the actions that these handlers replaced. Some runtimes, such as the Java virtual machine,
- * pass unexpected faults to the handler that was installed when they started. If they found HAKMEM's handler, HAKMEM would perform the default action,
- * and the runtime could not report the fault. */
+/* Installs HAKMEM's signal handlers, and shows the program the actions that they replaced. Some runtimes, such as Java's, pass unexpected faults to
+ * the handler that they found at their start. HAKMEM's would take the default action, and the runtime could not report the fault. */
 #include <ucontext.h>
 #include "os/linux.h"
 #include "os/forward.h"

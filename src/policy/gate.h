@@ -1,7 +1,5 @@
 /* Gate: says which sizes the hit path of malloc serves. The mode, a word of bits, says which features must see the calls that miss.
- *
  * A call that is no hit is a miss. If the mode is HK_MODE_PLAIN, the plain allocator serves the miss, and otherwise the instrumented allocator.
- *
  * Owns       This file owns the gate and the mode. The tool attached.py shuts the gate by writing sizes_below and mode from another process.
  * Invariant  A feature that is off costs a miss nothing, because one compare of the mode rules out all features.
  * Threads    Any thread may read the gate and change the mode. */

@@ -1,7 +1,5 @@
-/* Policy: holds the knobs, which are the options that may change while the program runs (scope `policy`). One page holds the values of all knobs. At
- * the start, the page holds the options. To change knobs, the learner writes and seals another page, and swaps the pointer hk_policy_now. So all
- * knobs change at once.
- *
+/* Policy: holds the knobs, the options that may change while the program runs (scope `policy`). A page holds the values of all knobs, at the start
+ * those of the options. To change knobs, the learner writes and seals another page, and swaps the pointer hk_policy_now. So all change at once.
  * Owns       This file owns the pages. A page is written again after HK_POLICY_PAGES - 1 other pages. A reader that still holds the page may then see
  *            values of two policies, but each value is in its range.
  * Invariant  Every knob lies in the range of its row.

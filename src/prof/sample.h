@@ -1,5 +1,4 @@
-/* Sample: keeps the live blocks that sampling has picked, and the call sites that allocated these blocks. The heap profile has one set of tables,
- * and the site rules (sites.h) have another set.
+/* Sample: keeps the live blocks that sampling picked, and their call sites. The heap profile and the site rules (sites.h) have a set of tables each.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
  *   freed:   filter[address] is 0 --> not a sample (usual); otherwise look up the place; the site's live counts go down; count the block's lifetime

@@ -89,13 +89,11 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
 
 /* RSS statistics: finds how much of each part of HAKMEM's memory is resident, and how much of the rest of the process.
- *
  * The walk reads the kernel's figure of the resident bytes of each mapping from /proc/self/smaps. If HAKMEM has no page in a mapping, the whole
  * figure counts for rest_of_process. Otherwise HAKMEM's pages count for the parts, and all other pages of the mapping for rest_of_process.
  *
  * Live samples: estimates the bytes of the live blocks of each stack, and the free bytes that these blocks pin. A page of a slab cannot be purged
  * while it has taken blocks, so each taken block pins a share of the page's free bytes. A sample stands for several blocks, according to its weight.
- *
  * Invariant  The figures of the classes and of idle memory sum to their parts. If nothing changes and the system tells which pages are resident, the
  *            parts and rest_of_process sum to `total`.
  * Threads    Any thread may call the functions. They take no lock, and allocate nothing from the heap. A mapping that disappears during the walk

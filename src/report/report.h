@@ -1,6 +1,5 @@
 /* Report: collects figures about the process and its heap, and writes them as text, JSON or OpenMetrics. A caller opens a report, takes the figures,
  * writes them, and closes the report.
- *
  * Owns     This file owns the memory of a report, because a report is too large for the stacks of some threads.
  * Threads  Any thread may call the functions. They allocate nothing from the heap. */
 #pragma once

@@ -6,7 +6,6 @@
  * tcache. With HAKMEM_BACKGROUND=auto, it exists only while the program has other threads whose creation HAKMEM has seen. With auto, after the
  * program has restricted its system calls, only pthread_create may create the background thread. A malloc may not, because seccomp may kill a process
  * that creates a thread. The same holds after a call of unshare, because the background thread would share the files of the thread that creates it.
- *
  * Owns     This file owns the stage of the background thread, and the flag that says whether a malloc may create the thread.
  * Threads  Any thread may call the functions.
  * Never    The thread is never created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a

@@ -1,5 +1,4 @@
 /* ExitReport: writes reports and heap profiles at exit, at intervals, on a signal, at a peak of memory, and when the program asks for them.
- *
  * Owns     This file owns the time of HAKMEM's start, pending requests of reports, the time of the last profile, and the last peak.
  * Threads  Any thread may call the functions. The comments of the functions name the exceptions. */
 #pragma once

@@ -2,7 +2,6 @@
  *
  * In a name, %p becomes the process id. DIR/ becomes DIR/PID.json (a report; other files have other endings). In a child process, NAME.ENDING becomes
  * NAME.PID.ENDING, so that a child does not overwrite its parent's file. This does not happen if the name contains %p or ends with a slash.
- *
  * A process is a child if it was forked, or if its parent has the same LD_PRELOAD, and the same value of the first option that names a file.
  * Owns     This file owns the flag that says whether this process is a child.
  * Threads  hk_named_files_begin is called before a second thread exists. Any thread may call the other functions. */

@@ -1,9 +1,7 @@
 /* No thread owns an abandoned slab. A thread abandons its slabs when it ends. The slabs of threads without a tcache are abandoned from the start. The
  * commons are abandoned slabs that give new threads their first blocks if there are many threads. Short-lived threads then make no slabs.
- *
  * A group keeps its blocks apart from the blocks of other groups, for example blocks of different types (guard/protections.def). The slabs of a
  * group are abandoned slabs. They are never adopted or released, so that no other group can use their addresses. Their free pages are purged.
- *
  * Owns       This file owns every slab whose page map entry says HK_ABANDONED. Each class has lists for adoption, for commons and for used groups.
  * Invariant  An abandoned slab is on a list exactly while it has free blocks. The commons are adopted only if there are few threads.
  * Threads    Any thread may call these functions. A thread that holds the lock of a class is the holder of all abandoned slabs of the class. */
@@ -31,8 +29,7 @@ enum hk_abandoned_list_id {
 /* Returns the number of the list to which the slab of a live block belongs. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks from one slab of a list, or from a new slab if the list is empty. Stores the blocks in front of `end`. Returns the
- * number of blocks, or 0 if the system refuses memory. */
+/* Allocates up to n >= 1 blocks like hk_slab_alloc() from a slab of a list or, if the list is empty, from a new slab. Returns 0 if memory is refused. */
 unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n);
 /* Allocates a block from a list for a thread that has no tcache. Returns NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class, unsigned list);

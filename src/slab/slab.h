@@ -154,10 +154,9 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
  *
  * A mark is HK_MARK_LIVE exactly while the program has the block that begins at the mark's address. If slabs of a user heap share a slice, the slice
  * has no medium blocks. The marks of this slice tell the class of each page's slab, and are never HK_MARK_LIVE. A slab's marks (see span/page_map.h)
- * are mapped before the slab's first block is allocated, or never. They are never mapped if the slab is outside the window, memory is refused, or
- * hooks are on. The checks then read the slab's bitmaps instead. The bitmaps do not show that a block is free if it waits in a bin. Only the thread
- * that has the block calls hk_mark_begin() and hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of
- * a bin then detects the second free. */
+ * are mapped before its first block is allocated, or never if the slab is outside the window, memory is refused, or hooks are on. The checks then
+ * read the slab's bitmaps instead, which do not show that a block in a bin is free. Only the thread that has the block calls hk_mark_begin() and
+ * hk_mark_end(). If two threads free one block at the same moment, both may find the mark. The flush of a bin then detects the second free. */
 enum { HK_MARK_NONE = 0, HK_MARK_LIVE = UINT8_MAX };
 
 /* Returns the mark of a page in a shared slice. It tells the class of the slab to which the page belongs. */

@@ -1,8 +1,7 @@
-/* These functions purge pages without live blocks in slabs that are in use. A sweep looks at each slab once. A slab has one of these states:
+/* These functions purge pages without live blocks in slabs that are in use. A sweep looks at each slab once, and waits for the purge delay only if it
+ * is of the kind HK_SWEEP_AGED. A slab has one of these states:
  *
  *   touched -- look --> ageing -- look, the purge delay has passed --> purged -- a block is allocated or freed --> touched
- *
- *   Only a sweep of kind HK_SWEEP_AGED waits for the delay.
  *
  * Owns       This file owns the fields `pages` and `idle_from` of slabs, and the work budget of a sweep.
  * Invariant  A page is purged only while all blocks on it are free, and the caller holds the slab or has claimed these blocks. The

@@ -1,5 +1,4 @@
-/* Moves slices of a chunk between free and in use, and keeps the lists of chunks by longest free run and by age. Grows an arena at new or formerly
- * unmapped addresses. Makes memory resident before its use. Reads the settings of transparent huge pages. */
+/* Moves slices between free and in use, and lists chunks. Grows arenas, makes memory resident before its use, and reads the settings of THP. */
 #include "span/chunks.h"
 #include "count/stats.h"
 #include "os/os.h"

@@ -78,8 +78,7 @@ bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
 
 /* Makes a new span of a growing class resident by one system call, to save a fault for each page. Does so only if the footprint is at least 4 MiB,
  * and if the heap cannot grow on huge pages. Also makes up to hk_page_heap.ahead unused slices behind the span resident, because the heap takes them
- * next. The first call sets `ahead` to 1, and each further call doubles it, up to 8. It becomes 0 if the system refuses, or if a purge takes such slices
- * before a span has used them. */
+ * next. Each call doubles `ahead`, from 1 up to 8. If the system refuses, or a purge takes such slices before a span uses them, `ahead` becomes 0. */
 void hk_chunk_prefault(struct hk_chunk *chunk, uintptr_t start, size_t slices);
 
 /* Reads the settings of transparent huge pages (THP). Called when first needed, and before the program restricts its system calls. Needs no lock. */

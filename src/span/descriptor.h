@@ -1,5 +1,4 @@
-/* Descriptor: describes a slab or a large block. One look-up in the page map leads from an address to the descriptor, if the address lies in a
- * slab or in the first slice of a large block.
+/* Descriptor: describes a slab or a large block. One look-up in the page map finds it for an address in a slab or in a large block's first slice.
  *
  *   address -> page map -> chunk: pointer for the slice -> descriptor: head (struct hk_descriptor), then fields of a slab or large block
  *

@@ -7,7 +7,6 @@
  * The window is a range of addresses that HAKMEM chooses for the heap. The tables of the window are flat arrays, which are mapped as the heap
  * grows. A look-up in the window is one subtraction and one compare. Large blocks, and heap memory outside the window, have tables in other
  * places. A root leads to these tables: the upper bits of an address (address >> 38) select a branch, and the next bits select a leaf of 1 GiB.
- *
  * Owns       This file owns the tables, the root, and the place and the covered part of the window.
  * Invariant  A page map entry of 0 means that the slice is not HAKMEM's. An address is covered if tables are mapped for it. A covered address
  *            stays covered. Once the window covers an address, the base of the window never changes.

@@ -27,7 +27,6 @@ static void set_gate(unsigned shut, unsigned released)
     hk_unlock(&gate_lock);
 }
 
-/* Leaves the gate shut if `sizes_to` is 0, so that every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_window_open(sizes_to == HK_ALL_HIT);

@@ -37,9 +37,8 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Returns true if the blocks lie close together, as they do if a program frees a burst of blocks in the order of their allocation. The depot
- * refuses scattered blocks, because the program's next objects would then be scattered over the heap as well. Refused blocks go to their slabs, which
- * hand out blocks in the order of their addresses. */
+/* Returns true if the blocks lie close together, as they do if a program frees a burst of blocks in the order of their allocation. The depot refuses
+ * scattered blocks, because they would scatter the program's next objects. Refused blocks go to their slabs, which hand out blocks by address. */
 static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;

@@ -84,8 +84,7 @@ static bool park(struct hk_tcache *cache)
 {
     bool keeps = HK_POLICY(purge_delay) > 0 && hk_policy_phase() != HK_PHASE_TIGHT && cache->quarantine == NULL &&
                  hk_load(cache->owner.ring.xevents) == NULL;
-    hk_tcache_enter(
-        cache); /* The cache stays in this slow call until the next thread has begun, or until the cache ends. */
+    hk_tcache_enter(cache); /* the cache stays in this slow call until its next thread has begun, or until it ends */
     bool parks = keeps && owns_little(&cache->owner) && !ends_with_double_free(cache);
     if (parks) {
         hk_drain_all(cache);
