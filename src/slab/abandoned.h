@@ -29,7 +29,7 @@ enum hk_abandoned_list_id {
 /* Returns the number of the list to which the slab of a live block belongs. The slab must be abandoned. */
 HK_INLINE unsigned hk_abandoned_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
 
-/* Allocates up to n >= 1 blocks like hk_slab_alloc() from a slab of a list or, if the list is empty, from a new slab. Returns 0 if memory is refused. */
+/* Allocates up to n >= 1 blocks like hk_slab_alloc() from a slab of a list or, if the list is empty, a new slab. Returns 0 if memory is refused. */
 unsigned hk_abandoned_take(unsigned class, unsigned list, void **end, unsigned n);
 /* Allocates a block from a list for a thread that has no tcache. Returns NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class, unsigned list);

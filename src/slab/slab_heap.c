@@ -328,7 +328,7 @@ unsigned hk_slab_heap_take_fuller(struct hk_owner *owner, unsigned class, struct
     return got;
 }
 
-/* Releases a slab without live blocks. If the class has no other free blocks, keeps the slab for the next miss, except a medium slab, which is large. */
+/* Releases a slab without live blocks. If the class has no other free blocks, keeps it for the next miss, except a medium slab, which is large. */
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
 {
     const struct hk_link *head = &owner->slab_lists[slab->d.class].partial.head;
