@@ -53,7 +53,7 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
-    struct hk_outbox *outbox = hk_outbox_beside(hot);
+    struct hk_outbox *outbox = &hk_container_of(hot, struct hk_cacheless, hot)->outbox;
     if (HK_DEBUG)
         hk_track_freed(call, block, HK_CALLER, hk_entry_owner((uint32_t)hot->key));
     struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);

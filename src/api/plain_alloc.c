@@ -2,6 +2,7 @@
 #include "api/plain_alloc.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
+#include "slab/slab_heap.h"
 
 /* If a limit makes address space scarce, blocks above this size get mappings of their own, because chunks for spans take more address space. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
@@ -18,9 +19,11 @@ void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request)
     return block;
 }
 
+/* Takes a block from the thread's own slabs, and frees the joined block `unaligned` (joined_blocks.h), which is aligned to less than its class. */
 static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void *unaligned)
 {
-    void *aligned = hk_tcache_alloc_aligned(cache, class);
+    void *aligned = NULL;
+    cache->hot.bins[class].served += hk_slab_heap_take_own(&cache->owner, class, &aligned + 1, 1);
     hk_tcache_free(cache, unaligned, hk_page_map_lookup((uintptr_t)unaligned));
     return aligned;
 }

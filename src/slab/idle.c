@@ -36,14 +36,6 @@ bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
     return more;
 }
 
-size_t hk_slab_heap_trim(struct hk_owner *owner)
-{
-    struct hk_trim trim = hk_trim_begin();
-    while (hk_slab_heap_trim_some(owner, &trim))
-        continue;
-    return trim.bytes;
-}
-
 void hk_slab_heap_sweep_begin(struct hk_owner *owner, enum hk_sweep_why why)
 {
     hk_slab_lists_lock(owner);

@@ -52,8 +52,8 @@ HK_INLINE bool hk_slab_heap_is_unused(struct hk_owner *owner, unsigned class)
 /* Releases a slab whose blocks are all free. The caller holds the lock of the lists. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
-/* These functions purge pages without live blocks (idle.c). A trim purges all free pages of an owner's slabs. A sweep purges only those pages that
- * have been free for a while. If an owner does not drain its remote frees, their pages are purged in these steps:
+/* These functions purge pages without live blocks (idle.c). A trim releases the free slabs of an owner, and purges all free pages of the others. A
+ * sweep purges only those pages that have been free for a while. If an owner does not drain its remote frees, their pages are purged in these steps:
  *
  *   inbox -> take a slab out -> claim its remote blocks -> purge the whole pages among them -> make the blocks remote again -> inbox
  *
@@ -62,9 +62,7 @@ HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
  * The slab's holder may allocate and free other blocks of the slab at the same time. Sweeps run in the owner or in the background thread. Trims
  * run in the owner, or in any thread if there is a background thread. */
 
-/* Releases the slabs whose blocks are all free, and purges the free pages of the other slabs. Returns the purged bytes. */
-size_t hk_slab_heap_trim(struct hk_owner *owner);
-/* Does a part of hk_slab_heap_trim(), with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
+/* Does a part of a trim, with at most one system call. Returns false if the trim is complete, or if the owner's thread has ended. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
 /* Begins a sweep if none is in progress. A sweep visits each slab with free blocks once. If `why` is not HK_SWEEP_AGED, a sweep in progress becomes a
  * sweep of that kind, and visits all lists once more. */

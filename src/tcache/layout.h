@@ -28,14 +28,10 @@ extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
 /* Initializes a record. Called for hk_thread_unborn at the start, before the gate opens, and for hk_thread_ended when the first thread ends. */
 void hk_cacheless_shut(struct hk_cacheless *cacheless);
 
-/* These functions return the outbox and the shelf that follow a hot part in a cache or in a struct hk_cacheless. */
-HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
-{
-    return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
-}
+/* Returns the shelf that follows a hot part in a cache or in a struct hk_cacheless. */
 HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
 {
-    return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
+    return &hk_container_of(hot, struct hk_cacheless, hot)->shelf;
 }
 
 enum { HK_MAGAZINE_BLOCKS = 128 };
@@ -114,7 +110,7 @@ struct hk_tcache {
     } miss_counts[HK_CLASSES];
 };
 #define HK_BESIDE(part) (offsetof(struct hk_tcache, part) - offsetof(struct hk_tcache, hot))
-_Static_assert(HK_BESIDE(outbox) == offsetof(struct hk_cacheless, outbox), "hk_outbox_beside() finds that of both");
+_Static_assert(HK_BESIDE(outbox) == offsetof(struct hk_cacheless, outbox), "free_not_mine() finds that of both");
 _Static_assert(HK_BESIDE(shelf) == offsetof(struct hk_cacheless, shelf), "hk_shelf_beside() finds that of both");
 
 /* Returns the calling thread's cache. Returns NULL before hk_tcache_begin() and after hk_tcache_end(). */

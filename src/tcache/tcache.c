@@ -54,13 +54,6 @@ bool hk_tcache_begin(void)
     return true;
 }
 
-void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class)
-{
-    void *block = NULL;
-    cache->hot.bins[class].served += hk_slab_heap_take_own(&cache->owner, class, &block + 1, 1);
-    return block;
-}
-
 bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -77,7 +70,10 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
 {
     hk_tcache_flush(cache);
     cache->flushed = 0;
-    return hk_slab_heap_trim(&cache->owner);
+    struct hk_trim trim = hk_trim_begin();
+    while (hk_slab_heap_trim_some(&cache->owner, &trim))
+        continue;
+    return trim.bytes;
 }
 
 size_t hk_tcache_trim_all(struct hk_tcache *cache, size_t keep)

@@ -5,16 +5,13 @@
  *
  *   own slab -> own bin     other owner's slab -> outbox or own bin     abandoned slab -> own bin, outbox or the slab     large block -> large cache
  *
- * Threads    Only the cache's own thread uses a cache. Any thread may call hk_tcache_begin(), hk_tcache_end(), the sums over all caches, and the
- *            functions whose `cache` may be NULL. */
+ * Threads    Only the cache's own thread uses a cache. Any thread may call begin, end, the sums, and functions whose `cache` may be NULL. */
 #pragma once
 
 #include "tcache/pool.h"
 
 /* Gives the calling thread a cache. Returns false if memory is refused. */
 bool hk_tcache_begin(void);
-/* Returns a block of the class. Never returns a joined block (joined_blocks.h), which may be aligned to less. Returns NULL if memory is refused. */
-void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class);
 /* Resizes a block in place. Works only for a block that has a slab of this thread to itself. Returns false if the block has to move. */
 bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size);
 /* Flushes the cache, releases the thread's slabs without live blocks, and purges the free pages of its other slabs. Returns the purged bytes. */

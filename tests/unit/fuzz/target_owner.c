@@ -330,7 +330,9 @@ void fuzz_slab_heap(struct fuzz_input *in)
         } else if (op < 240) {
             give_batch(owner, at, at + (op % 2 == 0 ? BATCH : 1));
         } else if (op < 248) {
-            hk_slab_heap_trim(owner);
+            struct hk_trim trim = hk_trim_begin();
+            while (hk_slab_heap_trim_some(owner, &trim))
+                continue;
         } else if (op < 251) {
             fake_os_refuse(op % 3 == 0 ? fake_refuse_mappings : NULL);
         } else if (op == 255) {
