@@ -35,6 +35,8 @@ static void leave_cache(struct hk_tcache *cache)
 static bool holds_little(const struct hk_tcache *cache)
 {
     size_t bytes = cache->depot.bytes;
+    if (bytes + cache->granted <= MOST_TOUCHED) /* the bins hold at most `granted` bytes */
+        return true;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
     return bytes <= hk_max(MOST_TOUCHED, hk_page_heap_dirty() / HEAP_PER_HELD);
