@@ -139,7 +139,7 @@ static void fill_stats(void *stats, const struct hk_heap_stats *heap_stats)
         .mapped = heap_stats->mapped,
         .footprint = hk_decay_footprint(),
         .idle_resident = heap_stats->idle_dirty,
-        .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
+        .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->other_blocks,
         .threads = heap_stats->threads,
         .mallocs = heap_stats->mallocs,
         .frees = heap_stats->frees,

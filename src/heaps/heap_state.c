@@ -69,6 +69,7 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit)
     hk_store(heap->xlimit, limit);
     hk_store(heap->xpeak, 0);
     hk_store(heap->xrefused, 0);
+    heap->earlier += heap->served + heap->large_calls;
     heap->served = heap->large_calls = heap->resets = 0;
     heap->has_caches = limit == 0 || hk_os.can_fence();
     hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + 1);

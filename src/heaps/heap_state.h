@@ -37,6 +37,7 @@ struct hak_heap {
     struct hk_link *large;        /* large blocks */
     struct hk_heap_cache *caches; /* list of the caches of this generation */
     uint64_t served, large_calls; /* slab blocks handed out that `caches` do not count; large blocks handed out */
+    uint64_t earlier;             /* blocks handed out by closed heaps that had this heap's number */
     uint64_t resets;
     size_t large_blocks_live, taken, taken_blocks; /* number of large blocks; bytes and number of taken slab blocks */
     uint32_t slabs;

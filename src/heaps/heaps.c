@@ -211,10 +211,12 @@ bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures)
         .live = heap->taken - hk_min(heap->taken, cached.bytes) + large,
         .cached = hk_min(heap->taken, cached.bytes),
         .live_blocks = heap->taken_blocks - hk_min(heap->taken_blocks, cached.blocks) + heap->large_blocks_live,
+        .large_blocks = heap->large_blocks_live,
         .caches = cached.caches,
         .mallocs = heap->served + cached.served + heap->large_calls,
         .refused = hk_load(heap->xrefused),
         .resets = heap->resets,
+        .earlier = heap->earlier,
     };
     memcpy(figures->name, heap->name, sizeof figures->name);
     hk_unlock(heap->lock);

@@ -73,8 +73,9 @@ bool hk_heaps_destroy(struct hak_heap *heap);
 struct hk_heap_figures {
     char name[HK_HEAP_NAME];
     uint32_t number;
-    size_t limit, physical, peak, large, live, cached, live_blocks, caches;
+    size_t limit, physical, peak, large, live, cached, live_blocks, large_blocks, caches;
     uint64_t mallocs, refused, resets;
+    uint64_t earlier; /* blocks that closed heaps of this number have handed out */
 };
 /* Fills in the figures of a heap. Returns false if the heap is not open. */
 bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures);

@@ -138,11 +138,10 @@ static void count_heaps(struct hk_heap_stats *heap_stats)
         struct hk_heap_figures line;
         bool open = hk_heaps_figures(hk_heap_by_index(index), &line);
         heap_stats->parts[HK_PART_heaps] += line.physical - hk_min(line.physical, line.large);
-        if (hk_heap_by_index(index) == hk_load_acquire(hk_attach_sampling.xheap)) {
-            heap_stats->sampled_blocks += line.live_blocks;
-            heap_stats->mallocs += line.mallocs;
+        heap_stats->other_blocks += line.live_blocks - line.large_blocks;
+        heap_stats->mallocs += line.earlier + line.mallocs;
+        if (hk_heap_by_index(index) == hk_load_acquire(hk_attach_sampling.xheap))
             continue;
-        }
         heap_stats->heaps += open;
         if (open)
             hk_top_insert(heap_stats->heap_lines, sizeof line, &heap_stats->heap_lines_shown, HK_REPORT_HEAPS, &line,
@@ -176,12 +175,12 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
     heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
     heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
     heap_stats->mapped += tables;
-    heap_stats->sampled_blocks = hk_slots_live();
+    heap_stats->other_blocks = hk_slots_live();
     count_heaps(heap_stats);
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +
                            heap_stats->counts[HK_STAT_guard_samples];
-    uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks;
+    uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->other_blocks;
     heap_stats->counted = hk_gate_counts_all();
     /* The number of hits that were not counted is at least this, because all live blocks were allocated. */
     static _Atomic uint64_t xhits;

@@ -53,7 +53,7 @@ struct hk_heap_stats {
     size_t idle_dirty, idle_clean; /* bytes of dirty and of other free slices; the sum is the part `idle` */
     size_t threads;                /* threads with a tcache */
     size_t heaps;                  /* open user heaps */
-    size_t sampled_blocks;         /* live sampled blocks, which no class counts */
+    size_t other_blocks; /* live blocks that no class counts: sampled ones, and those in slabs of user heaps */
     /* The numbers of blocks that were allocated and freed since the start. If `counted` is false, there may have been more. */
     uint64_t mallocs, frees;
     bool counted; /* true if no hit was served, so that `mallocs`, `frees` and each `served` are exact */

@@ -311,6 +311,27 @@ UNIT_TEST(text)
     assert_null(strstr(fake_os.captured, "at least "));
 }
 
+/* The calls of user heaps are calls of the process. They stay counted if a heap is reset or destroyed, and if another heap gets its number. */
+UNIT_TEST(calls_of_user_heaps)
+{
+    unit_start();
+    hk_heap_stats_take(&heap_stats);
+    uint64_t mallocs = heap_stats.mallocs, frees = heap_stats.frees;
+    for (unsigned round = 1; round <= 3; round++) {
+        struct hak_heap *heap = hak_heap_create("tenant", 0);
+        for (size_t i = 0; i < SLOTS; i++)
+            blocks[i] = hak_heap_malloc(heap, i == 0 ? 3 * HK_MIB : 100);
+        hak_free(blocks[0]);
+        hak_heap_free(heap, blocks[1]);
+        hk_heap_stats_take(&heap_stats);
+        assert_int_equal(heap_stats.mallocs - mallocs, round * SLOTS);
+        assert_int_equal(heap_stats.frees - frees, (round - 1) * SLOTS + 2);
+        assert_int_equal(hak_heap_destroy(heap), 0);
+        hk_heap_stats_take(&heap_stats);
+        assert_int_equal(heap_stats.frees - frees, round * SLOTS);
+    }
+}
+
 /* If hits were not counted, the report says so, and has no hit rates. The allocations are at least the live blocks. */
 UNIT_TEST(without_the_hits)
 {
@@ -558,6 +579,7 @@ int main(void)
         cmocka_unit_test(json_of_any_bytes),
         cmocka_unit_test(json_at_exit),
         cmocka_unit_test(text),
+        cmocka_unit_test(calls_of_user_heaps),
         cmocka_unit_test(without_the_hits),
         cmocka_unit_test(again_and_again),
         cmocka_unit_test(on_a_signal),
