@@ -7,10 +7,11 @@
 #include "prof/hooks.h"
 #include "runtime/lifecycle.h"
 
-/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while the guard is on, because heaps then have no caches. */
+/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while heaps have no caches, so that the guard or hooks see each call. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
-    return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
+    bool caches = HK_LIKELY(hk_mode_is_plain()) || (!HK_LOAD_SETTLED(hk_guard.on) && !hk_hooks_see_heaps());
+    return cache != NULL && caches ? &cache->shelf : NULL;
 }
 
 HK_COLD void *hk_failed(int error)
@@ -31,7 +32,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
 }
 
 /* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno, as the functions of the system do (os.h). */
-static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
+static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit, void *caller)
 {
     struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
@@ -40,25 +41,30 @@ static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *ze
         hk_tcache_trim_all(cache, 0);
         block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &(bool){false});
     }
+    if (HK_UNLIKELY(!hk_mode_is_plain()) && block != NULL) {
+        if (hk_mode_has(HK_MODE_HOOKS))
+            hk_hooks_alloc_in_heap(block, size, caller);
+        if (hk_learning_is_due()) /* for a request of `hakmem`, which shuts the gate */
+            hk_learning_tick();
+    }
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
     return block;
 }
 
-HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
+HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, void *caller)
 {
     bool by_limit;
-    void *block = try_heap(heap, size, align, zeroed, &by_limit);
+    void *block = try_heap(heap, size, align, zeroed, &by_limit, caller);
     return HK_LIKELY(block != NULL) ? block : heap_refused(heap, by_limit);
 }
 
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_tcache_get();
-    bool picked = hk_attach_sampling_has(entry);
-    if (HK_UNLIKELY(picked))
-        hk_hooks_unpick(block);
-    if (!hk_heaps_free(call, picked ? NULL : shelf_of(cache), block, entry))
+    if (HK_UNLIKELY(!hk_mode_is_plain()) && hk_mode_has(HK_MODE_HOOKS))
+        (void)hk_hooks_free(block, 0);
+    if (!hk_heaps_free(call, shelf_of(cache), block, entry))
         hk_tcache_free_foreign(call, block);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
@@ -70,27 +76,32 @@ HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry,
         hk_free_in_heap_slow(call, block, entry);
 }
 
-static void *resized_large(void *block, size_t size)
+static void *resized_large(void *block, size_t size, void *caller)
 {
-    bool large = hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    return large ? hk_heap_large_resize(block, size) : NULL;
+    if (!hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
+        return NULL;
+    uint64_t record = hk_mode_has(HK_MODE_HOOKS) ? hk_hooks_resize_begin(block) : 0;
+    void *resized = hk_heap_large_resize(block, size);
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
+        hk_hooks_resize_end(block, record, resized, size, caller);
+    return resized;
 }
 
-void *hk_heap_resized(void *block, size_t size)
+void *hk_heap_resized(void *block, size_t size, void *caller)
 {
     bool zeroed, by_limit;
     size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block));
     if (hk_stays(size, now))
         return block;
-    void *resized = resized_large(block, size);
+    void *resized = resized_large(block, size, caller);
     if (resized != NULL)
         return resized;
     struct hak_heap *heap = hk_heaps_of(block);
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
-        moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
+        moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit, caller);
     if (HK_UNLIKELY(moved == NULL)) { /* the old block may grow now, if try_heap() has returned idle memory */
-        resized = size <= now ? block : resized_large(block, size);
+        resized = size <= now ? block : resized_large(block, size, caller);
         return resized != NULL ? resized : heap_refused(heap, by_limit);
     }
     memcpy(moved, block, hk_min(size, now));

@@ -3,13 +3,13 @@
 #include "api/entry.h"
 #include "api/plain_alloc.h"
 #include "hakmem.h"
-#include "prof/attach_sampling.h"
+#include "prof/hooks.h"
 #include "runtime/lifecycle.h"
 
-static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size)
+static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size, void *caller)
 {
     bool zeroed;
-    return hk_heap_alloc_slow(heap, size, HK_FINE_STEP, &zeroed);
+    return hk_heap_alloc_slow(heap, size, HK_FINE_STEP, &zeroed, caller);
 }
 
 HK_EXPORT struct hak_heap *hak_heap_create(const char *name, size_t limit)
@@ -22,7 +22,7 @@ HK_EXPORT struct hak_heap *hak_heap_create(const char *name, size_t limit)
 HK_EXPORT void *hak_heap_malloc(struct hak_heap *heap, size_t size)
 {
     void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
-    return HK_LIKELY(block != NULL) ? block : heap_malloc_slow(heap, size);
+    return HK_LIKELY(block != NULL) ? block : heap_malloc_slow(heap, size, HK_CALLER);
 }
 
 HK_EXPORT void *hak_heap_calloc(struct hak_heap *heap, size_t count, size_t size)
@@ -32,7 +32,7 @@ HK_EXPORT void *hak_heap_calloc(struct hak_heap *heap, size_t count, size_t size
     if (__builtin_mul_overflow(count, size, &bytes))
         return hk_failed(ENOMEM);
     void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, bytes);
-    if (block == NULL && (block = hk_heap_alloc_slow(heap, bytes, HK_FINE_STEP, &zeroed)) == NULL)
+    if (block == NULL && (block = hk_heap_alloc_slow(heap, bytes, HK_FINE_STEP, &zeroed, HK_CALLER)) == NULL)
         return NULL;
     return zeroed ? block : hk_zero(block, bytes);
 }
@@ -44,7 +44,7 @@ HK_EXPORT void *hak_heap_aligned_alloc(struct hak_heap *heap, size_t alignment, 
         return hk_failed(EINVAL);
     if (alignment <= HK_FINE_STEP)
         return hak_heap_malloc(heap, size);
-    return hk_heap_alloc_slow(heap, size, alignment, &zeroed);
+    return hk_heap_alloc_slow(heap, size, alignment, &zeroed, HK_CALLER);
 }
 
 HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
@@ -62,7 +62,7 @@ HK_EXPORT void *hak_heap_realloc(struct hak_heap *heap, void *block, size_t size
         return NULL;
     }
     if (hk_heaps_of(block) == heap)
-        return hk_heap_resized(block, size);
+        return hk_heap_resized(block, size, HK_CALLER);
     size_t now = hak_malloc_usable_size(block);
     return hk_move_exactly(hak_heap_malloc(heap, size), block, hk_min(size, now));
 }
@@ -80,8 +80,18 @@ static int heap_done(bool open)
     return open ? 0 : -1;
 }
 
-HK_EXPORT int hak_heap_reset(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_reset(heap)); }
-HK_EXPORT int hak_heap_destroy(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_destroy(heap)); }
+/* Ends the blocks of a heap. `how` is hk_heaps_reset() or hk_heaps_destroy(). */
+static int end_blocks(struct hak_heap *heap, bool (*how)(struct hak_heap *heap))
+{
+    if (heap != NULL && HK_UNLIKELY(hk_load(heap->xsampled))) {
+        hk_hooks_forget_heap(heap);
+        hk_store(heap->xsampled, false);
+    }
+    return heap_done(heap != NULL && how(heap));
+}
+
+HK_EXPORT int hak_heap_reset(struct hak_heap *heap) { return end_blocks(heap, hk_heaps_reset); }
+HK_EXPORT int hak_heap_destroy(struct hak_heap *heap) { return end_blocks(heap, hk_heaps_destroy); }
 
 HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
 {

@@ -349,7 +349,7 @@ void *hk_guarded_realloc(void *block, struct hk_request *request)
     if (HK_UNLIKELY(hk_slots_hold(block)))
         return move(block, hk_sampled_size(HK_CALL_REALLOC, block), request);
     if (HK_UNLIKELY(hk_heaps_has(block)))
-        return hk_heap_resized(block, size);
+        return hk_heap_resized(block, size, request->caller);
     size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
     if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
         return move_from_elsewhere(block, request);

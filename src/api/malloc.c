@@ -191,7 +191,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t now = hk_block_size(HK_CALL_REALLOC, block, entry, kind);
     if (HK_UNLIKELY(hk_block_resize_of(kind) == HK_RESIZE_HEAP))
-        return hk_heap_resized(block, size);
+        return hk_heap_resized(block, size, HK_CALLER);
     if (HK_UNLIKELY(hk_block_resize_of(kind) == HK_RESIZE_COPY))
         return hk_move_exactly(hak_malloc(size), block, hk_min(size, now));
     void *resized = resize_in_place(block, size, now, HK_CALLER);

@@ -161,7 +161,7 @@ static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned cla
 
 static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
-    bool may = shelf != NULL && heap->has_caches && hk_heap_is_open(heap);
+    bool may = shelf != NULL && heap->has_caches && !hk_load(heap->xsampled) && hk_heap_is_open(heap);
     struct hk_heap_cache **place = may ? place_on_shelf(shelf, heap->index) : NULL, *cache;
     if (place == NULL)
         return NULL;
@@ -399,6 +399,21 @@ void hk_heap_void_caches(struct hak_heap *heap)
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         hk_store(cache->xhit, &hk_no_cache);
     heap->caches = NULL;
+}
+
+void hk_heap_set_sampled(struct hak_heap *heap, bool sampled)
+{
+    hk_lock(heap->lock);
+    hk_store(heap->xsampled, sampled);
+    for (struct hk_heap_cache *cache = sampled ? heap->caches : NULL; cache != NULL; cache = cache->next)
+        hk_store(cache->xhit, &hk_no_cache);
+    hk_unlock(heap->lock);
+}
+
+void hk_heaps_set_sampled(bool sampled)
+{
+    for (uint32_t index = 0; index < hk_heaps_end(); index++)
+        hk_heap_set_sampled(hk_heap_by_index(index), sampled);
 }
 
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor)

@@ -23,13 +23,15 @@ struct hak_heap {
     uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool has_caches; /* false: the heap has a limit, but the system lacks the fence that a recall of blocks needs */
+    bool
+        has_caches; /* false: HAKMEM's own heap, or the heap has a limit, but the system lacks the fence that a recall needs */
     /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
     _Atomic size_t xcharged, xpeak;
     _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
     _Atomic uint64_t xrefused; /* number of calls that the limit refused */
+    _Atomic bool xsampled; /* blocks may be in the heap profile, and all caches are shut, so that no free is a hit */
     /* Only the holder of the heap's lock uses these fields. */
     struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */
     struct hk_link *full;         /* slabs without free blocks */

@@ -12,24 +12,28 @@ enum {
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-/* Updates the counts of blocks that the bins have served. */
+/* Updates the counts of blocks that the bins and the user heaps have served. */
 static void note_served(void)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
+        hk_store(hk_attach_sampling.xserved[class],
+                 hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved_before[class]));
 }
 
 bool hk_attach_sampling_begin(uint64_t mean)
 {
-    if (hk_load(hk_attach_sampling.xheap) == NULL)
-        hk_store_release(hk_attach_sampling.xheap, hk_heap_open("sampled by hakmem", 0));
-    if (hk_load(hk_attach_sampling.xheap) == NULL)
+    struct hak_heap *heap = hk_load(hk_attach_sampling.xheap);
+    if (heap == NULL && (heap = hk_heap_open("sampled by hakmem", 0)) == NULL)
         return false;
+    heap->has_caches = false;
+    hk_store_release(hk_attach_sampling.xheap, heap);
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
+        hk_store(hk_attach_sampling.xserved_before[class],
+                 hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]));
     hk_store(hk_attach_sampling.xmean, mean);
     hk_store(hk_attach_sampling.xfine_mean, hk_max(1, mean / FINE_PART));
     hk_store_release(hk_attach_sampling.xon, true);
+    hk_heaps_set_sampled(true);
     hk_gate_shut(HK_SHUT_ATTACHED);
     return true;
 }

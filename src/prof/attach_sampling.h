@@ -21,7 +21,8 @@ struct hk_attach_sampling {
     _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks that are left in the round */
     _Atomic uint64_t xmean, xfine_mean, xrounds;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
-    uint64_t served_before[HK_CLASSES];
+    _Atomic uint64_t xserved_before
+        [HK_CLASSES]; /* subtracted from the counts of the bins; an allocation in a user heap lowers it by 1 */
     /* The user heap of the picked blocks, or NULL before the first attach. No thread has a cache of this heap. */
     _Atomic(struct hak_heap *) xheap;
 };

@@ -3,7 +3,6 @@
 #include <elf.h>
 #include "base/probe.h"
 #include "os/maps.h"
-#include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
 
@@ -43,6 +42,15 @@ bool hk_hooks_watch(uint64_t mean)
     return true;
 }
 
+/* The first pass takes each heap's lock, and after it hk_hooks_picked() keeps no new sample of a user heap. The second pass lets caches open. */
+void hk_hooks_unwatch(void)
+{
+    hk_attach_sampling_end();
+    hk_heaps_set_sampled(true);
+    hk_hooks_forget_heap(NULL);
+    hk_heaps_set_sampled(false);
+}
+
 HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)
 {
     struct hk_stack stack;
@@ -56,7 +64,36 @@ HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)
         if (!atomic_flag_test_and_set(&said))
             hk_message(HK_TEXT_samples_full);
     }
+    struct hak_heap *heap = hk_heaps_of(block);
+    if (heap == NULL || hk_attach_sampling_has(heap->key))
+        return;
+    hk_heap_set_sampled(heap, true);
+    if (!hk_hooks_see_heaps()) /* sampling has ended since the block was picked */
+        (void)hk_sample_lift(&hk_samples, block, false);
 }
+
+HK_COLD void hk_hooks_alloc_in_heap(const void *block, size_t size, void *caller)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    HK_FENCE(memory_order_acquire); /* pairs with hk_mode_set() in hk_hooks_watch() */
+    if (!hk_hooks.watches)
+        hk_hooks_alloc(HK_EVENT_alloc, block, size, caller);
+    else if (size <= HK_FINE_MAX)
+        hk_sub(hk_attach_sampling.xserved_before[hk_class_of(size)], 1);
+    if (hk_hooks.watches && cache != NULL && hk_attach_sampling_picks(cache, size))
+        hk_hooks_picked(block, size, caller);
+}
+
+static void forget_sample(void *heap, const struct hk_live_sample *sample)
+{
+    const struct hak_heap *of = hk_heaps_of(sample->block);
+    if (of != NULL && of == heap)
+        hk_hooks_unpick(sample->block);
+    else if (of != NULL && heap == NULL && !hk_attach_sampling_has(of->key))
+        (void)hk_sample_lift(&hk_samples, sample->block, false);
+}
+
+HK_COLD void hk_hooks_forget_heap(struct hak_heap *heap) { hk_samples_visit(&hk_samples, forget_sample, heap); }
 
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 

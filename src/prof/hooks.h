@@ -8,6 +8,7 @@
  * Never      A hook never allocates blocks. */
 #pragma once
 
+#include "prof/attach_sampling.h"
 #include "prof/sites.h"
 #include "tcache/tcache.h"
 
@@ -26,7 +27,9 @@ extern struct hk_hooks hk_hooks;
 size_t hk_hooks_begin(void);
 /* Begins to sample a running process, or changes the mean. Returns false if memory is refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
-/* Samples a block that a countdown has picked. */
+/* Ends the sampling of a running process. Removes the samples of user heaps, because their frees may be hits from now on. */
+void hk_hooks_unwatch(void);
+/* Samples a block that a countdown has picked, before the program gets it. Shuts the caches of a user heap that has the block. */
 void hk_hooks_picked(const void *block, size_t size, void *caller);
 
 /* In a fork child, unlocks the countdown of the threads without a tcache. The thread that was using this countdown may not exist in the child. */
@@ -43,7 +46,7 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
     struct hk_tcache *cache = hk_tcache_self();
     if (HK_UNLIKELY(hk_hooks.traces))
         hk_hooks_trace(cache, kind, size, block);
-    if (hk_hooks.sites && size > HK_SITES_FROM)
+    if (hk_hooks.sites && size > HK_SITES_FROM && !hk_heaps_has(block))
         hk_sites_alloc(cache != NULL ? &cache->to_site : NULL, block, size, caller, kind != HK_EVENT_resize);
     if (hk_hooks.mean != 0 && !hk_hooks.watches &&
         HK_UNLIKELY(cache == NULL || hk_countdown_runs_out(&cache->countdown, size)))
@@ -66,6 +69,17 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 uint64_t hk_hooks_resize_begin(const void *block);
 /* Runs after a resize in place. `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
+
+/* Returns true if a user heap must have no caches, because the hooks have to see each of its allocations. */
+HK_INLINE bool hk_hooks_see_heaps(void)
+{
+    return hk_mode_has(HK_MODE_HOOKS) &&
+           (hk_hooks.watches ? hk_load(hk_attach_sampling.xon) : hk_hooks.mean != 0 || hk_hooks.traces);
+}
+/* Runs after an allocation in a user heap. Site rules do not apply to user heaps. */
+void hk_hooks_alloc_in_heap(const void *block, size_t size, void *caller);
+/* Removes the samples of a user heap that is about to be reset or destroyed. If `heap` is NULL, removes those of all user heaps. */
+void hk_hooks_forget_heap(struct hak_heap *heap);
 
 /* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
  * scale up by the mean in the first line. `hakmem` reads the comments, which hold the lifetimes of each site's freed blocks (B: see sample.h), the

@@ -84,11 +84,13 @@ uint64_t hk_sample_lift(const struct hk_samples *samples, const void *block, boo
     uint64_t hash = hk_sample_hash(block);
     for (unsigned n = 0; n < 2 * PLACES; n++) {
         size_t place = place_at(samples, hash, n);
-        if (hk_load_acquire(samples->xblocks[place]) != (uintptr_t)block)
+        uintptr_t expected = (uintptr_t)block;
+        if (hk_load_acquire(samples->xblocks[place]) != expected)
             continue;
         uint64_t record = hk_load(samples->xrecords[place]);
         uint32_t ms = (uint32_t)hk_reuse_now() - hk_load(samples->xborn[place]);
-        hk_store_release(samples->xblocks[place], 0);
+        if (!hk_replace(samples->xblocks[place], &expected, 0, memory_order_release))
+            continue;
         if (record == 0)
             return 0;
         hk_sub(*cell_of(samples, hash), 1);

@@ -9,7 +9,7 @@ static HK_COLD void answer(uint64_t wanted)
     bool ends = wanted == HK_ATTACH_END, every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
     bool begun = !ends && (every_call || hk_hooks_watch(wanted));
     if (ends && hk_hooks.watches)
-        hk_attach_sampling_end();
+        hk_hooks_unwatch();
     else if (!begun && HK_LOAD_SETTLED(hk_window.hits) != 0)
         hk_gate_release(HK_SHUT_FINE);
     hk_store_release(hk_attach_state.xstate, ends ? HK_ATTACHED_ENDED : begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);

@@ -21,7 +21,7 @@ STATES = {
     "trimmed": "free in its slab",
     "beside_trimmed": "live",
     "heap_live": "live",
-    "heap_freed": "free, in the cache of a user heap of owner 2",
+    "heap_freed": "free in its slab",  # a ring of events leaves user heaps no caches
     "burst": "free, in the depot of owner 2",
     "of_ended_thread": "live",
     "live": "live",

@@ -205,6 +205,9 @@ UNIT_TEST(picked_blocks)
     beside = hak_heap_realloc(heap, beside, 5000);
     assert_true(hak_heap_of(beside) == heap && beside[99] == 7);
     hak_heap_free(heap, block);
+    assert_int_equal(live_now().blocks, 1);
+    assert_int_equal(live_now().bytes, 5000);
+    hak_free(beside);
     assert_int_equal(live_now().blocks, 0);
     block = hak_malloc(100);
     hak_free(block);
@@ -214,6 +217,60 @@ UNIT_TEST(picked_blocks)
     unit_dies(free_it, block + 16, "pointer inside a block");
     hak_free(block);
     assert_int_equal(hak_heap_destroy(heap), 0);
+}
+
+/* Returns this thread's open cache of the heap, or NULL. */
+static struct hk_heap_cache *open_cache(const struct hak_heap *heap)
+{
+    const struct hk_heap_shelf *shelf = &hk_tcache_self()->shelf;
+    struct hk_heap_cache *cache = heap->index < shelf->size ? hk_load(shelf->caches[heap->index]->xhit) : &hk_no_cache;
+    return cache != &hk_no_cache ? cache : NULL;
+}
+
+static void *in_open_cache(struct hak_heap *heap, size_t size)
+{
+    hak_free(hak_heap_malloc(heap, size));
+    assert_non_null(open_cache(heap));
+    return hak_heap_malloc(heap, size);
+}
+
+/* Sampling shuts the caches of user heaps, so that it counts each allocation and sees each free of a sample. At its end, the caches open again. */
+UNIT_TEST(user_heaps)
+{
+    unit_start();
+    struct hak_heap *heap = hak_heap_create("of the program", 0);
+    void *before = in_open_cache(heap, 100);
+    assert_true(hk_hooks_watch(1));
+    hk_attach_sampling_tick();
+    uint64_t served = hk_load(hk_attach_sampling.xserved[CLASS_OF_112]);
+    hak_free(before);
+    void *freed = hak_heap_malloc(heap, 100), *stays = hak_heap_malloc(heap, 100);
+    assert_null(open_cache(heap));
+    assert_int_equal(live_now().blocks, 2);
+    unit_in_thread(free_it, freed);
+    assert_int_equal(live_now().blocks, 1);
+    hk_attach_sampling_tick();
+    assert_int_equal(hk_load(hk_attach_sampling.xserved[CLASS_OF_112]), served + 2);
+    void *picked = hak_malloc(100);
+    hk_hooks_unwatch();
+    assert_int_equal(live_now().blocks, 1);
+    hak_free(stays);
+    hak_free(in_open_cache(heap, 100));
+    hak_free(picked);
+    assert_int_equal(live_now().blocks, 0);
+    assert_int_equal(hak_heap_destroy(heap), 0);
+}
+
+/* A thread may have found the sampling on, and may sample a block of a user heap only after the sampling has ended. */
+UNIT_TEST(user_heap_after_the_end)
+{
+    begin(1);
+    struct hak_heap *heap = hak_heap_create("of the program", 0);
+    hk_hooks_unwatch();
+    void *block = hak_heap_malloc(heap, 100);
+    hk_hooks_picked(block, 100, NULL);
+    assert_int_equal(live_now().blocks, 0);
+    hak_free(block);
 }
 
 static bool refuses;
@@ -336,6 +393,8 @@ int main(void)
         cmocka_unit_test(a_round_ends_amid_a_call),
         cmocka_unit_test(the_end),
         cmocka_unit_test(picked_blocks),
+        cmocka_unit_test(user_heaps),
+        cmocka_unit_test(user_heap_after_the_end),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(with_hooks_already),
         cmocka_unit_test(with_a_ring),

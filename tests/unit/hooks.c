@@ -153,6 +153,36 @@ UNIT_TEST(refused_resize)
     assert_live(0, 0);
 }
 
+/* The samples contain each block of a user heap, on every path, until it is freed or its heap is reset. */
+UNIT_TEST(user_heaps)
+{
+    start_watching();
+    struct hak_heap *heap = hak_heap_create("tenant", 0), *other = hak_heap_create("other", 0);
+    char *small = hak_heap_malloc(heap, 1000), *zeroed = hak_heap_calloc(heap, 10, 500),
+         *freed = hak_heap_malloc(heap, 200);
+    char *aligned = hak_heap_aligned_alloc(heap, 4096, 3000), *large = hak_heap_malloc(heap, 2 << 20);
+    char *stays = hak_heap_malloc(other, 700);
+    assert_live(6, 1000 + 5000 + 200 + 3000 + (2 << 20) + 700);
+    unit_in_thread(hak_free, freed);
+    hak_heap_free(heap, aligned);
+    assert_live(4, 1000 + 5000 + (2 << 20) + 700);
+    small = hak_realloc(small, 9000);
+    large = hak_heap_realloc(heap, large, 5 << 20);
+    assert_live(4, 9000 + 5000 + (5 << 20) + 700);
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hak_realloc(large, (size_t)1 << 30));
+    fake_os_refuse(NULL);
+    assert_live(4, 9000 + 5000 + (5 << 20) + 700);
+    assert_int_equal(hak_heap_reset(heap), 0);
+    assert_live(1, 700);
+    zeroed = hak_heap_malloc(heap, 400);
+    assert_live(2, 1100);
+    assert_int_equal(hak_heap_destroy(heap), 0);
+    hak_free(stays);
+    assert_live(0, 0);
+    (void)small, (void)zeroed;
+}
+
 /* If there is no memory for the tables, one line says so and the heap works without sampling. */
 UNIT_TEST(no_memory)
 {
@@ -210,6 +240,7 @@ int main(void)
                                        cmocka_unit_test(without_a_cache),
                                        cmocka_unit_test(in_a_fork_child),
                                        cmocka_unit_test(refused_resize),
+                                       cmocka_unit_test(user_heaps),
                                        cmocka_unit_test(no_memory),
                                        cmocka_unit_test(off),
                                        cmocka_unit_test(gate_stays_shut)};

@@ -17,6 +17,7 @@ from hakmem.trouble import Trouble
 
 SAMPLE = 16384
 ROUNDS = 40
+MISSES = 50  # rounds of a thread in which it needs new memory for certain, also in a user heap, whose hits make no tick
 PART = 0.3  # allowed error, relative to the value, because there are only some thousand samples in some 40 rounds
 PYTHON_PROGRAM = """
 import itertools, json
@@ -54,12 +55,12 @@ class Attach(worker.WorkerTest):
     def near(self, value: float, right: float) -> None:
         self.assertAlmostEqual(value, right, delta=PART * right)
 
-    def check_sums(self, threads: int, rounds: int) -> None:
-        process = self.worker("churn", threads)
+    def check_sums(self, threads: int, rounds: int, mode: str = "churn") -> None:
+        process = self.worker(mode, threads)
         before = self.sums(process, rounds)
         watched = attached.Attached(process.pid)
         self.assertFalse(watched.begin(SAMPLE))
-        self.sums(process, 1)
+        self.sums(process, MISSES if mode == "heap" else 1)
         self.assertTrue(watched.wait(tool.WAIT_S))
         self.assertEqual(watched.state, attached.ON)
         after = self.go_on(process, watched, rounds)
@@ -83,6 +84,9 @@ class Attach(worker.WorkerTest):
 
     def test_some_threads(self) -> None:
         self.check_sums(8, 60)
+
+    def test_user_heap(self) -> None:
+        self.check_sums(8, 60, "heap")
 
     def test_300_threads(self) -> None:
         self.check_sums(300, 4)

@@ -2,11 +2,13 @@
  * Executes the commands in the lines of standard input until its end, and prints the results. The modes are:
  *   churn    "go N": each thread makes N rounds. In each round it keeps a block of 1000 bytes, allocates and frees nine blocks of 200 bytes, and
  *            sometimes one of 60000 bytes. Prints "kept BYTES churned BYTES large BYTES", the sums since the start
+ *   heap     works as churn, with the blocks of 1000 and 200 bytes in a user heap
  *   hits     "go N": allocates N blocks and frees each at once, so that each call after the first is a hit
  *   longest  works as churn, and also prints the longest time that a thread spent in a call of malloc or free, in ns of its CPU time
  *   handler  works as churn, and has a handler of SIGTERM that exits with 3
  *   grow     "go N": holds N MiB in blocks of 1000 bytes, in place of the blocks that it held before
  * "fork" creates a child that executes the lines that follow. The parent waits for the end of the child. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -41,6 +43,11 @@ static bool measures;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
+static void *heap;
+static void *(*heap_malloc)(void *heap, size_t size);
+static void *in_heap(size_t size) { return size == LARGE ? malloc(size) : heap_malloc(heap, size); }
+static void *(*allocate)(size_t size) = malloc;
+
 static uint64_t cpu_ns(void)
 {
     struct timespec now;
@@ -58,7 +65,7 @@ static void note(struct worker *self, uint64_t began)
 static SAMPLED_HEAP void keeps(struct worker *self)
 {
     uint64_t began = measures ? cpu_ns() : 0;
-    struct kept *kept = malloc(sizeof *kept);
+    struct kept *kept = allocate(sizeof *kept);
     note(self, began);
     kept->next = self->kept;
     self->kept = kept;
@@ -67,7 +74,7 @@ static SAMPLED_HEAP void keeps(struct worker *self)
 static SAMPLED_HEAP void churns(struct worker *self, size_t size)
 {
     uint64_t began = measures ? cpu_ns() : 0;
-    self->sink = malloc(size);
+    self->sink = allocate(size);
     free(self->sink);
     note(self, began);
 }
@@ -167,6 +174,11 @@ static void end_with_3(int number)
 static void begin(const char *mode)
 {
     measures = strcmp(mode, "longest") == 0;
+    if (strcmp(mode, "heap") == 0) {
+        heap_malloc = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "hak_heap_malloc");
+        heap = ((void *(*)(const char *, size_t))dlsym(RTLD_DEFAULT, "hak_heap_create"))("worker", 0);
+        allocate = in_heap;
+    }
     if (strcmp(mode, "handler") == 0)
         signal(SIGTERM, end_with_3);
     for (unsigned i = 0; i < threads && threads > 1; i++)

@@ -5,6 +5,7 @@
  *   kinds    uses calloc, aligned memory, and realloc that moves a block, grows it in place, or shrinks it
  *   threads  each thread leaks, another thread frees half of it, and the threads end
  *   fork     the child leaks too; both processes write their profile at exit
+ *   heaps    blocks of user heaps, of which one is reset
  *   many     enough small blocks to fill the tables of the profile */
 #include <dlfcn.h>
 #include <errno.h>
@@ -154,6 +155,40 @@ static void forked(void)
     said("child", "child_leaks", (size_t)LARGE_BLOCKS * LARGE);
 }
 
+static void *(*heap_malloc)(void *heap, size_t size);
+static SAMPLED_HEAP void *leaks_in_heap(void *heap, size_t size)
+{
+    sink = heap_malloc(heap, size);
+    return sink;
+}
+
+static SAMPLED_HEAP void reset_frees(void *heap)
+{
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        sink = heap_malloc(heap, LARGE);
+}
+
+static void heaps(void)
+{
+    void *(*create)(const char *, size_t) = (void *(*)(const char *, size_t))dlsym(RTLD_DEFAULT, "hak_heap_create");
+    int (*reset)(void *) = (int (*)(void *))dlsym(RTLD_DEFAULT, "hak_heap_reset");
+    heap_malloc = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "hak_heap_malloc");
+    void *leaking = create("leaking", 0), *other = create("other", 0);
+    for (int i = 0; i < LARGE_BLOCKS; i++) {
+        kept[i] = leaks_in_heap(leaking, LARGE);
+        kept[i] = realloc(kept[i], (i % 2 == 0 ? 1 : 2) * (size_t)LARGE);
+        free(leaks_in_heap(leaking, LARGE));
+    }
+    for (int i = 0; i < SMALL_BLOCKS; i++)
+        (void)leaks_in_heap(leaking, SMALL);
+    reset_frees(other);
+    reset(other);
+    said("live", "leaks_in_heap", (size_t)LARGE_BLOCKS / 2 * LARGE + (size_t)SMALL_BLOCKS * SMALL);
+    said("live", "heaps", (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "reset_frees", 0);
+    said("allocated", "reset_frees", (size_t)LARGE_BLOCKS * LARGE);
+}
+
 static void many(void)
 {
     for (int i = 0; i < MANY; i++)
@@ -175,7 +210,8 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"plain", plain}, {"kinds", kinds}, {"threads", threads}, {"fork", forked}, {"many", many}};
+    } modes[] = {{"plain", plain}, {"kinds", kinds}, {"threads", threads},
+                 {"fork", forked}, {"heaps", heaps}, {"many", many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++)
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

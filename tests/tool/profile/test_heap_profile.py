@@ -89,6 +89,12 @@ class Profiles(unittest.TestCase):
         self.assert_bytes(run, parent, "inuse", {**run.stated("live"), "child_leaks": 0}, 0.001)
         self.assert_bytes(run, child, "inuse", {**run.stated("child"), "leaks_large": 0}, 0.001)
 
+    def test_user_heaps(self):
+        run = Run(arguments.leaks, "heaps")
+        path = self.own(run)
+        self.assert_bytes(run, path, "inuse", run.stated("live"), 0.05)
+        self.assert_bytes(run, path, "alloc", run.stated("allocated"), 0.001)
+
     def test_stacks(self):
         run = Run(arguments.leaks, "plain")
         for name, found in self.read(run, self.own(run), "inuse"):
