@@ -296,3 +296,13 @@ void hk_large_mark_all_locked(void)
     hk_store(hk_large.xunnoted, false);
     mark_locked(0, UINTPTR_MAX);
 }
+
+size_t hk_large_leave_out_of_core(void)
+{
+    size_t bytes = 0;
+    hk_lock(&hk_large.lock);
+    for (struct hk_link *link = hk_large.cached.head.next; link != &hk_large.cached.head; link = link->next)
+        bytes += hk_os_leave_out_of_core(hk_large_of_link(link)->d.start, hk_large_of_link(link)->d.bytes);
+    hk_unlock(&hk_large.lock);
+    return bytes;
+}

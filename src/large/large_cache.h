@@ -64,6 +64,8 @@ struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_
  * saw at least delay_ms ago. If delay_ms is 0, takes all. Cuts off slack only if delay_ms is 0 or `enough` is SIZE_MAX, because a growing buffer may
  * soon use its slack. Returns the number of unmapped bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Leaves the cached blocks out of core dumps. Returns their bytes. Called only just before the process ends. */
+size_t hk_large_leave_out_of_core(void);
 /* Marks the large blocks in a range as modified. Called when a system call of the program changes the mappings of the range. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks every large block as modified. Called if hk_large_note_modified() could not record its range, because another thread held the lock. */

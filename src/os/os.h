@@ -143,6 +143,8 @@ bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info,
 void hk_os_default_signal(int number, siginfo_t *info);
 /* Returns true if the process certainly has no thread other than the caller. Returns false also if the number of threads is unknown. */
 bool hk_os_has_one_thread(void);
+/* Leaves a range out of core dumps from now on. Returns the size, or 0 if the system refuses. */
+size_t hk_os_leave_out_of_core(uintptr_t start, size_t size);
 int hk_os_thread_id(void);
 /* Reads up to `size` bytes at an offset of a file. Returns the number of bytes read, which is 0 at the end of the file or on error. */
 size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size);

@@ -319,6 +319,11 @@ static bool linux_fence_threads(void)
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
 }
 
+size_t hk_os_leave_out_of_core(uintptr_t start, size_t size)
+{
+    return KEEPING_ERRNO(syscall(SYS_madvise, start, size, MADV_DONTDUMP)) == 0 ? size : 0;
+}
+
 int hk_os_thread_id(void) { return (int)syscall(SYS_gettid); }
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 

@@ -8,6 +8,7 @@
 #include "runtime/named_file.h"
 #include "os/forward.h"
 #include "runtime/learning.h"
+#include "span/page_heap.h"
 
 enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200 };
 
@@ -247,10 +248,15 @@ static void last_words(void)
         show_once();
 }
 
+/* Leaves out no memory if this thread may hold a lock. The process ends after this handler, so it does not use the memory that was left out. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
+    static atomic_flag shrunk = ATOMIC_FLAG_INIT;
     (void)context;
-    show_once();
+    if (hk_options.trace_ring != 0)
+        show_once();
+    if (hk_options.core == HK_CORE_LIVE && !atomic_flag_test_and_set(&shrunk) && hk_report_may_take_locks())
+        hk_message(HK_TEXT_core_left_out, (hk_page_heap_leave_out_of_core() + hk_large_leave_out_of_core()) / HK_MIB);
     hk_os_default_signal(number, info);
 }
 
@@ -261,9 +267,9 @@ void hk_signals_begin(void)
         hk_os_catch_signal(SIGTERM, on_term);
     if (hk_guard.on || hk_options.trace_ring != 0)
         hk_last_words = last_words;
-    if (hk_options.trace_ring == 0)
-        return;
-    hk_os_catch_signal(SIGUSR2, on_request);
-    for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+    if (hk_options.trace_ring != 0)
+        hk_os_catch_signal(SIGUSR2, on_request);
+    bool catches = hk_options.trace_ring != 0 || hk_options.core == HK_CORE_LIVE;
+    for (unsigned i = 0; catches && i < sizeof crashes / sizeof crashes[0]; i++)
         hk_os_catch_signal(crashes[i], on_crash);
 }

@@ -28,6 +28,7 @@ bool hk_report_may_take_locks(void);
 
 /* Installs handlers for signals that end the program (os/linux_signals.c). Called by the first thread. If an option names a file to write at exit, the
  * handler of SIGTERM writes the heap profile, and also the report if the thread holds no lock. With the option trace_ring, the handlers of SIGUSR2
- * and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the process. After the handler of a signal that ends the
- * program, the signal takes its default action, so that the exit status and the core dump do not change. */
+ * and of fatal signals print the debug rings. HAKMEM also prints them before it aborts the process. With the option core=live, the handlers of fatal
+ * signals leave free memory out of the core dump. After the handler of a signal that ends the program, the signal takes its default action, so that
+ * the exit status does not change. */
 void hk_signals_begin(void);

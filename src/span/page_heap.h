@@ -58,6 +58,8 @@ size_t hk_page_heap_purge_excess(size_t keep, size_t most);
 /* Unmaps the chunks that have no slice in use. If address space is scarce, also unmaps the free slices of all other chunks. Skips chunks with free
  * dirty slices if `dirty_too` is false. Returns the bytes of dirty slices that were unmapped. */
 size_t hk_page_heap_unmap(bool dirty_too);
+/* Leaves the free slices that may be resident out of core dumps. Returns their bytes. Called only just before the process ends. */
+size_t hk_page_heap_leave_out_of_core(void);
 /* Purges pages of a span in use, or withdrawn slices. First splits the huge page or folios that they do not fill. Returns false if the system refuses. */
 bool hk_span_purge(uintptr_t address, size_t size);
 /* A purge by age splits a huge page only if at least 1/4 of the huge page can be purged. */

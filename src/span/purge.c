@@ -213,3 +213,18 @@ size_t hk_page_heap_unmap(bool dirty_too)
         continue;
     return bytes;
 }
+
+size_t hk_page_heap_leave_out_of_core(void)
+{
+    size_t bytes = 0;
+    hk_lock(&hk_page_heap.lock);
+    for (struct hk_link *link = hk_page_heap.by_age.head.next; link != &hk_page_heap.by_age.head; link = link->next) {
+        const struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_age);
+        for (uint32_t left = hk_chunk_idle(chunk), run; left != 0; left &= ~run) {
+            run = hk_lowest_run32(left);
+            bytes += hk_os_leave_out_of_core(hk_chunk_address(chunk, hk_ctz64(run)), hk_popcount64(run) * HK_SLICE);
+        }
+    }
+    hk_unlock(&hk_page_heap.lock);
+    return bytes;
+}

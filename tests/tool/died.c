@@ -1,5 +1,6 @@
-/* Usage: died abort|fault
- * Makes blocks whose states are known, prints a line "NAME ADDRESS SIZE" for each, and dies. `fault` dies by an access to the block `large`. */
+/* Usage: died abort|fault|hollow
+ * Makes blocks whose states are known, prints a line "NAME ADDRESS SIZE" for each, and dies. `fault` dies by an access to the block `large`. `hollow`
+ * first frees 64 MiB of small blocks and 64 MiB of large ones. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include <sys/mman.h>
 #include "hakmem.h"
 
-enum { SIZE = 1000, MANY = 300, SMALL = 200, TINY = 64, BURST = 20000, LARGE = 5 << 20 };
+enum { SIZE = 1000, MANY = 300, SMALL = 200, TINY = 64, BURST = 20000, LARGE = 5 << 20, FREED = 64 << 20 };
 
 static void *volatile kept[MANY];
 
@@ -75,6 +76,19 @@ static void make_heap(void)
     free(freed);
 }
 
+static void free_much(void)
+{
+    static void *volatile many[FREED / SIZE], *volatile large[FREED / LARGE];
+    for (int i = 0; i < FREED / SIZE; i++)
+        many[i] = make(NULL, SIZE);
+    for (int i = 0; i < FREED / LARGE; i++)
+        large[i] = make(i == 0 ? "large_gone" : NULL, LARGE);
+    for (int i = 0; i < FREED / SIZE; i++)
+        free(many[i]);
+    for (int i = 0; i < FREED / LARGE; i++)
+        free(large[i]);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -94,6 +108,8 @@ int main(int argc, char **argv)
     free(cached);
     free(freed);
     kept[1] = live;
+    if (argc > 1 && strcmp(argv[1], "hollow") == 0)
+        free_much();
     madvise(large, LARGE, MADV_DONTDUMP);
     fflush(stdout);
     if (argc > 1 && strcmp(argv[1], "fault") == 0 && mprotect(large, LARGE, PROT_NONE) == 0)

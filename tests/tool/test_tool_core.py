@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 from hakmem import heap
+from hakmem.core import Core
 from tool import LIBRARY, PLAIN, PROGRAMS, PYTHON, ROOT, ToolTest
 
 DIED = {kind: str(PROGRAMS / f"test_tool_died_{kind}") for kind in ("shared", "static", "whole")}
@@ -31,6 +32,7 @@ STATES = {
     "large": "live",
     "large_freed": "free, cached for reuse",
 }
+IN_HEAP_CACHE = "free, in the cache of a user heap of owner 2"
 SIZE, LARGE = 1024, 5 << 20
 
 
@@ -193,6 +195,21 @@ class CoreFiles(ToolTest):
         (self.folder / "empty").touch()
         self.refused(66, "not a core file", "core", "empty")
         self.refused(1, "No such file", "core", str(self.folder / "nothing"))
+
+    @unittest.skipUnless(KERNEL_WRITES, "the kernel writes no cores here")
+    def test_free_memory_left_out(self) -> None:
+        """Tests HAKMEM_CORE=live. The core file lacks free memory, but no live block and nothing that `hakmem core` reads."""
+        sizes = {}
+        for how in ("all", "live"):
+            said, core = self.dump(DIED["shared"], "hollow", HAKMEM_CORE=how, HAKMEM_TRACE_RING="0")
+            sizes[how] = os.stat(core).st_blocks * 512
+            self.check_states(said, core, {"live": "live", "heap_live": "live", "large": "live", "large_gone": STATES["large_freed"], "heap_freed": IN_HEAP_CACHE})
+            file = Core(Path(core), None, None)
+            for name in ("live", "beside_trimmed", "of_ended_thread"):
+                self.assertEqual(file.read(self.blocks(said)[name][0], 100), b"\7" * 100, name)
+            if how == "live":
+                self.assertRegex(self.shown("core", core), r"large +\d+ +\d+ +1\d +\(\d{8} bytes cached\)")
+        self.assertGreater(sizes["all"] - sizes["live"], 100 << 20)
 
     @unittest.skipUnless(KERNEL_WRITES, "the kernel writes no cores here")
     def test_nothing_dumped(self) -> None:

@@ -170,10 +170,19 @@ static void heap_ended(void)
     delete ("hak_free", block);
 }
 
+static void free_and_abort(void)
+{
+    void *large = malloc(6 << 20);
+    fill(large, 1);
+    free(large);
+    abort();
+}
+
 static const struct {
     const char *name;
     void (*provoke)(void);
 } modes[] = {{"nothing", nothing},
+             {"abort", free_and_abort},
              {"idle", idle},
              {"forks", forks},
              {"a_second", a_second},

@@ -133,6 +133,7 @@ CASES: dict[str, list[Case]] = {
                     Case(("heap_profile", NOWHERE, "no such file or folder"), {"HEAP_PROFILE": NOWHERE, "HEAP_PROFILE_EVERY": "10"}, "a_second"),
                     Case(("profile_save", NOWHERE, "no such file or folder"), {"PROFILE_SAVE": NOWHERE})],
     "samples_full": [Case((), {"HEAP_SAMPLE": "1", "HEAP_PROFILE": "/dev/null"}, "many", program="leaks")],
+    "core_left_out": [Case(("6",), {"CORE": "live", "FREE_POLICY": "keep"}, "abort", ends=True)],
     "thread_key": [Case((), {}, behind="refuse_keys")],
     "background": [Case((), {"REPORT": "/dev/null", "REPORT_EVERY": "1000"}, "idle", behind="refuse_threads")],
     "pointer": [fault("foreign", "foreign"),
