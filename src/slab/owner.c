@@ -6,7 +6,9 @@
 #define CLOSED ((struct hk_slab *)NULL)
 #define EMPTY ((struct hk_slab *)1)
 
-_Atomic int32_t hk_queued_slabs[HK_CLASSES];
+/* Has cache lines of its own, because all threads write to it. The variables beside it are only read while threads run. */
+_Atomic int32_t hk_queued_slabs[HK_CLASSES] HK_ALIGNED(HK_CACHE_LINE);
+_Static_assert(sizeof hk_queued_slabs % HK_CACHE_LINE == 0, "no other variable shares its last line");
 
 bool hk_slab_lists_shared;
 struct hk_lock hk_sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);

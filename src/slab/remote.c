@@ -18,10 +18,12 @@ void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
         refuse(slab, word, before & bits);
 }
 
-/* Counts the blocks and sets QUEUED in one atomic step. If these were two steps, another thread could release the slab in between. */
+/* Counts the blocks and sets QUEUED in one atomic step. If these were two steps, another thread could release the slab in between. The first attempt
+ * assumes 0 and loads nothing, because the owner has usually written to the line last. A load would then move the line, and the write would move it
+ * again. An attempt that fails moves it once and returns its value. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks)
 {
-    uint32_t before = hk_load(slab->xstate), after;
+    uint32_t before = 0, after;
     do
         after = (before + blocks * HK_REMOTE_BLOCK) | HK_REMOTE_QUEUED;
     while (!atomic_compare_exchange_weak_explicit(&slab->xstate, &before, after, memory_order_acq_rel,

@@ -11,7 +11,8 @@
 enum { PAGE_LINES = 64, TRIES = 8 };
 
 bool hk_meta_guarded;
-struct hk_meta hk_meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
+/* Has cache lines of its own, because threads that wait for the lock must not slow down readers of another variable. */
+struct hk_meta hk_meta HK_ALIGNED(HK_CACHE_LINE) = {.lock = HK_LOCK_INIT(HK_RANK_META)};
 
 void hk_meta_area_init(struct hk_meta_area *area)
 {
