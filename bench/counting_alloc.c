@@ -1,12 +1,13 @@
 /* Counts the calls of the malloc family, and passes them to the C library. The test of the benchmarks compares these counts with those that a
  * benchmark prints. The report has the format of HAKMEM's report, because the test reads both.
- *   HAKMEM_REPORT=FILE.json  is the file of the report
+ *   HAKMEM_REPORT=FILE.json  is the file of the report; HAKMEM_REPORT=FOLDER/ names a folder, in which each process writes PID.json
  *   COUNTING_LOSE=N          leaves every N-th call out of the counts, which the test must notice */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t size);
@@ -45,10 +46,17 @@ static unsigned long kept(unsigned long calls, unsigned long lose) { return lose
 
 __attribute__((destructor)) static void report(void)
 {
-    const char *path = getenv("HAKMEM_REPORT");
+    const char *given = getenv("HAKMEM_REPORT");
+    if (given == NULL || given[0] == 0)
+        return;
+    char path[4096];
+    if (given[strlen(given) - 1] == '/')
+        snprintf(path, sizeof path, "%s%d.json", given, (int)getpid());
+    else
+        snprintf(path, sizeof path, "%s", given);
     const char *lose_text = getenv("COUNTING_LOSE");
     unsigned long lose = lose_text != NULL ? strtoul(lose_text, NULL, 10) : 0;
-    int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0)
         return;
     dprintf(file, "{\"served\": {\"malloc\": %lu, \"free\": %lu, \"realloc\": %lu}}\n", kept(mallocs, lose),
