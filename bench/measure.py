@@ -140,6 +140,8 @@ class Runner:
         env = self._environment(program, allocator, scratch, under) | (more or {})
         places = {"here": HERE, "work": self.work_dir(program), "scratch": scratch, "n": work.amount(self.quick)}
         words = [word.format(**places) for word in work.command.split()]
+        if program.driver:
+            words, env = [*words, *settings(env)], {}
         command = self.launcher(self._watch(work, watch, under), env)
         command += [*under, str(program.executable(words[0])), *words[1:]]
         with beside([word.format(**places) for word in program.client.split()]):
@@ -179,8 +181,7 @@ class Runner:
 
     def launcher(self, options: list[str], env: dict[str, str]) -> list[str]:
         """What stands before the program in a command."""
-        settings = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
-        return [str(self.bench_dir / "launch"), *options, *settings, "--"]
+        return [str(self.bench_dir / "launch"), *options, *settings(env), "--"]
 
     def execute(self, command: list[str]) -> tuple[dict, dict]:
         """The program's own JSON and the launcher's."""
@@ -257,6 +258,11 @@ def beside(words: list[str]) -> Iterator[None]:
             client.kill()
     if client.returncode != 0:
         raise BadRun(f"its client failed: {complaint.strip()[-200:]}")
+
+
+def settings(env: dict[str, str]) -> list[str]:
+    """Returns the options that set these variables for the measured program."""
+    return [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
 
 
 def own_environment() -> dict[str, str]:

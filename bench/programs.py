@@ -1,4 +1,4 @@
-"""The real programs of row P16, as data only.
+"""The real programs of row P16, and the servers of row P25, as data only.
 
 Each program is started directly, not through a shell or a driver (cc1plus, not g++), so no other process is measured. The number of its calls is
 not known from outside: libcounting.so counts them once.
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from point import Workload
+from servers import SERVERS, Server
 
 HERE = Path(__file__).resolve().parent / "programs"
 
@@ -28,6 +29,7 @@ class Program:
     threads: bool = False  # how many calls it makes differs by a few in a hundred
     single_thread: bool = True
     prints: bool = False  # its last line is a JSON object with figures of its own
+    driver: bool = False  # starts the measured program, and gets the settings of the allocator as options
 
     def workload(self, n: int, exact: bool = False) -> Workload:
         return Workload(self.command, n, self.quick_n, warm_mib=self.warm_mib, single_thread=self.single_thread, program=self.name, exact=exact)
@@ -89,4 +91,13 @@ PROGRAMS = (
 EXACT = {"python-json": 8, "python-strings": 4, "python-dicts": 3, "sqlite": 1, "perl": 5, "ruby": 3, "lua": 6, "cc1plus-O1": 1, "service": 8}
 
 PREFORK = replace(python("prefork", 60), prints=True)
-NAMED = {program.name: program for program in (*PROGRAMS, PREFORK)}
+
+
+def driven(name: str, server: Server) -> Program:
+    command = f"{{here}}/../../tools/in_venv.sh {{here}}/../serve.py {name} {{n}}"
+    return Program(f"{name}-server", command, server.n, server.n // 5, 128, own_malloc=server.own_malloc, built_by=server.program, threads=True,
+                   single_thread=False, prints=True, driver=True)
+
+
+DRIVEN = {name: driven(name, server) for name, server in SERVERS.items()}
+NAMED = {program.name: program for program in (*PROGRAMS, PREFORK, *DRIVEN.values())}

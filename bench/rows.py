@@ -3,7 +3,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from point import Goal, Point, Workload
-from programs import EXACT, NAMED, PREFORK, PROGRAMS, Program
+from programs import DRIVEN, EXACT, NAMED, PREFORK, PROGRAMS, Program
+from servers import SERVERS
 
 AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)
@@ -140,6 +141,15 @@ def real(program: Program) -> tuple[Point, Point]:
     row, name, work = f"P16.{program.name}", program.name, program.workload(program.n)
     cpu = on_request(row, f"{name}, CPU", work, "cpu_s", "s", False, goal=faster(0.97))
     return cpu, on_request(row, f"{name}, RSS", work, *RSS, faster(1.10), faster(1.05))
+
+
+def served(name: str) -> tuple[Point, ...]:
+    """A server under load. A process that serves one connection has ended after the load. So its memory is measured under the load."""
+    work = replace(DRIVEN[name].workload(SERVERS[name].n), traced=False)
+    memory = ("RSS under load", "peak_rss_mib") if SERVERS[name].closes else ("RSS after the load", "rss_mib")
+    figures = (("CPU of a request", "cpu_us", "us", False), ("requests", "requests_per_s", "/s", True), ("p99 latency", "p99_ms", "ms", False),
+               ("p99.9 latency", "p99_9_ms", "ms", False), (*memory, "MiB", False))
+    return tuple(on_request(f"P25.{name}", f"{name}, {label}", work, metric, unit, higher) for label, metric, unit, higher in figures)
 
 
 def on_folios(program: Program) -> tuple[Point, Point]:
@@ -289,6 +299,7 @@ POINTS: tuple[Point, ...] = (
     on_request("B9", "RSS after 20 000 threads", CHURN, "rss_after_kib", "KiB", False),
     *(idle_threads("B9", f"idle thread of {n}", n, n, AHEAD) for n in (10, 100, 1000)),
     *(point for program in PROGRAMS for point in real(program)),
+    *(point for name in SERVERS for point in served(name)),
 )
 
 

@@ -26,7 +26,7 @@ class Running(unittest.TestCase):
         self.runner = Runner(BENCH_DIR)
         self.addCleanup(lambda: [d.cleanup() for d in self.runner.work_dirs.values()])
 
-    def sample(self, allocator: Allocator, **changes: str) -> dict[str, float]:
+    def sample(self, allocator: Allocator, **changes: str | bool) -> dict[str, float]:
         toy = replace(self.toy, **changes)
         with mock.patch.dict(NAMED, toy=toy):
             work = Workload(toy.command, toy.n, toy.quick_n, warm_mib=1, program="toy")
@@ -76,6 +76,15 @@ class Running(unittest.TestCase):
         toy = replace(self.toy, own_malloc=True)
         env = self.runner._environment(toy, GLIBC, Path("/scratch"))
         self.assertEqual(env["LD_PRELOAD"], "libc.so.6")
+
+    def test_a_driver_gets_the_settings_as_options_and_has_none_itself(self) -> None:
+        peer = Allocator("peer", Path("/nowhere/libpeer.so"), "peer")
+        self.runner.bound.add("peer")
+        with mock.patch.object(Runner, "launch", return_value=(["{}"], {"max_rss_kib": 0, "user_s": 0, "system_s": 0})) as launch:
+            self.sample(peer, driver=True)
+        (words,), at = launch.call_args.args, launch.call_args.args[0].index("--")
+        self.assertNotIn("--env", words[:at])
+        self.assertEqual(words[-2:], ["--env", "LD_PRELOAD=/nowhere/libpeer.so"])
 
     def test_hakmem_must_serve_what_was_counted(self) -> None:
         if not hakmem().library.exists():

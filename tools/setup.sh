@@ -19,7 +19,7 @@ lists() {
   echo "$home/tools/packages/build.txt"
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
-  case $goal,$rows in bench,all|bench,*[pP]16*|bench,*exact*|bench,*EXACT*|bench,guard*) echo "$home/bench/packages-programs.txt" ;; esac
+  case $goal,$rows in bench,all|bench,*[pP]16*|bench,*[pP]25*|bench,*exact*|bench,*EXACT*|bench,guard*) echo "$home/bench/packages-programs.txt" ;; esac
   [ "$goal" != package ] || echo "$home/tests/package/packages/packages.txt"
   [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt "$home"/tests/*/*/packages.txt)
 }
