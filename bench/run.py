@@ -15,6 +15,7 @@ from rich.text import Text
 
 import digest
 import guard
+import lines
 import machine
 import page
 import plots
@@ -149,6 +150,18 @@ def measure(
         print(guard.guard_tables.page(found))
         json, markdown, picture = destinations(results_dir, "guard-", ("json", "md", "svg"), (json, markdown, html))
         guard.save(found, json, markdown, picture if "outcomes" in found else None)
+        return
+    if lines.is_asked_for(rows):
+        allocators, missing = find_allocators(peers or lines.PEERS, library, bench_dir)
+        counted = lines.measure([a for a in allocators if a.role != "limit"], bench_dir.resolve(), library, quick)
+        for title, part in lines.tables(counted):
+            print(title)
+            show(part)
+        print(*missing, *counted["notes"], sep="\n")
+        (saved,) = destinations(results_dir, "lines-", ("json",), (json,))
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        saved.write_text(results.layout(counted) + "\n")
+        print(f"written: {saved}")
         return
     options = assignments(env)
     points, absent = playable(select(rows, quick))
