@@ -10,8 +10,9 @@
 /* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while heaps have no caches, so that the guard or hooks see each call. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
-    bool caches = HK_LIKELY(hk_mode_is_plain()) || (!HK_LOAD_SETTLED(hk_guard.on) && !hk_hooks_see_heaps());
-    return cache != NULL && caches ? &cache->shelf : NULL;
+    bool seen = HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD | HK_MODE_HOOKS)) &&
+                (HK_LOAD_SETTLED(hk_guard.on) || hk_hooks_see_heaps());
+    return cache != NULL && !seen ? &cache->shelf : NULL;
 }
 
 HK_COLD void *hk_failed(int error)
@@ -41,12 +42,10 @@ static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *ze
         hk_tcache_trim_all(cache, 0);
         block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &(bool){false});
     }
-    if (HK_UNLIKELY(!hk_mode_is_plain()) && block != NULL) {
-        if (hk_mode_has(HK_MODE_HOOKS))
-            hk_hooks_alloc_in_heap(block, size, caller);
-        if (hk_learning_is_due()) /* for a request of `hakmem`, which shuts the gate */
-            hk_learning_tick();
-    }
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)) && block != NULL)
+        hk_hooks_alloc_in_heap(block, size, caller);
+    if (HK_UNLIKELY(!hk_mode_has(HK_MODE_OPEN)) && hk_learning_is_due()) /* for a request of `hakmem` */
+        hk_learning_tick();
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
     return block;
@@ -62,7 +61,7 @@ HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t 
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_tcache_get();
-    if (HK_UNLIKELY(!hk_mode_is_plain()) && hk_mode_has(HK_MODE_HOOKS))
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)))
         (void)hk_hooks_free(block, 0);
     if (!hk_heaps_free(call, shelf_of(cache), block, entry))
         hk_tcache_free_foreign(call, block);

@@ -401,19 +401,21 @@ void hk_heap_void_caches(struct hak_heap *heap)
     heap->caches = NULL;
 }
 
-void hk_heap_set_sampled(struct hak_heap *heap, bool sampled)
+void hk_heap_set_sampled_locked(struct hak_heap *heap, bool sampled)
 {
-    hk_lock(heap->lock);
     hk_store(heap->xsampled, sampled);
     for (struct hk_heap_cache *cache = sampled ? heap->caches : NULL; cache != NULL; cache = cache->next)
         hk_store(cache->xhit, &hk_no_cache);
-    hk_unlock(heap->lock);
 }
 
 void hk_heaps_set_sampled(bool sampled)
 {
-    for (uint32_t index = 0; index < hk_heaps_end(); index++)
-        hk_heap_set_sampled(hk_heap_by_index(index), sampled);
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
+        struct hak_heap *heap = hk_heap_by_index(index);
+        hk_lock(heap->lock);
+        hk_heap_set_sampled_locked(heap, sampled);
+        hk_unlock(heap->lock);
+    }
 }
 
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor)

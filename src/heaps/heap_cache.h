@@ -134,8 +134,9 @@ void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
 /* Flushes and frees the caches of a thread that ends, and frees the thread's shelf. */
 void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
 
-/* If `sampled` is true, shuts the caches of a heap, or of all heaps, until a later call with false. Aging flushes a shut cache, as any idle one. */
-void hk_heap_set_sampled(struct hak_heap *heap, bool sampled);
+/* If `sampled` is true, shuts the caches of a heap, or of all heaps, until a later call with false, or until the program resets the heap. Aging flushes a
+ * shut cache, as any idle one. The caller of the first function holds the heap's lock. */
+void hk_heap_set_sampled_locked(struct hak_heap *heap, bool sampled);
 void hk_heaps_set_sampled(bool sampled);
 
 /* The number and bytes of the blocks in all caches of a heap, the number of caches, and the number of blocks that the caches have served. */

@@ -31,7 +31,8 @@ struct hak_heap {
     _Atomic size_t xcharged, xpeak;
     _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
     _Atomic uint64_t xrefused; /* number of calls that the limit refused */
-    _Atomic bool xsampled; /* blocks may be in the heap profile, and all caches are shut, so that no free is a hit */
+    _Atomic bool
+        xsampled; /* true: the caches stay shut, because a block may be in the heap profile, and its free must not be a hit */
     /* Only the holder of the heap's lock uses these fields. */
     struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */
     struct hk_link *full;         /* slabs without free blocks */

@@ -299,10 +299,13 @@ void hk_large_mark_all_locked(void)
 
 size_t hk_large_leave_out_of_core(void)
 {
+    const struct hk_list *const lists[] = {&hk_large.cached, &hk_large.kept};
     size_t bytes = 0;
-    hk_lock(&hk_large.lock);
-    for (struct hk_link *link = hk_large.cached.head.next; link != &hk_large.cached.head; link = link->next)
-        bytes += hk_os_leave_out_of_core(hk_large_of_link(link)->d.start, hk_large_of_link(link)->d.bytes);
+    if (!HK_COMES_TRUE(hk_try_lock(&hk_large.lock), HK_PAUSES_A_SECOND))
+        return 0;
+    for (unsigned i = 0; i < 2; i++)
+        for (struct hk_link *link = lists[i]->head.next; link != &lists[i]->head; link = link->next)
+            bytes += hk_os_leave_out_of_core(hk_large_of_link(link)->d.start, hk_large_of_link(link)->d.bytes);
     hk_unlock(&hk_large.lock);
     return bytes;
 }

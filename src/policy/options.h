@@ -14,7 +14,7 @@ extern struct hk_options {
 #include "policy/options.def"
 } hk_options;
 
-/* The values of the WORD options count, learn, site_rules, background, free_policy, thp, safe_free, trace_remote and deepbind, in this order. */
+/* The values of the WORD options count, learn, core, site_rules, background, free_policy, thp, safe_free, trace_remote and deepbind, in this order. */
 enum { HK_COUNT_OFF, HK_COUNT_ON, HK_COUNT_AUTO };
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY, HK_LEARN_SETTLE };
 enum { HK_CORE_ALL, HK_CORE_LIVE };

@@ -42,7 +42,8 @@ bool hk_hooks_watch(uint64_t mean)
     return true;
 }
 
-/* The first pass takes each heap's lock, and after it hk_hooks_picked() keeps no new sample of a user heap. The second pass lets caches open. */
+/* After the first pass, which takes each heap's lock, every thread sees that sampling has ended, so no new sample of a user heap stays. The second pass
+ * lets caches open. */
 void hk_hooks_unwatch(void)
 {
     hk_attach_sampling_end();
@@ -67,8 +68,12 @@ HK_COLD void hk_hooks_picked(const void *block, size_t size, void *caller)
     struct hak_heap *heap = hk_heaps_of(block);
     if (heap == NULL || hk_attach_sampling_has(heap->key))
         return;
-    hk_heap_set_sampled(heap, true);
-    if (!hk_hooks_see_heaps()) /* sampling has ended since the block was picked */
+    hk_lock(heap->lock);
+    bool samples = hk_hooks_see_heaps();
+    if (samples)
+        hk_heap_set_sampled_locked(heap, true);
+    hk_unlock(heap->lock);
+    if (!samples) /* sampling has ended since the block was picked */
         (void)hk_sample_lift(&hk_samples, block, false);
 }
 

@@ -152,8 +152,8 @@ void hk_samples_visit(const struct hk_samples *samples, hk_sample_visitor *visit
 {
     for (size_t place = 0; place < samples->place_count; place++) {
         uintptr_t block = hk_load_acquire(samples->xblocks[place]);
-        uint64_t record = hk_load(samples->xrecords[place]);
-        if (block > BUSY && record != 0)
+        uint64_t record = block > BUSY ? hk_load(samples->xrecords[place]) : 0;
+        if (record != 0)
             visit(context, &(struct hk_live_sample){(const void *)block, hk_sample_size(record), hk_sample_site(record),
                                                     site_of(samples, record), hk_load(samples->xborn[place])});
     }

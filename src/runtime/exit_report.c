@@ -12,6 +12,8 @@
 
 enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200 };
 
+static int caught_in; /* the process whose signals HAKMEM handles; a vfork child has another number */
+
 static struct {
     uint64_t last_ms;
     uint64_t at;      /* number of resident bytes at which the next profile is due; 0: none is due */
@@ -120,6 +122,7 @@ void hk_reports_begin(void)
     hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
+    caught_in = hk_os.process_id();
     if (HK_UNLIKELY(profile != NULL))
         dumps_begin(now);
 }
@@ -248,21 +251,33 @@ static void last_words(void)
         show_once();
 }
 
-/* Leaves out no memory if this thread may hold a lock. The process ends after this handler, so it does not use the memory that was left out. */
-static void on_crash(int number, siginfo_t *info, void *context)
+/* Leaves free memory out of the core dump, unless this thread may hold a lock. The process must end after the signal, because it may not use this
+ * memory later: a vfork child shares it with its parent, and the system ignores some signals that are sent by kill(). */
+static void shrink_core(int number, const siginfo_t *info)
 {
     static atomic_flag shrunk = ATOMIC_FLAG_INIT;
+    bool ends = caught_in == hk_os.process_id() && (info->si_code > 0 || number == SIGABRT);
+    if (!ends || atomic_flag_test_and_set(&shrunk) || !hk_report_may_take_locks())
+        return;
+    size_t bytes = hk_page_heap_leave_out_of_core() + hk_large_leave_out_of_core();
+    if (bytes >= HK_MIB)
+        hk_message(HK_TEXT_core_left_out, bytes / HK_MIB);
+}
+
+static void on_crash(int number, siginfo_t *info, void *context)
+{
     (void)context;
     if (hk_options.trace_ring != 0)
         show_once();
-    if (hk_options.core == HK_CORE_LIVE && !atomic_flag_test_and_set(&shrunk) && hk_report_may_take_locks())
-        hk_message(HK_TEXT_core_left_out, (hk_page_heap_leave_out_of_core() + hk_large_leave_out_of_core()) / HK_MIB);
+    if (hk_options.core == HK_CORE_LIVE)
+        shrink_core(number, info);
     hk_os_default_signal(number, info);
 }
 
 void hk_signals_begin(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    caught_in = hk_os.process_id();
     if (hk_named_files_wanted())
         hk_os_catch_signal(SIGTERM, on_term);
     if (hk_guard.on || hk_options.trace_ring != 0)

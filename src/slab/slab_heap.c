@@ -218,14 +218,14 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Moves `slab` from owner `from` to `to`, or if `slab` is NULL, a slab with free blocks. Returns the slab. Returns NULL if `from` does not have it, has
- * ended, or is awake and uses the class. */
+/* Moves a slab from the lists of `from` to `to`, which enters it afterwards: `slab`, or the next slab with free blocks if `slab` is NULL. Returns NULL
+ * if it is not in these lists, or if `from` has ended, or is awake and uses the class. A slab of `from` is in no list before `from` has entered it. */
 static struct hk_slab *give_away(struct hk_owner *from, struct hk_slab *slab, unsigned class, uint64_t asleep_since,
                                  const struct hk_owner *to)
 {
     hk_slab_lists_lock(from);
     bool gives = hk_load(from->xopen) && (hk_load(from->xawake) <= asleep_since || hk_slab_heap_is_unused(from, class));
-    if (!gives || (slab != NULL && hk_load(slab->xowner) != from->id))
+    if (!gives || (slab != NULL && (hk_load_acquire(slab->xowner) != from->id || !hk_link_linked(&slab->link))))
         slab = NULL;
     else if (slab == NULL)
         slab = hk_slab_heap_partial(from, class);
@@ -238,27 +238,27 @@ static struct hk_slab *give_away(struct hk_owner *from, struct hk_slab *slab, un
     return slab;
 }
 
-/* Returns the time of the owner's last look at the clock, less HK_TICK_MS. */
-static uint64_t long_asleep(const struct hk_owner *owner)
+/* Asks owner `id` for `slab`, or for any slab with free blocks if `slab` is NULL. It gives one if it does not use the class, or has not read the clock
+ * for HK_TICK_MS. The caller does not hold the lock of its own lists, because two owners could otherwise wait for each other. */
+static struct hk_slab *ask(const struct hk_owner *owner, uint32_t id, struct hk_slab *slab, unsigned class)
 {
-    uint64_t now = hk_load(owner->xawake);
-    return now - hk_min(now, HK_TICK_MS);
+    struct hk_owner *from = hk_owner_by_id(id);
+    uint64_t now = hk_load(owner->xawake), asleep_since = now - hk_min(now, HK_TICK_MS);
+    bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
+    if (now == UINT64_MAX || from == owner || !hk_load(from->xopen) || !unused ||
+        (slab == NULL && !hk_slab_heap_has_partial(from, class)))
+        return NULL;
+    return HK_UNDER(&hk_sweep_lock, hk_owner_rests(id) ? NULL : give_away(from, slab, class, asleep_since, owner));
 }
 
-/* Takes over a slab with free blocks from an owner that does not use the class, or has not read the clock for HK_TICK_MS. The caller does not hold
- * the lock of its own lists, because two owners could otherwise wait for each other. The next call begins with the owner that gave the slab. */
+/* Takes over a slab with free blocks. The next call begins with the owner that gave the slab. */
 static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 {
-    uint64_t now = hk_load(owner->xawake), asleep_since = long_asleep(owner);
     struct hk_slab *slab = NULL;
     uint32_t end = hk_owner_end(), all = end - HK_FIRST_OWNER + 1; /* one look goes back to the first owner */
-    for (size_t left = now != UINT64_MAX ? hk_min(OWNERS_PER_SLAB, all) : 0; left > 0 && slab == NULL; left--) {
+    for (size_t left = hk_min(OWNERS_PER_SLAB, all); left > 0 && slab == NULL; left--) {
         uint32_t id = hk_owner_next(owner->next_victim);
-        struct hk_owner *from = id < end ? hk_owner_by_id(id) : owner;
-        bool unused = hk_load(from->xawake) <= asleep_since || (hk_load(from->xunused) >> class & 1) != 0;
-        if (from != owner && hk_load(from->xopen) && unused && hk_slab_heap_has_partial(from, class))
-            slab =
-                HK_UNDER(&hk_sweep_lock, hk_owner_rests(id) ? NULL : give_away(from, NULL, class, asleep_since, owner));
+        slab = id < end ? ask(owner, id, NULL, class) : NULL;
         owner->next_victim = slab != NULL ? id : id < end ? id + 1 : HK_FIRST_OWNER;
     }
     if (slab == NULL)
@@ -270,13 +270,9 @@ static HK_NOINLINE void take_over(struct hk_owner *owner, unsigned class)
 bool hk_slab_heap_take_queued(struct hk_owner *owner, struct hk_slab *slab)
 {
     uint32_t id = hk_load(slab->xowner);
-    if (!hk_slab_lists_shared || id < HK_FIRST_OWNER || id >= hk_owner_end())
-        return false;
-    struct hk_owner *from = hk_owner_by_id(id);
-    uint64_t asleep_since = long_asleep(owner);
-    if (HK_UNDER(&hk_sweep_lock,
-                 hk_owner_rests(id) ? NULL : give_away(from, slab, slab->d.class, asleep_since, owner)) == NULL)
-        return false;
+    bool owned = hk_slab_lists_shared && id >= HK_FIRST_OWNER && id < hk_owner_end();
+    if (!owned || id == owner->id || ask(owner, id, slab, slab->d.class) == NULL)
+        return owned && id == owner->id;
     hk_slab_heap_enter(owner, slab);
     return true;
 }

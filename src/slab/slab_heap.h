@@ -17,8 +17,8 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
 /* Drains a slab from the owner's inbox, or sends the slab on if it has another holder by now. Returns the number of drained blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
-/* Takes over a slab of another owner that does not use the class, or has not read the clock for HK_TICK_MS. The caller has taken the slab out of this
- * owner's inbox, and drains it afterwards. Returns false if the slab cannot be taken over. */
+/* Makes `owner` the holder of a slab that the caller has taken out of another owner's inbox. Works only if the slab's holder does not use the class, or
+ * has not read the clock for HK_TICK_MS. The caller then drains the slab. Returns false if the slab keeps its holder. */
 bool hk_slab_heap_take_queued(struct hk_owner *owner, struct hk_slab *slab);
 /* Takes a block out of the owner's next slab if it helps to move a block of `slab` there. It helps if `slab` is sparse, and the next slab is another
  * one that is at least as full. Then `slab` goes to the end of the list. Otherwise returns 0, and `slab` becomes the next slab if the owner can

@@ -217,7 +217,9 @@ size_t hk_page_heap_unmap(bool dirty_too)
 size_t hk_page_heap_leave_out_of_core(void)
 {
     size_t bytes = 0;
-    hk_lock(&hk_page_heap.lock);
+    if (!HK_COMES_TRUE(hk_try_lock(&hk_page_heap.lock),
+                       HK_PAUSES_A_SECOND)) /* while HAKMEM aborts, locks are not certain */
+        return 0;
     for (struct hk_link *link = hk_page_heap.by_age.head.next; link != &hk_page_heap.by_age.head; link = link->next) {
         const struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_age);
         for (uint32_t left = hk_chunk_idle(chunk), run; left != 0; left &= ~run) {

@@ -71,6 +71,7 @@ static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS] = {0};
     bool joins = hk_load(slab->xjoined) != NULL; /* joined blocks do not fit the bin, because their class is larger */
+    /* Not for medium slabs, because hk_slab_heap_resize() relies on the holder of a slab whose block is in use. */
     if (slab->d.class < HK_FINE_CLASSES && hk_slab_heap_take_queued(&cache->owner, slab))
         return hk_slab_heap_collect(&cache->owner, slab);
     if (joins || hk_remote_claim(slab, bits) == 0) {

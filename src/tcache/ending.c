@@ -3,14 +3,9 @@
 #include "span/page_heap.h"
 #include "tcache/pool.h"
 
-enum {
-    MOST_SLABS =
-        32, /* most slabs with blocks of up to 32 KiB of a parked cache; their blocks are MOST_TOUCHED bytes at most */
-    MOST_MEDIUM = 2048, /* most slabs of medium blocks; ending 2048 slabs takes about 100 us */
-    HEAP_PER_HELD =
-        16, /* the bins and the depot of a parked cache keep at most 1/16 of the heap, or MOST_TOUCHED bytes */
-};
-#define MOST_TOUCHED (640 * HK_KIB)
+/* What a parked cache may have: bytes in bins and depot and in fine slabs, or else the part of the heap that is left to it, and medium slabs. */
+#define MOST_HELD (640 * HK_KIB)
+enum { HEAP_PER_HELD = 16, MOST_MEDIUM = 2048 }; /* another thread ends 2048 slabs in about 100 us */
 
 void hk_tcache_flush(struct hk_tcache *cache)
 {
@@ -32,41 +27,43 @@ static void leave_cache(struct hk_tcache *cache)
     hk_liveness_drop(&cache->liveness);
 }
 
+/* Returns true if the bins and the depot may keep their blocks. */
 static bool holds_little(const struct hk_tcache *cache)
 {
     size_t bytes = cache->depot.bytes;
-    if (bytes + cache->granted <= MOST_TOUCHED) /* the bins hold at most `granted` bytes */
+    if (bytes + cache->granted <= MOST_HELD) /* the bins hold at most `granted` bytes */
         return true;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         bytes += hk_bin_items(&cache->hot.bins[class]) * hk_classes[class].size;
-    return bytes <= hk_max(MOST_TOUCHED, hk_page_heap_dirty() / HEAP_PER_HELD);
+    size_t share = hk_slab_lists_shared ? hk_page_heap_dirty() / (HEAP_PER_HELD * (hk_pool_parked() + 1)) : 0;
+    return bytes <= hk_max(MOST_HELD, share);
 }
 
-/* Adds the slabs of a list, and the bytes of those of their blocks that were allocated at least once. Stops if there are more than MOST_SLABS slabs. */
-static void add_slabs(const struct hk_list *list, unsigned *slabs, size_t *touched)
+static size_t bytes_of_slabs(const struct hk_list *list)
 {
-    for (const struct hk_link *link = list->head.next; link != &list->head && *slabs <= MOST_SLABS; link = link->next) {
-        const struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
-        *touched += (size_t)(slab->d.blocks - slab->blank) * slab->d.block_size;
-        ++*slabs;
-    }
+    size_t bytes = 0;
+    for (const struct hk_link *link = list->head.next; link != &list->head && bytes <= MOST_HELD; link = link->next)
+        bytes += hk_container_of(link, struct hk_slab, link)->d.bytes;
+    return bytes;
 }
 
-/* Returns true if the slabs may keep their owner. Medium slabs hardly count, because threads that free medium blocks also reuse them, whoever owns
- * the slab. */
+/* Returns true if the slabs may keep their owner. Medium slabs hardly count if other threads can take them over, because threads that free medium
+ * blocks also reuse them, whoever owns the slab. */
 static bool owns_little(struct hk_owner *owner)
 {
-    unsigned slabs = 0;
-    size_t touched = 0;
-    if (owner->slabs > MOST_SLABS + MOST_MEDIUM)
-        return false;
+    size_t bytes = 0;
     hk_slab_lists_lock(owner);
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        add_slabs(&owner->slab_lists[class].partial, &slabs, &touched);
-        add_slabs(&owner->slab_lists[class].full, &slabs, &touched);
+    unsigned fine_classes = hk_slab_lists_shared ? HK_FINE_CLASSES : HK_CLASSES;
+    size_t medium = owner->slabs;
+    for (unsigned class = 0; class < fine_classes && medium > 0 && bytes <= MOST_HELD; class ++) {
+        const struct hk_slab_list *list = &owner->slab_lists[class];
+        if (list->slabs == 0)
+            continue;
+        medium -= list->slabs;
+        bytes += bytes_of_slabs(&list->partial) + bytes_of_slabs(&list->full);
     }
     hk_slab_lists_unlock(owner);
-    return slabs <= MOST_SLABS && touched <= MOST_TOUCHED;
+    return bytes <= MOST_HELD && medium <= MOST_MEDIUM;
 }
 
 /* Returns true if the two newest items of a bin are the same block, which the program has freed twice. The flush at the cache's end reports it. */
@@ -134,8 +131,11 @@ void hk_tcaches_end_parked(bool all)
 {
     struct hk_tcache *cache;
     unsigned left = HK_POOL_PARKED; /* other threads may park more meanwhile */
-    while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL)
+    while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL) {
+        left =
+            all || cache->owner.slabs <= MOST_MEDIUM / HK_POOL_PARKED ? left : 0; /* a long end is the last of a call */
         end(cache);
+    }
 }
 
 void hk_tcaches_all_ended(void)

@@ -194,13 +194,13 @@ void hk_drain_all(struct hk_tcache *cache);
 /* Runs before a miss may allocate a slab. Drains slabs of the class. If the class still has no blocks, drains slabs of all classes, up to the bytes
  * of a new slab. If the class still has no blocks after this, steals blocks from owners that are asleep. */
 void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
-/* Fills the empty bins from the inboxes of all other owners, even if they are not asleep. Runs if memory is refused. */
+/* Fills the empty bins from the inboxes of all other owners, even if they are not asleep, or takes over the slabs there. Runs if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
 /* These functions flush and end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
 /* Returns the blocks of the quarantine, the bins, the depot and the outbox to their slabs. Ends the program if one of them was freed twice. */
 void hk_tcache_flush(struct hk_tcache *cache);
-/* Takes the cache from the calling thread, which gets no other cache. Parks a small cache for the next thread. Flushes and ends a larger one. */
+/* Takes the cache from the calling thread, which gets no other cache. Parks a cache that holds little for the next thread. Flushes and ends another one. */
 void hk_tcache_end(void);
 /* Ends the parked caches that are due, or all parked caches. */
 void hk_tcaches_end_parked(bool all);

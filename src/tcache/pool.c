@@ -160,6 +160,8 @@ bool hk_pool_park(struct hk_tcache *cache)
     return room;
 }
 
+unsigned hk_pool_parked(void) { return hk_load(pool.xparked); }
+
 struct hk_tcache *hk_pool_unpark(enum hk_unpark which)
 {
     struct hk_tcache *cache = NULL;

@@ -21,6 +21,7 @@ enum { HK_POOL_PARKED = 8 }; /* the most caches that are parked */
 /* Parks a cache, so that the next thread gets it with its bins and slabs. Returns false if too many caches are parked. Precondition: the cache's thread
  * has ended, and the cache is in a slow call (hk_tcache_enter()). */
 bool hk_pool_park(struct hk_tcache *cache);
+unsigned hk_pool_parked(void); /* the number of parked caches */
 /* Returns a parked cache, or NULL. HK_UNPARK_DUE: the oldest, if it has been parked since the epoch before the last one. */
 enum hk_unpark { HK_UNPARK_NEWEST, HK_UNPARK_OLDEST, HK_UNPARK_DUE };
 struct hk_tcache *hk_pool_unpark(enum hk_unpark which);

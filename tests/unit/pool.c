@@ -226,11 +226,14 @@ static unsigned holding_after_many_slabs(size_t size)
     return holding;
 }
 
-/* A cache with much memory in slabs of small blocks is not parked. One with many medium slabs is. No cache is parked if nothing may stay idle. */
+/* A cache with much memory in slabs of small blocks is not parked. One with many medium slabs is if other threads can take them over. No cache is parked
+ * if nothing may stay idle. */
 UNIT_TEST(not_parked)
 {
     unit_start();
     unit_keep_what_threads_leave();
+    assert_int_equal(holding_after_many_slabs(600 * HK_KIB), 1);
+    hk_slab_lists_shared = true;
     assert_int_equal(holding_after_many_slabs(30 * HK_KIB), 1);
     assert_int_equal(holding_after_many_slabs(600 * HK_KIB), 2);
     SET_KNOB(purge_delay, 0);
