@@ -7,12 +7,23 @@
 #include "prof/hooks.h"
 #include "runtime/lifecycle.h"
 
-/* Returns the shelf of a tcache, or NULL if `cache` is NULL. Also returns NULL while heaps have no caches, so that the guard or hooks see each call. */
-static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
+/* Returns true if heaps have no caches, so that the guard or hooks see each call. */
+static HK_COLD bool sees_each_call(void) { return HK_LOAD_SETTLED(hk_guard.on) || hk_hooks_see_heaps(); }
+
+/* Returns the shelf of a tcache. Returns NULL if `cache` is NULL, or if heaps have no caches. */
+HK_INLINE struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
-    bool seen = HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD | HK_MODE_HOOKS)) &&
-                (HK_LOAD_SETTLED(hk_guard.on) || hk_hooks_see_heaps());
+    bool seen = HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD | HK_MODE_HOOKS)) && sees_each_call();
     return cache != NULL && !seen ? &cache->shelf : NULL;
+}
+
+/* Tells the hooks of an allocation. If the gate is shut, `hakmem` may wait for the learner's tick. */
+static HK_COLD void tell_hooks(const void *block, size_t size, void *caller)
+{
+    if (hk_mode_has(HK_MODE_HOOKS) && block != NULL)
+        hk_hooks_alloc_in_heap(block, size, caller);
+    if (hk_learning_is_due())
+        hk_learning_tick();
 }
 
 HK_COLD void *hk_failed(int error)
@@ -32,20 +43,23 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     return hk_failed(ENOMEM);
 }
 
+static HK_COLD void *after_trim(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
+{
+    if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
+        return NULL;
+    hk_tcache_trim_all(cache, 0);
+    return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &(bool){false});
+}
+
 /* Returns a block of a user heap, or NULL. If the system refuses memory, purges idle memory and tries again. Keeps errno, as the functions of the system do (os.h). */
-static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit, void *caller)
+HK_INLINE void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit, void *caller)
 {
     struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
-    bool again = block == NULL && !*by_limit && size < (size_t)1 << HK_ADDRESS_BITS && hk_heap_is_open(heap);
-    if (HK_UNLIKELY(again)) {
-        hk_tcache_trim_all(cache, 0);
-        block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &(bool){false});
-    }
-    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS)) && block != NULL)
-        hk_hooks_alloc_in_heap(block, size, caller);
-    if (HK_UNLIKELY(!hk_mode_has(HK_MODE_OPEN)) && hk_learning_is_due()) /* for a request of `hakmem` */
-        hk_learning_tick();
+    if (HK_UNLIKELY(block == NULL) && !*by_limit)
+        block = after_trim(cache, heap, size, align, zeroed);
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_HOOKS) || !hk_mode_has(HK_MODE_OPEN)))
+        tell_hooks(block, size, caller);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
     return block;
