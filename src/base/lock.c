@@ -13,12 +13,24 @@ static const uint8_t at_fork[HK_RANKS] = {
 struct hk_rank_locks hk_rank_locks[HK_RANKS] HK_EACH_PROCESS_DATA;
 
 #if HK_DEBUG
-_Thread_local struct hk_held_rank hk_held_ranks[HK_RANKS];
+static _Thread_local uint8_t held_ranks[HK_RANKS];
+static _Thread_local uint32_t seen_held; /* bit r is set if rank r was held ever since the last hk_locks_still_held() */
+
+bool hk_lock_is_held(enum hk_rank rank) { return held_ranks[rank] > 0; }
+
+uint32_t hk_locks_still_held(void)
+{
+    uint32_t still = seen_held;
+    seen_held = 0;
+    for (unsigned rank = 0; rank < HK_RANKS; rank++)
+        seen_held |= held_ranks[rank] > 0 ? 1u << rank : 0;
+    return still;
+}
 
 bool hk_lock_is_in_order(enum hk_rank rank)
 {
     for (unsigned higher = rank + 1u; higher < HK_RANKS; higher++)
-        if (hk_held_ranks[higher].locks != 0)
+        if (held_ranks[higher] != 0)
             return false;
     return true;
 }
@@ -28,11 +40,13 @@ void hk_lock_note(enum hk_rank rank, bool taken)
     if (taken)
         hk_assert(hk_lock_is_in_order(rank));
     else
-        hk_assert(hk_held_ranks[rank].locks > 0);
-    hk_held_ranks[rank].locks += taken ? 1 : UINT32_MAX;
-    hk_held_ranks[rank].changes++;
+        hk_assert(held_ranks[rank] > 0);
+    held_ranks[rank] = (uint8_t)(taken ? held_ranks[rank] + 1 : held_ranks[rank] - 1);
+    seen_held &= ~(1u << rank);
 }
 #endif
+
+_Static_assert(HK_RANKS <= 32, "a bit each");
 
 HK_COLD void hk_lock_slow(struct hk_lock *lock)
 {

@@ -1,5 +1,6 @@
 /* Lock: defines a mutex that waits by futex and has a rank.
- * Invariant  A thread takes locks only in the order of rising ranks. Debug builds check this. Locks of one rank are taken in the order of fork.
+ * Invariant  A thread takes locks only in the order of rising ranks. Debug builds check this. A thread takes two locks of one rank only in the
+ *            order in which fork takes them.
  * Owns       This file owns the table that says for each rank which locks fork takes.
  * Threads    Any thread may take a lock.
  * Never      While a thread holds a lock, it makes at most one call that returns memory to the system. So other threads, and fork, wait for at most
@@ -32,14 +33,13 @@ struct hk_lock {
  * handler of SIGABRT can then allocate, for example to write a report. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
-/* What follows is defined only with HK_DEBUG. hk_lock_note() notes that this thread has taken or dropped a lock. */
+/* The next four functions are defined only with HK_DEBUG. This one notes that this thread has taken or dropped a lock. */
 void hk_lock_note(enum hk_rank rank, bool taken);
+bool hk_lock_is_held(enum hk_rank rank);
 /* Returns true if this thread holds no lock of a later rank. */
 bool hk_lock_is_in_order(enum hk_rank rank);
-/* The locks of each rank that this thread holds, and how often it has taken or dropped one. */
-extern _Thread_local struct hk_held_rank {
-    uint32_t locks, changes;
-} hk_held_ranks[HK_RANKS];
+/* Returns a set of ranks. Bit r is set if this thread has held a lock of rank r all the time since its last call of this function. */
+uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
 {

@@ -43,13 +43,10 @@ static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real
 /* Aborts if the thread still holds a lock that it held during an earlier purge or change of protection. */
 static void expect_a_hold_of_its_own(void)
 {
-    static _Thread_local struct hk_held_rank seen[HK_RANKS];
-    for (unsigned rank = 0; HK_DEBUG && rank < HK_RANKS; rank++) {
-        if (seen[rank].locks > 0 && seen[rank].changes == hk_held_ranks[rank].changes) {
-            (void)fprintf(stderr, "fake_os: a lock of rank %u is held over a second purge\n", rank);
-            abort();
-        }
-        seen[rank] = hk_held_ranks[rank];
+    uint32_t still_held = HK_DEBUG ? hk_locks_still_held() : 0;
+    if (still_held != 0) {
+        (void)fprintf(stderr, "fake_os: locks of the ranks 0x%x are held over a second purge\n", still_held);
+        abort();
     }
 }
 
@@ -71,7 +68,7 @@ static bool fake_bar(void *p, size_t size)
 {
     /* A guard page after a slab or a region was never in use, so barring it is not checked. Growth is not checked because the heap may grow twice
      * while the lock of the page heap is held. */
-    if (HK_DEBUG && size > hk_system_page() && hk_held_ranks[HK_RANK_PAGE_HEAP].locks == 0)
+    if (HK_DEBUG && size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
 }

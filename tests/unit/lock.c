@@ -98,7 +98,7 @@ UNIT_TEST(ranks)
     hk_unlock(&lock);
     hk_unlock(&higher);
     unit_dies(take_in_wrong_order, NULL, "hakmem: assertion failed: hk_lock_is_in_order(rank)");
-    unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: hk_held_ranks[");
+    unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: held_ranks[");
 }
 
 /* A fork takes one lock of most ranks, and the four locks in `several` of one rank. */

@@ -201,7 +201,7 @@ void fuzz_lock(struct fuzz_input *in)
         }
         for (unsigned i = 0; i < 3; i++)
             FUZZ_CHECK((hk_load(locks[i].xstate) != 0) == (i < held) &&
-                       (!HK_DEBUG || (hk_held_ranks[locks[i].rank].locks > 0 || !(i < held))));
+                       (!HK_DEBUG || (hk_lock_is_held(locks[i].rank) || !(i < held))));
     }
     while (held > 0)
         hk_unlock(&locks[--held]);
