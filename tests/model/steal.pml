@@ -3,7 +3,8 @@
  *
  *   thief: takes the slab out under a try-lock, and takes it over under the lock of the owner's lists; or else claims marked blocks; none: it
  *   sends the slab on; some: it unqueues the slab, claims the last blocks, marks the blocks again that do not fit its bin, and frees the rest later
- *   owner: drains, collects, ends                                                 stranger: marks, counts, queues
+ *   owner: drains, collects, ends                                                 stranger: marks, counts, queues,
+ *   and takes over a slab with free blocks from the owner
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`,
  *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
@@ -21,13 +22,15 @@
  * Fault 5, assertion: a thief frees stolen blocks to the slab itself
  * Fault 6, end: blocks that a thief claims stay counted
  * Fault 7, end: blocks that a thief marks again are not counted
- * Fault 8, assertion: a thief takes over a slab that its owner has abandoned meanwhile */
+ * Fault 8, assertion: a thief takes over a slab that its owner has abandoned meanwhile
+ * Fault 9, assertion: a thief takes over a slab that its new owner has not yet entered into its lists */
 #include "common.pml"
 
 #define NOBODY 0
 #define ABANDONED 1
 #define OWNER 2
 #define THIEF 3
+#define TAKER 4
 /* Both in use. */
 #define ALL 3
 #define CLOSED 2
@@ -39,17 +42,18 @@ byte bits;              /* free in the slab */
 byte marked;
 short counted;
 bool queued;            /* a thread is about to queue it, or it is in an inbox or a backlog */
-byte inbox[4] = CLOSED; /* 1: the slab is in it */
-bool backlog[4], pending[4];
-byte abandoned_lock = FREE, drain[4] = FREE;
+byte inbox[5] = CLOSED; /* 1: the slab is in it */
+bool backlog[5], pending[5];
+byte abandoned_lock = FREE, drain[5] = FREE;
 byte in_bin;            /* of the thief */
-byte lists = FREE;      /* the lock of the owner's lists */
-bool opened = true;       /* the owner has not abandoned its slabs */
+byte lists[5] = FREE;   /* the locks of the lists of owner and taker */
+bool opened[5];         /* the owner has not abandoned its slabs */
+bool linked = true;     /* the slab is in a list of its owner */
 bool listed;
 byte released, ended;
 
 #define IS_IDLE (bits == ALL && !queued && counted == 0)
-#define PLACES ((inbox[OWNER] == 1) + (inbox[THIEF] == 1) + backlog[OWNER] + backlog[THIEF])
+#define PLACES ((inbox[OWNER] == 1) + (inbox[THIEF] == 1) + (inbox[TAKER] == 1) + backlog[OWNER] + backlog[THIEF] + backlog[TAKER])
 
 inline list_abandoned_locked()
 {
@@ -144,21 +148,14 @@ inline inbox_take(me)
     unlock(drain[me])
 }
 
-/* No thread takes slabs of the thief, so the lock of its lists is left out. */
 inline slab_heap_collect(me)
 {
-    if
-    :: me == OWNER -> lock(lists)
-    :: else
-    fi;
+    lock(lists[me]);
     if
     :: owner == me -> remote_collect(owner == me); taken = false
     :: else
     fi;
-    if
-    :: me == OWNER -> unlock(lists)
-    :: else
-    fi;
+    unlock(lists[me]);
     if
     :: taken -> taken = false; send()
     :: else
@@ -203,16 +200,27 @@ inline abandoned_abandon()
     release_if_all_free()
 }
 
+inline enter(me)
+{
+    lock(lists[me]);
+    linked = true;
+    unlock(lists[me])
+}
+
 inline abandoned_adopt(me)
 {
     if
     :: listed ->
        lock(abandoned_lock);
        if
-       :: listed -> atomic { listed = false; owner = me }
+       :: listed -> atomic { listed = false; owner = me; got = 1 }
        :: else
        fi;
-       unlock(abandoned_lock)
+       unlock(abandoned_lock);
+       if
+       :: got -> enter(me); got = 0
+       :: else
+       fi
     :: else
     fi
 }
@@ -221,18 +229,13 @@ inline cache_end(me)
 {
     drain_all(me);
     inboxes_close(me);
+    lock(lists[me]);
+    opened[me] = false;
     if
-    :: me == OWNER -> lock(lists); opened = false
+    :: owner == me -> linked = false; abandoned_abandon()
     :: else
     fi;
-    if
-    :: owner == me -> abandoned_abandon()
-    :: else
-    fi;
-    if
-    :: me == OWNER -> unlock(lists)
-    :: else
-    fi;
+    unlock(lists[me]);
     drain_all(me);
     assert(inbox[me] == CLOSED)
 }
@@ -271,7 +274,7 @@ proctype Owner()
     od;
     cache_end(OWNER);
     if
-    :: inbox[OWNER] = 0; opened = true; abandoned_adopt(OWNER); cache_end(OWNER)
+    :: inbox[OWNER] = 0; opened[OWNER] = true; abandoned_adopt(OWNER); cache_end(OWNER)
     :: true
     fi;
     atomic { stays = false; ended++ }
@@ -303,12 +306,22 @@ inline take_queued()
        taken = true;
        owner = THIEF;
 #else
-       lock(lists);
+       seen = owner;
        if
-       :: opened && owner == OWNER -> owner = THIEF; taken = true
+       :: seen == OWNER || seen == TAKER ->
+          lock(lists[seen]);
+          if
+#if FAULT == 9
+          :: opened[seen] && owner == seen -> assert(linked); linked = false; owner = THIEF; taken = true
+#else
+          :: opened[seen] && owner == seen && linked -> linked = false; owner = THIEF; taken = true
+#endif
+          :: else
+          fi;
+          unlock(lists[seen])
        :: else
        fi;
-       unlock(lists);
+       seen = 0;
 #endif
        skip
     :: true
@@ -319,7 +332,7 @@ inline steal_idle()
 {
     take_queued();
     if
-    :: taken -> taken = false; remote_collect(owner == THIEF)
+    :: taken -> taken = false; enter(THIEF); remote_collect(owner == THIEF)
     :: else -> steal_blocks()
     fi
 }
@@ -397,6 +410,7 @@ proctype Thief()
 {
     THREAD;
     inbox[THIEF] = 0;
+    opened[THIEF] = true;
     inbox_steal(OWNER);
     if
     :: true -> empty_bin(0); empty_bin(1); inbox_steal(OWNER)
@@ -408,18 +422,32 @@ proctype Thief()
     ended++
 }
 
+/* Frees both blocks. Then it takes the slab over because it has free blocks, whether it is in the owner's inbox or not. */
 proctype Stranger()
 {
     THREAD;
+    inbox[TAKER] = 0;
+    opened[TAKER] = true;
     free_remote(0);
     free_remote(1);
+    lock(lists[OWNER]);
+    if
+    :: opened[OWNER] && owner == OWNER && linked && bits != 0 -> linked = false; owner = TAKER; got = 1
+    :: else
+    fi;
+    unlock(lists[OWNER]);
+    if
+    :: got -> got = 0; enter(TAKER)
+    :: else
+    fi;
+    cache_end(TAKER);
     ended++
 }
 
 init
 {
-    atomic { inbox[OWNER] = 0; run Owner(); run Thief(); run Stranger() };
+    atomic { inbox[OWNER] = 0; opened[OWNER] = true; run Owner(); run Thief(); run Stranger() };
     ended == 3;
     assert(released == 1 && bits == ALL && marked == 0 && in_bin == 0 && !queued && counted == 0 && !listed);
-    assert(!backlog[OWNER] && !backlog[THIEF])
+    assert(!backlog[OWNER] && !backlog[THIEF] && !backlog[TAKER])
 }
