@@ -23,16 +23,16 @@ struct hak_heap {
     uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    bool
-        has_caches; /* false: HAKMEM's own heap, or the heap has a limit, but the system lacks the fence that a recall needs */
+    /* False for HAKMEM's own heap, or if the heap has a limit, but the system lacks the fence that a recall needs. */
+    bool has_caches;
     /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: no limit */
     _Atomic size_t xcharged, xpeak;
     _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
     _Atomic uint64_t xrefused; /* number of calls that the limit refused */
-    _Atomic bool
-        xsampled; /* true: the caches stay shut, because a block may be in the heap profile, and its free must not be a hit */
+    /* True while the caches stay shut, because a block may be in the heap profile, and its free must not be a hit. */
+    _Atomic bool xsampled;
     /* Only the holder of the heap's lock uses these fields. */
     struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */
     struct hk_link *full;         /* slabs without free blocks */

@@ -21,16 +21,17 @@ struct hk_attach_sampling {
     _Atomic uint32_t xcalls, xpicks; /* numbers of calls and of picks that are left in the round */
     _Atomic uint64_t xmean, xfine_mean, xrounds;
     _Atomic uint64_t xserved[HK_CLASSES]; /* blocks served since sampling began; counted for fine classes only */
-    _Atomic uint64_t xserved_before
-        [HK_CLASSES]; /* subtracted from the counts of the bins; an allocation in a user heap lowers it by 1 */
+    /* Subtracted from the counts of the bins. An allocation in a user heap lowers it by 1. */
+    _Atomic uint64_t xserved_before[HK_CLASSES];
     /* The user heap of the picked blocks, or NULL before the first attach. No thread has a cache of this heap. */
     _Atomic(struct hak_heap *) xheap;
 };
 extern struct hk_attach_sampling hk_attach_sampling;
 
-/* Begins to sample, or changes the mean. Returns false if memory is refused. Precondition: the guard and the options let calls be hits. */
+/* Begins to sample, and shuts the caches of user heaps, or changes the mean. Returns false if memory is refused. Precondition: the guard and the options let calls be hits. */
 bool hk_attach_sampling_begin(uint64_t mean);
-/* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed. */
+/* Stops picking blocks. Samples of blocks that were picked before stay in the tables until these blocks are freed, but
+ * hk_hooks_unwatch() removes those of user heaps. */
 void hk_attach_sampling_end(void);
 /* Updates the counts of served blocks. Begins the next round, unless sampling has ended. Each tick after the first attach calls this function. */
 void hk_attach_sampling_tick(void);

@@ -5,7 +5,8 @@
  *
  * Owns       This file owns the tables of sites, places and filters. The tables have a fixed size, and are mapped once. A site is never removed.
  * Invariant  From its allocation to its free, a picked block has one place, and its site counts the block as live. Only the thread that allocates,
- *            resizes or frees the block enters, looks up or removes it, except that the end of attach sampling removes blocks of user heaps.
+ *            resizes or frees the block enters, looks up or removes it. But a reset or an end of a user heap, and the end of attach sampling, remove
+ *            samples of user heaps.
  * Threads    Any thread may call the functions, which take no lock and read no block. A place that is reserved at a fork stays so in the child. */
 #pragma once
 
