@@ -59,7 +59,7 @@ static struct {
     _Alignas(128) void (*work)(worker *w, uint64_t objects);
 } plan;
 
-/* Returns a block of a random size. */
+/* Allocates a block of 16 to LARGEST bytes, and counts it. */
 static void *allocate(worker *w)
 {
     w->blocks++;
@@ -89,7 +89,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* The thread itself only starts the lane's threads, one after the other. */
+/* Handles the objects in threads of LIFE objects each, which run one after the other. */
 static void start_lives(worker *w, uint64_t objects)
 {
     while (objects != 0) {

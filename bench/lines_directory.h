@@ -14,13 +14,13 @@ static void *expect(void *memory)
 }
 
 enum { WORDS = CORES / 64, PAGE_LINES = 64, BUCKETS_LOG2 = 18 };
-/* FULL is the directory of all accesses. NEEDED is that of a program whose allocator accesses no memory. */
+/* FULL follows all accesses. NEEDED leaves out those of the allocator, and so counts the transfers that the program itself causes. */
 enum view { FULL, NEEDED, VIEWS };
 
 struct line {
     uint64_t holders[WORDS];
     uint32_t transfers; /* that the allocator caused */
-    uint16_t sole;      /* number of the only core that holds the line, + 1; 0: none or several */
+    uint16_t sole; /* 1 + the number of the core that alone holds the line; 0 if no core or several cores hold it */
 };
 
 static struct page {

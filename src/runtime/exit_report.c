@@ -12,7 +12,8 @@
 
 enum { LOOK_MS = 100, PEAK_PART = 8, SIGNAL_SEEN_MS = 200 };
 
-static int caught_in; /* the process whose signals HAKMEM handles; a vfork child has another number */
+static int
+    caught_in; /* the process that HAKMEM has started in; a vfork child shares this variable, but has another number */
 
 static struct {
     uint64_t last_ms;
@@ -57,7 +58,7 @@ static bool comes(void)
     return true;
 }
 
-/* Keeps the file of the last peak if the program has freed much memory before the profile was written, or meanwhile. */
+/* Writes the profile of a new peak. If the program frees much memory before the profile is complete, the file of the last peak stays. */
 static int dump_peak(int fd, const char *path)
 {
     uint64_t live = hk_heap_profile_live();
@@ -277,7 +278,6 @@ static void on_crash(int number, siginfo_t *info, void *context)
 void hk_signals_begin(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
-    caught_in = hk_os.process_id();
     if (hk_named_files_wanted())
         hk_os_catch_signal(SIGTERM, on_term);
     if (hk_guard.on || hk_options.trace_ring != 0)

@@ -194,7 +194,8 @@ void hk_drain_all(struct hk_tcache *cache);
 /* Runs before a miss may allocate a slab. Drains slabs of the class. If the class still has no blocks, drains slabs of all classes, up to the bytes
  * of a new slab. If the class still has no blocks after this, steals blocks from owners that are asleep. */
 void hk_drain_for_miss(struct hk_tcache *cache, unsigned class);
-/* Fills the empty bins from the inboxes of all other owners, even if they are not asleep, or takes over the slabs there. Runs if memory is refused. */
+/* Fills the empty bins with the remote frees in the inboxes of all other owners, asleep or not. Slabs of owners that have slept for long are taken
+ * over instead. Called if memory is refused. */
 void hk_tcache_steal_all(struct hk_tcache *cache);
 
 /* These functions flush and end a thread's cache (ending.c). The caller is the thread itself, another thread that finds it gone, or a fork child's thread. */
