@@ -67,8 +67,16 @@ build() {
   return 1
 }
 
+# failures PRESET: the last lines of each test that failed.
+failures() {
+  results=$(folder "$1")/Testing/Temporary
+  sed 's/^[0-9]*://' "$results/LastTestsFailed.log" 2>/dev/null | while read -r name; do
+    sed -n "/ Test: $name\$/,/^<end of output>/p" "$results/LastTest.log" | cut -c1-300 | tail -n 20 | sed "s|^|  $name: |"
+  done
+}
+
 # The output is shown as it comes, and kept. The closing lines of each build are printed again at the very end, with the notices of tests
-# that passed.
+# that passed and the last lines of those that failed.
 # Words of chosen() are options: splitting is wanted, wildcards are not.
 # shellcheck disable=SC2046
 run() {
@@ -77,7 +85,7 @@ run() {
   { ctest --test-dir "$(folder "$1")" $(chosen "$1") -j "$test_jobs" --output-on-failure --no-tests=error
     echo $? >"$status"; } 2>&1 | tee "$logs/$1-test.log"
   { echo "$1:"; sed -n '/tests passed/,$p' "$logs/$1-test.log" | grep -v '^$' | grep -v -e '^Label Time' -e 'sec\*proc'
-    sed -n '/^notice: /p' "$(folder "$1")/Testing/Temporary/LastTest.log"; } >>"$closing"
+    sed -n '/^notice: /p' "$(folder "$1")/Testing/Temporary/LastTest.log"; [ "$(cat "$status")" -eq 0 ] || failures "$1"; } >>"$closing"
   [ "$(cat "$status")" -eq 0 ]
 }
 

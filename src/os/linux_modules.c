@@ -32,9 +32,9 @@ bool hk_linux_readable(uintptr_t address)
 
 static bool all_readable(uintptr_t from, size_t size)
 {
-    return from + size > from && hk_linux_readable(from) &&
+    return from + size > from && hk_os.readable(from) &&
            (from / HK_PAGE == (from + size - sizeof(uintptr_t)) / HK_PAGE ||
-            hk_linux_readable(from + size - sizeof(uintptr_t)));
+            hk_os.readable(from + size - sizeof(uintptr_t)));
 }
 
 static uintptr_t segment_start(const struct image *image, unsigned i)
@@ -45,7 +45,7 @@ static uintptr_t segment_start(const struct image *image, unsigned i)
 static bool read_image(struct image *image, uintptr_t header)
 {
     const ElfW(Ehdr) *file = (const void *)header;
-    if (!hk_linux_readable(header) || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (!hk_os.readable(header) || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 ||
         file->e_phentsize != sizeof(ElfW(Phdr)))
         return false;
     size_t size = file->e_phnum * sizeof(ElfW(Phdr));

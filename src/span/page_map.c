@@ -25,7 +25,8 @@ enum {
     SHARE_AT_ONCE = 8,     /* a system call maps at least 1/8 more chunk structs or marks */
 };
 
-struct hk_window hk_window HK_EACH_PROCESS_DATA;
+/* No window contains NULL. A thread may read this `base` before HAKMEM has started, and `hits` afterwards, so this `base` leads nowhere. */
+struct hk_window hk_window HK_EACH_PROCESS_DATA = {.base = (uintptr_t)1 << 62};
 _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 
 static struct {
@@ -99,7 +100,7 @@ static bool window_around(size_t leaves)
         return false;
     uintptr_t here = hk_align_down((uintptr_t)entries, HK_LEAF), below = leaves / 2 * HK_LEAF;
     window = (struct window){.leaves = leaves, .most = leaves};
-    place_window(here - hk_min(here, below), entries, NULL);
+    place_window(hk_max(HK_LEAF, here - hk_min(here, below)), entries, NULL);
     return true;
 }
 

@@ -257,6 +257,7 @@ UNIT_TEST(user_heaps)
     hak_free(stays);
     hak_free(in_open_cache(heap, 100));
     hak_free(picked);
+    unit_dies(free_it, picked, "block already free");
     assert_int_equal(live_now().blocks, 0);
     assert_int_equal(hak_heap_destroy(heap), 0);
 }

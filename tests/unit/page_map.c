@@ -1,7 +1,10 @@
 /* Tests look-ups in the page map inside and outside the window, and a start for which the system refuses memory. */
 #include "unit/unit.h"
 
+#include <sys/mman.h>
+
 #include "count/stats.h"
+#include "hakmem.h"
 #include "span/page_map.h"
 
 #define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
@@ -302,6 +305,38 @@ UNIT_TEST(no_address_to_choose)
     window_agrees(at);
 }
 
+static uintptr_t lowest_place;
+static void *map_low(size_t size)
+{
+    static const size_t step = HK_CHUNK;
+    int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    void *p = MAP_FAILED;
+    for (uintptr_t at = lowest_place; p == MAP_FAILED && at < TOP / 2; at += step)
+        p = mmap((void *)at, size, PROT_READ | PROT_WRITE, how, -1, 0); /* NOLINT(performance-no-int-to-ptr) */
+    return p != MAP_FAILED ? p : NULL;
+}
+
+/* A thread with a stack at a low address has started HAKMEM. The system then chooses low addresses, and the window must not contain NULL. */
+static void start_low(uintptr_t place)
+{
+    fake_os.places_taken = true;
+    hk_os.map = map_low;
+    lowest_place = place;
+    unit_start();
+    assert_true(hk_window.hits > 0);
+    assert_true(0 - hk_window.base >= hk_window.hits);
+    hak_free(NULL);
+    hak_free_sized(NULL, 0);
+    assert_int_equal(hak_malloc_usable_size(NULL), 0);
+    char *block = hak_realloc(NULL, 100), *large = hak_malloc(3 << 20);
+    assert_true(block != NULL && large != NULL);
+    hak_free(hak_realloc(block, 200000));
+    hak_free(large);
+}
+
+UNIT_TEST(low_addresses) { start_low(HK_LEAF / 2); }
+UNIT_TEST(addresses_in_the_second_leaf) { start_low(HK_LEAF * 3 / 2); }
+
 /* The tables of the page map take only a small part of the address space that a limit allows. */
 UNIT_TEST(address_limit)
 {
@@ -384,6 +419,8 @@ int main(void)
         cmocka_unit_test(marks_end_at_a_leaf_of_its_own),
         cmocka_unit_test(no_marks_where_frees_are_no_hits),
         cmocka_unit_test(no_address_to_choose),
+        cmocka_unit_test(low_addresses),
+        cmocka_unit_test(addresses_in_the_second_leaf),
         cmocka_unit_test(address_limit),
         cmocka_unit_test(all_refused_and_then_not),
         cmocka_unit_test(table_at_hand),
