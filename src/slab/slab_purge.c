@@ -15,9 +15,11 @@ struct range {
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
     size_t page = hk_system_page();
+    unsigned page_blocks = (unsigned)hk_max(1, page / slab->d.block_size); /* fewer blocks hold no whole page */
     while (range->next <= slab->d.blocks) {
-        unsigned first = hk_bits_find(range->bits, range->next, slab->d.blocks, 0);
-        unsigned taken = hk_bits_find(range->bits, first, slab->d.blocks, UINT64_MAX);
+        unsigned first = hk_bits_find(range->bits, range->next, slab->d.blocks, 0), last = first + page_blocks - 1;
+        bool too_short = last > first && last < slab->d.blocks && (range->bits[last / 64] >> last % 64 & 1) == 0;
+        unsigned taken = too_short ? last : hk_bits_find(range->bits, first, slab->d.blocks, UINT64_MAX);
         size_t to = taken == slab->d.blocks ? slab->d.bytes : (size_t)taken * slab->d.block_size;
         range->start = hk_align_up(slab->d.start + (size_t)first * slab->d.block_size, page);
         range->end = hk_align_down(slab->d.start + to, page);
