@@ -141,7 +141,7 @@ HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct
         keep(block, hot, offset);
 }
 
-HK_EXPORT void hak_free(void *block) { hk_free(block); }
+HK_EXPORT HK_ALIGNED(HK_CACHE_LINE) void hak_free(void *block) { hk_free(block); }
 
 HK_EXPORT void hak_cfree(void *block) { hk_free(block); }
 

@@ -76,7 +76,8 @@ static HK_NOINLINE void *alloc_aligned_or_refuse(size_t align, size_t size, void
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
 
-HK_EXPORT void *hak_malloc(size_t size)
+/* malloc, free, new and delete begin at a cache line, because a loop of malloc and free was up to a third slower at other places. */
+HK_EXPORT HK_ALIGNED(HK_CACHE_LINE) void *hak_malloc(size_t size)
 {
     void *block = hk_hit_malloc_of(&size);
     return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);

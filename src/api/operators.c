@@ -277,9 +277,9 @@ HK_INLINE void checked_aligned(void *block, size_t size, size_t align, void (*fo
 }
 
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
-    void *hk_operator_##form parameters { return serve(align, size, HK_KIND_##kind); }                                 \
+    HK_ALIGNED(HK_CACHE_LINE) void *hk_operator_##form parameters { return serve(align, size, HK_KIND_##kind); }       \
     HK_REPLACES(void *, _##symbol, parameters, hk_operator_##form)
 #define HK_DELETE(form, symbol, parameters, serve)                                                                     \
-    void hk_operator_##form parameters { serve; }                                                                      \
+    HK_ALIGNED(HK_CACHE_LINE) void hk_operator_##form parameters { serve; }                                            \
     HK_REPLACES(void, _##symbol, parameters, hk_operator_##form)
 #include "api/operators.def"
