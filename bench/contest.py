@@ -142,6 +142,14 @@ PLAYS = (
     trace("matrix", 5, 15),
     *(trace(name, 5, 20) for name in ("drift", "lru", "json", "compiler", "sessions")),
 )
+# The programs of gaps.py, each of which is searched alone. bench_phases is none, because its phases are the learner's own.
+SINGLE_PLAYS = tuple(replace(one, short=one.short or one.long) for one in (
+    *PLAYS[1:],
+    *(real(name, 1, 1) for name in ("cc1plus-O1", "clang-O1", "git-pack")),
+    real("redis", 5000, 10_000),
+    real("service", 2, 6),
+    *(trace(name, 5, 20) for name in ("pages", "sqlite", "mstress", "redis", "log_ring", "strings")),
+))
 
 
 def figures(sample: Sample) -> Figures:

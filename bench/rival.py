@@ -3,6 +3,7 @@
 
 python3 bench/rival.py programs            one setting for all programs: 220 candidates, some 25 min
 python3 bench/rival.py phases              one setting for bench_phases alone: 200 candidates, some 40 min
+python3 bench/rival.py gaps                one setting for each of 32 programs, and what learning can gain at most: 200 candidates, some 35 min
 python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
 Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs. `programs` (contest.py) runs all once on short programs,
@@ -27,7 +28,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import contest
+import gaps as gap
 import machine
+import plots
 import verdicts
 from contest import BUSY, PLAYS, PRODUCTS, Setting, candidates, unique
 from measure import Runner
@@ -158,6 +161,10 @@ def saved_finalists(path: Path) -> list[Setting]:
     return [Setting(line["setting"], line["options"]) for line in lines[1:] if line["options"].get("HAKMEM_LEARN") == "off"]
 
 
+def runs_here(play: contest.Play) -> bool:
+    return not play.long.program or NAMED[play.long.program].executable() is not None
+
+
 def search(course: contest.Course, count: int, seed: int, jobs: int) -> tuple[list[Setting], dict]:
     """The finalists, and the search's figures of all."""
     if count == 0:
@@ -185,8 +192,7 @@ def programs(
 ) -> None:
     """Finds the best fixed settings for many programs, and lets the learner run beside them (L2a)."""
     console = Console()
-    here = [play for play in PLAYS if not play.long.program or NAMED[play.long.program].executable()]
-    wanted = [play for play in here if not only or play.name in only.split(",")]
+    wanted = [play for play in PLAYS if runs_here(play) and (not only or play.name in only.split(","))]
     course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
     finalists, told = (saved_finalists(found), {}) if found else search(course, count, seed, jobs)
     learned = Setting("learned", {})
@@ -202,6 +208,33 @@ def programs(
     show_programs(console, learned, others)
     console.print(f"{said['machine']['cpu']}; load {load}")
     write(out, said)
+
+
+@app.command()
+def gaps(
+    count: int = typer.Option(200, "--candidates", min=2, help="how many fixed settings are tried"),
+    rounds: int = typer.Option(8, min=2, help="of the finals; the first half picks the best setting, the other half tells its figures"),
+    seed: int = SEED,
+    jobs: int = typer.Option(2, min=1, help="programs at a time, in the search"),
+    only: str = typer.Option("", help="these programs, by commas"),
+    picture: Path | None = typer.Option(None, help="an SVG with a row for each program"),
+    bench_dir: Path = BENCH_DIR,
+    lib: Path = LIBRARY,
+    out: Path | None = JSON_OUT,
+) -> None:
+    """Finds the best fixed setting for each program, and shows how far the defaults, the learner and the best single setting are from it."""
+    console = Console()
+    wanted = [play for play in contest.SINGLE_PLAYS if runs_here(play) and (not only or play.name in only.split(","))]
+    course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
+    found, single = gap.measured(course, count, seed, jobs, rounds)
+    console.print(gap.table(found))
+    for measure, one in single.items():
+        taken = gap.share(gap.means(found)[measure])
+        console.print(f"{measure}: the learner takes {taken:.0%} of the gap; best single setting: {one.told()}")
+    write(out, {"machine": machine.describe(), "candidates": count, "seed": seed, "rounds": rounds, "failed": course.failed,
+                "single": {measure: one.options for measure, one in single.items()}, "means": gap.means(found), "gaps": [vars(one) for one in found]})
+    if picture:
+        picture.write_text(plots.standalone(gap.picture(found)))
 
 
 @app.command()

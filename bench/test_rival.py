@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import contest
+import gaps
 import rival
 from contest import DEFAULTS, PLAYS, SPACE, Course, Play, Setting, candidates, fixed
 from measure import BadRun, Runner, Sample, mean_rss
@@ -199,6 +200,43 @@ class Judging(unittest.TestCase):
             self.assertIn(said, console.file.getvalue())
         self.assertEqual(lines[1]["ratios of learned to it"]["faults x rss"]["ratio"], 1)
         self.assertEqual(lines[0]["programs"]["a"]["cpu"], 1)
+
+
+class Opposed(Actor):
+    """Program a is best with a short delay, and program b with a long one."""
+
+    def run_once(self, work: Workload, allocator: Allocator, factor: int = 1, watch: tuple[str, ...] = ()) -> Sample:
+        sample = super().run_once(work, allocator, factor, watch)
+        return sample if work.command.startswith("a") else sample | {key: 1 / sample[key] for key in ("user_s", "minor_faults")}
+
+
+class Gaps(unittest.TestCase):
+    def setUp(self) -> None:
+        self.enterContext(contextlib.redirect_stderr(io.StringIO()))
+
+    def test_there_are_thirty_programs_and_more_and_each_is_searched(self) -> None:
+        self.assertGreaterEqual(len(contest.SINGLE_PLAYS), 30)
+        self.assertEqual(len({one.name for one in contest.SINGLE_PLAYS}), len(contest.SINGLE_PLAYS))
+        self.assertTrue(all(one.short and one.long for one in contest.SINGLE_PLAYS))
+
+    def test_each_program_finds_its_own_best_and_no_single_setting_serves_both(self) -> None:
+        tried = Course(Opposed(Path()), Path("lib.so"), [play("a"), play("b")])
+        found, single = gaps.measured(tried, 200, 1, jobs=1, rounds=4)
+        delays = [int(one.options.get("HAKMEM_PURGE_DELAY", 500)) for one in found if one.measure == "cpu"]
+        self.assertLess(delays[0], 500)
+        self.assertGreater(delays[1], 500)
+        means = gaps.means(found)
+        self.assertLess(means["cpu"][gaps.OWN], 0.5)
+        self.assertAlmostEqual(means["cpu"][gaps.SINGLE], 1)
+        self.assertEqual(means["cpu"][gaps.LEARNED], 1)
+        self.assertEqual(means["rss"][gaps.OWN], 1)
+        self.assertEqual(set(single), set(gaps.MEASURES))
+        self.assertAlmostEqual(gaps.share({gaps.LEARNED: 0.9, gaps.OWN: 0.81}), 0.5)
+        self.assertIn("<svg", gaps.picture(found))
+
+    def test_rounds_that_pick_do_not_tell(self) -> None:
+        picking, telling = gaps.halves(ran("x", *[{"a": (n, 1, 1)} for n in range(5)]))
+        self.assertEqual(([run["a"]["cpu"] for run in picking.runs], [run["a"]["cpu"] for run in telling.runs]), ([0, 1], [2, 3, 4]))
 
 
 class Found(unittest.TestCase):
