@@ -89,7 +89,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Handles the objects in threads of LIFE objects each, which run one after the other. */
+/* Runs one thread after the other. Each thread handles LIFE of the objects, and then ends. */
 static void start_lives(worker *w, uint64_t objects)
 {
     while (objects != 0) {

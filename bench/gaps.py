@@ -16,12 +16,13 @@ from rich.table import Column, Table
 
 import contest
 from contest import Course, Play, Setting
+from measure import BadRun
 from plots import DOT, STYLE, as_svg, colour
 
 # CPU x RSS is the measure that a user would accept for both at once: a setting that takes 1 % more memory must save 1 % of the processor time.
 MEASURES = ("cpu", "faults", "rss", "cpu x rss")
 FINALISTS = 4  # candidates of each measure
-LEARNED, DEFAULTS, SINGLE, OWN = "learned", "defaults", "best single", "best of its own"
+LEARNED, SINGLE, OWN = "learned", "best single", "best of its own"
 KINDS = (LEARNED, SINGLE, OWN)  # shown beside the defaults
 
 
@@ -41,11 +42,7 @@ def best(settings: list[Setting], play: str, measure: str, count: int) -> list[S
 
 def singles(settings: list[Setting]) -> dict[str, Setting]:
     """The best single setting for all programs, by each measure."""
-    return {measure: min(settings, key=lambda setting: mean(setting, measure)) for measure in MEASURES}
-
-
-def mean(setting: Setting, measure: str) -> float:
-    return statistics.geometric_mean(max(contest.of_play(setting, play)[measure], 1e-9) for play in setting.runs[0])
+    return {measure: min(settings, key=lambda setting: contest.mean(setting, measure)) for measure in MEASURES}
 
 
 def halves(setting: Setting) -> tuple[Setting, Setting]:
@@ -62,7 +59,7 @@ def finals(course: Course, play: Play, searched: list[Setting], single: dict[str
     picking, telling = ({name: halves(one)[part] for name, one in runners.items()} for part in (0, 1))
     gaps = []
     for measure in MEASURES:
-        own = best([picking[one.name] for one in (defaults, *chosen)], play.name, measure, 1)[0].name
+        own = best([one for one in picking.values() if one.name != LEARNED], play.name, measure, 1)[0].name
         names = {LEARNED: LEARNED, SINGLE: single[measure].name, OWN: own}
         value = {name: contest.of_play(telling[name], play.name)[measure] for name in {defaults.name, *names.values()}}
         gaps.append(Gap(play.name, measure, {kind: value[name] / value[defaults.name] for kind, name in names.items()}, runners[own].options))
@@ -72,7 +69,13 @@ def finals(course: Course, play: Play, searched: list[Setting], single: dict[str
 def measured(course: Course, count: int, seed: int, jobs: int, rounds: int) -> tuple[list[Gap], dict[str, Setting]]:
     searched = course.search(contest.candidates(count, seed), long=False, jobs=jobs)
     single = singles(searched)
-    return [gap for play in course.plays for gap in finals(course, play, searched, single, rounds)], single
+    gaps = []
+    for play in course.plays:
+        try:
+            gaps += finals(course, play, searched, single, rounds)
+        except BadRun as bad:  # a program that fails once must not cost the figures of the others
+            course.failed[play.name] = str(bad)
+    return gaps, single
 
 
 def means(gaps: list[Gap]) -> dict[str, dict[str, float]]:
@@ -108,7 +111,7 @@ def picture(gaps: list[Gap]) -> str:
                 for kind in KINDS:
                     axes.plot(seen[program][kind], at, marker="o", markersize=DOT * 0.75, color=tints[kind], zorder=2)
             axes.set_ylim(len(programs) - 0.4, -0.6)
-            axes.set_xlim(0.0 if min(min(r.values()) for r in seen.values()) < 0.5 else 0.5, max(1.25, *(max(r.values()) for r in seen.values())))
+            axes.set_xlim(0.0 if min(min(r.values()) for r in seen.values()) < 0.5 else 0.5, 1.05 * max(1.2, *(max(r.values()) for r in seen.values())))
             axes.set_yticks(range(len(programs)), programs if panel == 0 else [""] * len(programs))
             axes.tick_params(axis="y", length=0)
         handles = [Line2D([], [], color=tints[kind], marker="o", linestyle="", label=kind) for kind in KINDS]

@@ -20,7 +20,7 @@ enum view { FULL, NEEDED, VIEWS };
 struct line {
     uint64_t holders[WORDS];
     uint32_t transfers; /* that the allocator caused */
-    uint16_t sole; /* 1 + the number of the core that alone holds the line; 0 if no core or several cores hold it */
+    uint16_t sole;      /* 1 + the number of the core if exactly one core holds the line; otherwise 0 */
 };
 
 static struct page {

@@ -48,6 +48,8 @@ BENCH_DIR = typer.Option(ROOT / "build/bench")
 LIBRARY = typer.Option(ROOT / "build/libhakmem.so")
 JSON_OUT = typer.Option(None, "--json", help="where the figures are written")
 SEED = typer.Option(1, help="of the candidates")
+JOBS = typer.Option(2, min=1, help="programs at a time, in the search; the finals run one at a time")
+ONLY = typer.Option("", help="these programs, by commas")
 FOUND = typer.Option(None, "--found", help="an earlier run's JSON: no search, the finals with what it found")
 
 
@@ -161,8 +163,10 @@ def saved_finalists(path: Path) -> list[Setting]:
     return [Setting(line["setting"], line["options"]) for line in lines[1:] if line["options"].get("HAKMEM_LEARN") == "off"]
 
 
-def runs_here(play: contest.Play) -> bool:
-    return not play.long.program or NAMED[play.long.program].executable() is not None
+def wanted_here(plays: tuple[contest.Play, ...], only: str) -> list[contest.Play]:
+    """Those of `only` (all if it is empty) whose program is installed."""
+    here = [play for play in plays if not play.long.program or NAMED[play.long.program].executable()]
+    return [play for play in here if not only or play.name in only.split(",")]
 
 
 def search(course: contest.Course, count: int, seed: int, jobs: int) -> tuple[list[Setting], dict]:
@@ -182,8 +186,8 @@ def programs(
     count: int = typer.Option(220, "--candidates", min=0, help="how many fixed settings are tried; 0: no search, the defaults alone"),
     rounds: int = typer.Option(5, min=1, help="of the finals"),
     seed: int = SEED,
-    jobs: int = typer.Option(2, min=1, help="programs at a time, in the search; the finals run one at a time"),
-    only: str = typer.Option("", help="these programs, by commas"),
+    jobs: int = JOBS,
+    only: str = ONLY,
     also: list[str] = typer.Option([], help="NAME=LIBRARY: another build, in the finals"),
     found: Path | None = FOUND,
     bench_dir: Path = BENCH_DIR,
@@ -192,7 +196,7 @@ def programs(
 ) -> None:
     """Finds the best fixed settings for many programs, and lets the learner run beside them (L2a)."""
     console = Console()
-    wanted = [play for play in PLAYS if runs_here(play) and (not only or play.name in only.split(","))]
+    wanted = wanted_here(PLAYS, only)
     course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
     finalists, told = (saved_finalists(found), {}) if found else search(course, count, seed, jobs)
     learned = Setting("learned", {})
@@ -215,8 +219,8 @@ def gaps(
     count: int = typer.Option(200, "--candidates", min=2, help="how many fixed settings are tried"),
     rounds: int = typer.Option(8, min=2, help="of the finals; the first half picks the best setting, the other half tells its figures"),
     seed: int = SEED,
-    jobs: int = typer.Option(2, min=1, help="programs at a time, in the search"),
-    only: str = typer.Option("", help="these programs, by commas"),
+    jobs: int = JOBS,
+    only: str = ONLY,
     picture: Path | None = typer.Option(None, help="an SVG with a row for each program"),
     bench_dir: Path = BENCH_DIR,
     lib: Path = LIBRARY,
@@ -224,15 +228,17 @@ def gaps(
 ) -> None:
     """Finds the best fixed setting for each program, and shows how far the defaults, the learner and the best single setting are from it."""
     console = Console()
-    wanted = [play for play in contest.SINGLE_PLAYS if runs_here(play) and (not only or play.name in only.split(","))]
+    wanted = wanted_here(contest.SINGLE_PLAYS, only)
     course = contest.Course(Runner(bench_dir.resolve()), lib.resolve(), wanted, seed)
     found, single = gap.measured(course, count, seed, jobs, rounds)
     console.print(gap.table(found))
+    means = gap.means(found)
     for measure, one in single.items():
-        taken = gap.share(gap.means(found)[measure])
-        console.print(f"{measure}: the learner takes {taken:.0%} of the gap; best single setting: {one.told()}")
+        taken = gap.share(means[measure])
+        gained = "no setting is better than the defaults" if math.isnan(taken) else f"the learner takes {taken:.0%} of the gap"
+        console.print(f"{measure}: {gained}; best single setting: {one.told()}")
     write(out, {"machine": machine.describe(), "candidates": count, "seed": seed, "rounds": rounds, "failed": course.failed,
-                "single": {measure: one.options for measure, one in single.items()}, "means": gap.means(found), "gaps": [vars(one) for one in found]})
+                "single": {measure: one.options for measure, one in single.items()}, "means": means, "gaps": [vars(one) for one in found]})
     if picture:
         picture.write_text(plots.standalone(gap.picture(found)))
 

@@ -23,7 +23,7 @@ struct hak_heap {
     uint32_t key; /* page map entry of the heap's slabs, without the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
-    /* False for HAKMEM's own heap, or if the heap has a limit, but the system lacks the fence that a recall needs. */
+    /* False for HAKMEM's own heap. Also false for a heap with a limit if the system lacks the fence that a recall needs. */
     bool has_caches;
     /* Any thread may use these fields without a lock. */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
@@ -31,7 +31,7 @@ struct hak_heap {
     _Atomic size_t xcharged, xpeak;
     _Atomic size_t xbig;       /* bytes of large blocks, included in xcharged */
     _Atomic uint64_t xrefused; /* number of calls that the limit refused */
-    /* True while the caches stay shut, because a block may be in the heap profile, and its free must not be a hit. */
+    /* True while a block may be in the heap profile. The caches then stay shut, because the free of this block must not be a hit. */
     _Atomic bool xsampled;
     /* Only the holder of the heap's lock uses these fields. */
     struct hak_heap *next_closed; /* the next closed heap; used under the table's lock */

@@ -133,7 +133,8 @@ void hk_tcaches_end_parked(bool all)
     struct hk_tcache *cache;
     unsigned left = HK_POOL_PARKED; /* other threads may park more meanwhile */
     while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL) {
-        left = all || cache->owner.slabs <= MOST_MEDIUM / HK_POOL_PARKED ? left : 0; /* a long end is the last */
+        if (!all && cache->owner.slabs > MOST_MEDIUM / HK_POOL_PARKED)
+            left = 0; /* this cache has many slabs, so its end takes long, and the other caches wait for a later call */
         end(cache);
     }
 }

@@ -125,7 +125,8 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
         if (hk_bin_items(bin) > 0 && ((uintptr_t)*bin->top & (align - 1)) == 0) {
             HK_COUNT_THREAD(&cache->owner.counts, fitted, 1);
             count_refill(cache, class);
-            cache->turns[class]--; /* the bin stays empty, so its next miss comes soon, although it is not too small */
+            /* This miss does not count, because the bin stays empty and soon misses again, whatever its size. */
+            cache->turns[class]--;
             return hk_bin_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
         }
     }

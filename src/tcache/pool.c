@@ -31,7 +31,8 @@ static struct {
     _Atomic size_t xalive;
     struct hk_tcache *parked[HK_POOL_PARKED]; /* a stack, from which new threads take the newest */
     _Atomic unsigned xparked;                 /* number of caches on it */
-    unsigned parked_least, parked_due; /* the lowest xparked since the last epoch; number of oldest caches to end */
+    unsigned parked_least;                    /* the lowest value of xparked since the last epoch */
+    unsigned parked_due;                      /* number of the oldest parked caches that are to be ended */
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }

@@ -320,11 +320,13 @@ static void *map_low(size_t size)
 /* A thread with a stack at a low address has started HAKMEM. The system then chooses low addresses, and the window must not contain NULL. */
 static void start_low(uintptr_t place)
 {
+    uintptr_t base_before = hk_window.base;
     fake_os.places_taken = true;
     hk_os.map = map_low;
     lowest_place = place;
     unit_start();
     assert_true(hk_window.hits > 0);
+    assert_true(0 - base_before >= hk_window.hits); /* a thread may have read the base before HAKMEM started */
     assert_true(0 - hk_window.base >= hk_window.hits);
     hak_free(NULL);
     hak_free_sized(NULL, 0);
