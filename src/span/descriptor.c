@@ -94,7 +94,7 @@ static const char *number_or_dash(char *digits, size_t size, size_t value)
 /* The names of the calls, in the order of enum hk_call. */
 static const char *const call_names[] = {
     "free()",    "free_sized()",         "operator delete()", "sized operator delete()", "operator delete[]()",
-    "realloc()", "malloc_usable_size()", "malloc()",          "free(), found at a flush"};
+    "realloc()", "malloc_usable_size()", "malloc()",          "free(), found later"};
 
 /* Returns a hint at an option with which HAKMEM would find out more about the fault, or an empty text if there is no such option. */
 static const char *advice(enum hk_call call, uint32_t entry)

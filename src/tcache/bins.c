@@ -22,7 +22,7 @@ enum {
 
 uint64_t hk_bins_random;
 
-static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
+static size_t array_bytes(size_t capacity) { return (capacity + 2) * sizeof(void *); }
 
 static size_t largest_capacity(unsigned class)
 {
@@ -86,10 +86,11 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
     void **array = hk_meta_alloc(array_bytes(capacity));
     if (array == NULL)
         return false;
-    memcpy(array, bin->base, array_bytes(items));
+    memcpy(array, bin->base - 1, array_bytes(items));
     if (now > 0)
-        hk_meta_free(bin->base, array_bytes(now));
-    *bin = (struct hk_bin){.top = array + items, .limit = array + capacity, .served = bin->served, .base = array};
+        hk_meta_free(bin->base - 1, array_bytes(now));
+    void **base = array + 1;
+    *bin = (struct hk_bin){.top = base + items, .limit = base + capacity, .served = bin->served, .base = base};
     cache->granted += (capacity - now) * hk_classes[class].size;
     if (HK_UNLIKELY(hk_options.profile_save != NULL) && capacity > hk_load(hk_learned.xcapacity[class]))
         hk_store(hk_learned.xcapacity[class], (uint8_t)capacity);
@@ -104,7 +105,7 @@ static void drop_bin_array(struct hk_tcache *cache, unsigned class)
     size_t capacity = hk_bin_capacity(bin);
     if (capacity == 0)
         return;
-    hk_meta_free(bin->base, array_bytes(capacity));
+    hk_meta_free(bin->base - 1, array_bytes(capacity));
     cache->granted -= capacity * hk_classes[class].size;
     hk_bin_reset(bin);
     note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
@@ -185,6 +186,17 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class)
     if (hk_bin_items(bin) > 0)
         hk_flush(cache, bin->base + 1, (unsigned)hk_bin_items(bin));
     bin->top = bin->base;
+}
+
+void hk_bins_check(const struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        for (void *const *at = cache->hot.bins[class].top; *at != NULL; at--) {
+            bool twice = *at == at[-1] || *at == at[-2];
+            if (HK_UNLIKELY(twice) || HK_UNLIKELY((uintptr_t)*at % HK_FINE_STEP != 0))
+                hk_invalid_pointer(HK_CALL_FLUSH, twice ? HK_TEXT_already_free : HK_TEXT_inside, *at);
+        }
+    }
 }
 
 static size_t heap_a_thread(void) { return hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive()); }

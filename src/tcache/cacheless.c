@@ -3,9 +3,9 @@
 
 struct hk_gate hk_gate HK_EACH_PROCESS_DATA;
 
-static void *no_items[1];
+static void *no_items[2];
 
-void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
+void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items + 1; }
 
 static size_t opens_to HK_EACH_PROCESS_DATA; /* the largest size of a hit while nobody shuts the gate */
 /* Protects xshut_by and HAKMEM's writes to the gate. Without it, a thread could open the gate by an older value of xshut_by while recall.c takes blocks. */

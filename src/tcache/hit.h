@@ -6,9 +6,10 @@
  *           Addresses outside the window miss. A block of more than 32 KiB is first checked for a double free (slab/slab.h).
  *
  * Owns       This file owns hk_self and the functions that open and shut the gate.
- * Invariant  A NULL lies below the lowest item of every bin, so that a pop of an empty bin finds NULL. If a thread has no cache, all its calls miss,
- *            because its bins are empty and its key matches no page map entry. The gate is shut until HAKMEM has started, because the dynamic loader
- *            may not yet have relocated the data that the hit path reads.
+ * Invariant  Two NULLs lie below the lowest item of every bin. A pop misses if the newest two items are equal. So one comparison detects an empty
+ *            bin and a block that was freed twice in a row. If a thread has no cache, all its calls miss, because its bins are empty and its key
+ *            matches no page map entry. The gate is shut until HAKMEM has started, because the dynamic loader may not yet have relocated the data
+ *            that the hit path reads.
  * Threads    Only the cache's own thread uses its bins. */
 #pragma once
 
@@ -17,7 +18,7 @@
 #include "slab/remote_track.h"
 
 /* `top` points to the newest item, and equals `base` if the bin is empty. `limit` is the highest value of `top`. `served` is the number of blocks
- * that the slow paths have taken from the bin. Hits change neither this number nor any other count. *base is NULL. */
+ * that the slow paths have taken from the bin. Hits change neither this number nor any other count. base[0] and base[-1] are NULL. */
 struct hk_bin {
     void **top, **limit;
     uint64_t served;
@@ -57,14 +58,16 @@ HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool pref
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
     void **top = bin->top;
-    void *block = *top;
+    void *block = *top, *next = top[-1];
     HK_AS_RESULT(block);
-    if (HK_UNLIKELY(block == NULL))
+    if (HK_UNLIKELY(block == next))
         return NULL;
+    if (block == NULL)
+        __builtin_unreachable(); /* below a NULL lie only NULLs; without this line, callers would test the block again */
     if (HK_DEBUG)
         hk_track_expect_home(HK_CALL_MALLOC, block);
     if (prefetch)
-        __builtin_prefetch(top[-1], 1); /* the block that the next pop returns; a prefetch of NULL does not fault */
+        __builtin_prefetch(next, 1); /* the block that the next pop returns; a prefetch of NULL does not fault */
     bin->top = top - 1; /* a decrement in memory (--bin->top) would make the next push wait a third longer */
     return block;
 }

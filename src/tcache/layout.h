@@ -158,6 +158,9 @@ size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. If `held_too` is false, leaves held bins (held_until)
  * as they are. This is so if the thread was idle for a long time, or if there is much idle memory. */
 void hk_bins_empty(struct hk_tcache *cache, bool held_too);
+/* Ends the program if a bin of small blocks holds a block twice, with at most one other block in between, or a pointer that is not a multiple of 16.
+ * Reads only the arrays of the bins, so that it is cheap enough for the end of each program. The marks of medium blocks are checked at each free. */
+void hk_bins_check(const struct hk_tcache *cache);
 /* Called at each epoch. If a bin is not held and looks unused since the last epoch, empties the bin, or frees its array if it is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 

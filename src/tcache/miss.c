@@ -135,6 +135,16 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
     return NULL;
 }
 
+/* Pops a block for a slow call. Returns NULL if the bin is empty. If the bin has blocks, the pop fails only for a block that was freed twice in a row.
+ * The program ends then, because the block would serve two calls. */
+static void *pop(struct hk_tcache *cache, unsigned class)
+{
+    void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    if (block == NULL && HK_UNLIKELY(*cache->hot.bins[class].top != NULL))
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, *cache->hot.bins[class].top);
+    return block;
+}
+
 static HK_NOINLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
@@ -160,13 +170,13 @@ static HK_NOINLINE void *refill(struct hk_tcache *cache, unsigned class, size_t 
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
     count_refill(cache, class);
-    return hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    return pop(cache, class);
 }
 
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
 {
     hk_tcache_enter(cache);
-    void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    void *block = pop(cache, class);
     if (HK_LIKELY(block == NULL))
         block = refill(cache, class, size);
     hk_tcache_leave(cache);

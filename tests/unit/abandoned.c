@@ -234,9 +234,8 @@ UNIT_TEST(double_free)
     start();
     hk_abandoned_add(slab_with(8, blocks));
     assert_true(hk_abandoned_free(blocks[2], CLASS));
-    unit_dies(free_twice, blocks[2], "hakmem: free(), found at a flush: block already free: address 0x");
-    unit_dies(free_twice, (char *)blocks[3] + 8,
-              "hakmem: free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(free_twice, blocks[2], "hakmem: free(), found later: block already free: address 0x");
+    unit_dies(free_twice, (char *)blocks[3] + 8, "hakmem: free(), found later: pointer inside a block: address 0x");
 }
 
 /* After a fork, each slab of another thread becomes abandoned in the child, whichever list had the slab before. */

@@ -56,12 +56,12 @@ UNIT_TEST(bin_is_a_stack)
 {
     static struct hk_cacheless cacheless;
     struct hk_thread_state *hot = &cacheless.hot;
-    void *items[3] = {NULL}, *first = &items[1], *second = &items[2];
+    void *items[4] = {NULL}, *first = &items[2], *second = &items[3];
     struct hk_bin *bin = &hot->bins[CLASS_OF_64];
     hk_cacheless_shut(&cacheless);
     assert_false(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
-    bin->base = bin->top = items;
-    bin->limit = items + 2;
+    bin->base = bin->top = items + 1;
+    bin->limit = items + 3;
     assert_int_equal(hk_bin_capacity(bin), 2);
     assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
     assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), second));
@@ -76,6 +76,10 @@ UNIT_TEST(bin_is_a_stack)
     assert_ptr_equal(hk_bin_pop(hot, offset_of(CLASS_OF_64), false), first);
     assert_null(hk_bin_pop(hot, offset_of(CLASS_OF_64), false));
     assert_int_equal(bin->served, 1); /* only slow paths count */
+    assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
+    assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
+    assert_null(hk_hit_pop(hot, offset_of(CLASS_OF_64), true)); /* freed twice: the slow path reports it */
+    assert_int_equal(hk_bin_items(bin), 2);
 }
 
 static void miss_everything(void *block)

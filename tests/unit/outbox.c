@@ -265,14 +265,14 @@ static void put_and_send_twice(void *block)
 UNIT_TEST(what_is_no_block)
 {
     struct hk_slab *slab = start(CLASS, 100);
-    unit_dies(put_it, (char *)blocks[5] + 16, "free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(put_it, (char *)blocks[5] + 16, "free(), found later: pointer inside a block: address 0x");
     put(blocks[5]); /* After blocks[5], the fast path takes its neighbor. */
-    unit_dies(put_it, (char *)blocks[6] + 16, "free(), found at a flush: pointer inside a block: address 0x");
-    unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
-    unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
+    unit_dies(put_it, (char *)blocks[6] + 16, "free(), found later: pointer inside a block: address 0x");
+    unit_dies(put_twice, blocks[6], "free(), found later: block already free: address 0x");
+    unit_dies(put_and_send_twice, blocks[6], "free(), found later: block already free: address 0x");
     struct hk_slab *tailed = unit_slab(CLASS_OF_1280, owner->id);
     unit_dies(put_it, (char *)tailed->d.start + (size_t)tailed->d.blocks * 1280,
-              "free(), found at a flush: pointer inside a block: address 0x");
+              "free(), found later: pointer inside a block: address 0x");
     (void)slab;
 }
 
@@ -281,7 +281,7 @@ UNIT_TEST(nobody_to_deliver_to)
     struct hk_slab *slab = start(CLASS, 0);
     void *block = (void *)slab->d.start;
     hk_slab_release(slab);
-    unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
+    unit_dies(deliver, block, "hakmem: free(), found later: block already free: address 0x");
 }
 
 /* If a large block lies at the address of a released slab, the outbox must not use an inbox or write to the block. */
@@ -292,7 +292,7 @@ UNIT_TEST(a_large_block_in_its_place)
     void *large = hk_large_alloc(4 * HK_MIB, 16, &zeroed);
     assert_non_null(large);
     assert_int_equal(hk_entry_owner(hk_page_map_lookup((uintptr_t)large)), HK_NOBODY);
-    unit_dies(deliver, large, "hakmem: free(), found at a flush: block already free: address 0x");
+    unit_dies(deliver, large, "hakmem: free(), found later: block already free: address 0x");
 }
 
 /* All outboxes share one budget of waiting bytes. Each outbox with a table gets a share. An outbox without a table gets no share. */

@@ -113,8 +113,8 @@ static void collect_what_is_free(void *unused)
 UNIT_TEST(freed_twice)
 {
     start(CLASS, 100);
-    unit_dies(mark_twice, NULL, "free(), found at a flush: block already free: address 0x");
-    unit_dies(collect_what_is_free, NULL, "free(), found at a flush: block already free: address 0x");
+    unit_dies(mark_twice, NULL, "free(), found later: block already free: address 0x");
+    unit_dies(collect_what_is_free, NULL, "free(), found later: block already free: address 0x");
 }
 
 static void claim_twice(void *unused)
@@ -131,7 +131,7 @@ static void claim_twice(void *unused)
 UNIT_TEST(freed_while_claimed)
 {
     start(CLASS, 100);
-    unit_dies(claim_twice, NULL, "free(), found at a flush: block already free: address 0x");
+    unit_dies(claim_twice, NULL, "free(), found later: block already free: address 0x");
 }
 
 /* A fork child derives its state from the remote bits, not from the counts and queues, because a thread may have been changing these. */

@@ -232,10 +232,9 @@ static const struct mistake {
     void (*make)(void);
     const char *line;
 } mistakes[] = {
-    {freed_by_two_threads, "free(), found at a flush: block already free, in an outbox, freed by thread "},
-    {freed_when_sent,
-     "free(), found at a flush: block already free, among the remote frees of its slab, freed by thread "},
-    {flushed_by_its_owner, "free(), found at a flush: block already free, in an outbox, freed by thread "},
+    {freed_by_two_threads, "free(), found later: block already free, in an outbox, freed by thread "},
+    {freed_when_sent, "free(), found later: block already free, among the remote frees of its slab, freed by thread "},
+    {flushed_by_its_owner, "free(), found later: block already free, in an outbox, freed by thread "},
     {freed_by_its_owner, "hakmem: free(): block already free, in an outbox, freed by thread "},
     {popped_from_a_bin, "hakmem: malloc(): block given out again, in an outbox, freed by thread "},
     {sent_by_nobody, "remote free of a block that nobody freed, at home: address "},

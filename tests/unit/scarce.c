@@ -22,7 +22,7 @@
 static void exhaust(void)
 {
     fake_os_refuse(fake_refuse_all);
-    for (size_t size = 32 * HK_KIB; size >= 64; size /= 2)
+    for (size_t size = 32 * HK_KIB; size >= 64; size -= 64)
         while (hk_meta_alloc(size) != NULL)
             continue;
 }

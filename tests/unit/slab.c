@@ -145,7 +145,7 @@ static void assert_gives_die(void *block, const char *what, unsigned size)
 {
     char expected[160];
     snprintf(expected, sizeof expected,
-             "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7; HAKMEM_SAFE_FREE=1 ", what,
+             "hakmem: free(), found later: %s: address 0x%lx, class %u bytes, owner 7; HAKMEM_SAFE_FREE=1 ", what,
              (unsigned long)(uintptr_t)block, size);
     unit_dies(give, block, expected);
 }

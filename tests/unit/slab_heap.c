@@ -84,7 +84,7 @@ UNIT_TEST(tail_is_refused)
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_1280, &block + 1, 1), 1);
     snprintf(
         expected, sizeof expected,
-        "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u; HAKMEM_SAFE_FREE=1 ",
+        "hakmem: free(), found later: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u; HAKMEM_SAFE_FREE=1 ",
         (unsigned long)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280, owner->id);
     unit_dies(give_tail, block, expected);
     hk_slab_heap_free(owner, &block, 1);

@@ -525,6 +525,32 @@ static void double_free_found_by_trim(void *block)
     hak_malloc_trim(0);
 }
 
+static void twice_in_a_row(void *block)
+{
+    void *other = hak_malloc(64);
+    hak_free(block);
+    hak_free(block);
+    hak_free(other);
+    assert_ptr_equal(hak_malloc(64), other);
+    assert_null(hk_tcache_alloc(hk_tcache_self(), CLASS_OF_64, 64)); /* does not return */
+}
+
+static void check_at_exit(void *block)
+{
+    void *other = hak_malloc(64);
+    hak_free(block);
+    hak_free(other);
+    hk_bins_check(hk_tcache_self());
+    hak_free(block);
+    hk_bins_check(hk_tcache_self());
+}
+
+static void check_unaligned(void *block)
+{
+    hak_free((char *)block + 8);
+    hk_bins_check(hk_tcache_self());
+}
+
 static void free_inside(void *block)
 {
     hak_free((char *)block + 16);
@@ -536,8 +562,11 @@ UNIT_TEST(mistakes)
     start();
     void *block = hak_malloc(64);
     int local = 0;
-    unit_dies(double_free_found_by_trim, block, "hakmem: free(), found at a flush: block already free: address 0x");
-    unit_dies(free_inside, block, "hakmem: free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(double_free_found_by_trim, block, "hakmem: free(), found later: block already free: address 0x");
+    unit_dies(twice_in_a_row, block, "hakmem: free(), found later: block already free: address 0x");
+    unit_dies(check_at_exit, block, "hakmem: free(), found later: block already free: address 0x");
+    unit_dies(check_unaligned, block, "hakmem: free(), found later: pointer inside a block: address 0x");
+    unit_dies(free_inside, block, "hakmem: free(), found later: pointer inside a block: address 0x");
     unit_dies((void (*)(void *))hak_free, &local, "hakmem: free(): pointer not from this allocator: address 0x");
     hak_free(block);
 }

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.txt")
-CALLS = {"free": r"free\(\)", "flush": r"free\(\), found at a flush", "delete": r"operator delete(?:\[\])?\(\)", "realloc": r"realloc\(\)",
+CALLS = {"free": r"free\(\)", "flush": r"free\(\), found later", "delete": r"operator delete(?:\[\])?\(\)", "realloc": r"realloc\(\)",
          "usable_size": r"malloc_usable_size\(\)", "free_sized": r"free_sized\(\)", "delete_sized": r"sized operator delete\(\)"}
 # The debug build always tracks remote frees.
 TRACKED = r"(?:, (?:at home|in an outbox|among the remote frees of its slab)(?:, freed by thread \d+(?: at 0x[^:]+)?)?)?"
