@@ -49,7 +49,7 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
 }
 
 /* Frees a block that is not in a slab of this thread. First looks for the block's bitmap word in the outbox, because most of these frees are remote,
- * and their word has an entry there. Tests for a user heap only afterwards, so that most remote frees do without the test. */
+ * and their word has an entry there. Tests for a user heap and for kept blocks only afterwards, so that most remote frees do without these tests. */
 HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
                              void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
@@ -59,7 +59,7 @@ HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_st
     struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
     if (HK_UNLIKELY(word == NULL)) {
         uint32_t entry = (uint32_t)(offset ^ hot->key);
-        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
+        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry) && !hk_hit_keep(hot, block, entry))
             look_up(block, hot, entry);
     } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
         look_up(block, hot, hk_hit_entry(block));
@@ -101,7 +101,10 @@ static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, 
     free_by_entry(HK_CALL_FREE, block, hot, entry);
 }
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_free_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry); }
+HK_NOINLINE HK_ALIGNED(HK_CACHE_LINE) void hk_free_not_mine(LOOKED_UP)
+{
+    free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry);
+}
 HK_NOINLINE void hk_free_full(LOOKED_UP) { free_full(HK_CALL_FREE, block, hot, offset); }
 HK_NOINLINE void hk_free_medium(LOOKED_UP) { free_medium(HK_CALL_FREE, block, hot, offset); }
 
@@ -110,7 +113,10 @@ static HK_NOINLINE void delete_of_entry(void *block, struct hk_thread_state *hot
     free_by_entry(HK_CALL_DELETE, block, hot, entry);
 }
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_delete_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry); }
+HK_NOINLINE HK_ALIGNED(HK_CACHE_LINE) void hk_delete_not_mine(LOOKED_UP)
+{
+    free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry);
+}
 HK_NOINLINE void hk_delete_full(LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
 HK_NOINLINE void hk_delete_medium(LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }

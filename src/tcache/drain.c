@@ -17,7 +17,10 @@ static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
     size_t blocks = 0;
     for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
         next = hk_inbox_next(slab);
-        blocks += hk_slab_heap_collect(&cache->owner, slab);
+        unsigned class = slab->d.class;
+        size_t got = hk_slab_heap_collect(&cache->owner, slab);
+        hk_crossing_returned(cache, class, got);
+        blocks += got;
     }
     if (blocks > 0) {
         HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);

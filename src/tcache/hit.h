@@ -29,6 +29,7 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry 
 struct hk_thread_state {
     struct hk_bin bins[HK_CLASSES]; /* must be first, because a bin's offset counts from the start of the struct */
     size_t key;                     /* page map entry of this thread's slabs, without the class */
+    uint64_t keeps; /* bit i is set if the thread keeps blocks of class i from other owners' slabs (crossing.c) */
 };
 
 /* The key of a thread without a cache. No page map entry matches this key. */
@@ -162,6 +163,13 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
     return hk_hit_push(hot, offset, block);
+}
+
+/* Frees a block of another owner's slab into this thread's bin if the thread keeps such blocks. Returns false otherwise, or if the bin is full. */
+HK_INLINE bool hk_hit_keep(struct hk_thread_state *hot, void *block, uint32_t entry)
+{
+    return hk_entry_is_plain_from(entry, HK_FIRST_OWNER) && (hot->keeps >> hk_entry_class(entry) & 1) != 0 &&
+           hk_hit_push(hot, entry & HK_ENTRY_CLASS_MASK, block);
 }
 
 /* The results of a free on the hit path. After each kind of miss, another function finishes the free (api/entry.h). */

@@ -72,6 +72,13 @@ struct hk_due {
     struct hk_countdown spacing;   /* while samples are owed: bytes until the next allocation that is sampled */
 };
 
+/* Tells whether blocks of a class cross, which means that this thread frees other threads' blocks, and gets back its own (crossing.c). */
+struct hk_crossing {
+    uint8_t sent;     /* bitmap words for which blocks went home; a miss of the class subtracts 1 */
+    uint8_t returned; /* bitmap words' worth of own blocks that came back; a miss of the class subtracts 1 */
+    uint8_t misses;   /* number of misses at which the blocks crossed, less those at which they did not */
+};
+
 struct hk_tcache {
     struct hk_depot depot;
     struct hk_thread_state hot
@@ -79,7 +86,8 @@ struct hk_tcache {
     struct hk_outbox outbox;               /* sends remote frees */
     struct hk_heap_shelf shelf;            /* caches of the user heaps */
     struct hk_owner owner;
-    int32_t turns[HK_CLASSES];          /* number of times that the bin ran empty or full since the last epoch */
+    int32_t turns[HK_CLASSES]; /* number of times that the bin ran empty or full since the last epoch */
+    struct hk_crossing crossings[HK_CLASSES];
     uint32_t seen_at_epoch[HK_CLASSES]; /* the places of the bin's newest item and its block at the last epoch */
     uint64_t held_until[HK_CLASSES - HK_FINE_CLASSES]; /* time in ms; before it, an idle medium bin is not flushed */
     size_t granted;                                    /* bytes of the blocks that the bins have capacity for */
@@ -163,6 +171,20 @@ void hk_bins_empty(struct hk_tcache *cache, bool held_too);
 void hk_bins_check(const struct hk_tcache *cache);
 /* Called at each epoch. If a bin is not held and looks unused since the last epoch, empties the bin, or frees its array if it is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
+
+/* These functions (crossing.c) decide which blocks of other owners' slabs the thread keeps in its bins, and which it sends home.
+ *
+ *   a block of at least 1 KiB   is kept if the thread also allocates blocks of its class
+ *   a smaller block             goes home, because two threads should not write to one cache line, and because frees of own blocks are faster.
+ *                               But while blocks of its class cross, it is kept, because home it would be exchanged again. */
+bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class);
+/* Each of these functions is told an event: a miss, `blocks` own blocks that came back, a block that goes home and whose bitmap word is not yet in the
+ * outbox, and a full bin. hk_crossing_missed() may send all blocks of the outbox. hk_crossing_forget() forgets all events. */
+void hk_crossing_missed(struct hk_tcache *cache, unsigned class);
+void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks);
+void hk_crossing_sent(struct hk_tcache *cache, unsigned class);
+void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class);
+void hk_crossing_forget(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and
  * allocated again:   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin */

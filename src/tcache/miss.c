@@ -10,7 +10,6 @@ enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* added to a tick's sweep; 50 us for about 1 MiB that slow calls touched */
     WORK_FOR_EXCESS = 8192 * HK_WORK_OF_CALL, /* 25 ms for about 512 MiB that the program has freed */
     REAP_PER_EPOCH = 64,
-    KEEP_REMOTE_FROM = 1024,
 };
 
 static void on_epoch(struct hk_tcache *cache)
@@ -155,6 +154,7 @@ static HK_NOINLINE void *refill(struct hk_tcache *cache, unsigned class, size_t 
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     hk_bin_grow_if_small(cache, class);
+    hk_crossing_missed(cache, class);
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
     cache->owner.source = HK_SOURCE_OWN;
     if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0)) {
@@ -185,13 +185,6 @@ void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size)
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
-/* Returns true if the freeing thread keeps another owner's block in its bin. The thread keeps a block of 1 KiB or more if it also allocates blocks of
- * this class. The thread returns smaller blocks to their owner, because otherwise two threads would write to one cache line. */
-static bool of_use_here(const struct hk_tcache *cache, unsigned class)
-{
-    return hk_classes[class].size >= KEEP_REMOTE_FROM && allocates(cache, class);
-}
-
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
@@ -204,8 +197,10 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
     bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
     /* realloc in place makes blocks of medium classes that the program may never request. Bins do not grow for such blocks. */
     bool serves = class < HK_FINE_CLASSES || bin->served > 0;
-    if (still_full && (!serves || !hk_bin_grow_if_small(cache, class)))
+    if (still_full && (!serves || !hk_bin_grow_if_small(cache, class))) {
+        hk_crossing_overflowed(cache, class);
         hk_bin_flush(cache, class, (hk_bin_items(bin) + 1) / 2);
+    }
     if (!hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
         hk_flush(cache, &block, 1);
     hk_tcache_leave(cache);
@@ -304,7 +299,7 @@ static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint3
         cache->new_for--;
     else if (list == HK_COMMONS || HK_UNLIKELY(list >= HK_FIRST_GROUP))
         send_to_abandoned(cache, block, entry);
-    else if (of_use_here(cache, class))
+    else if (hk_crossing_keeps(cache, class))
         hk_tcache_keep(cache, class, block);
     else
         free_abandoned(cache, block, entry);
@@ -315,10 +310,12 @@ void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry)
     unsigned class = hk_entry_class(entry);
     if (HK_UNLIKELY(!hk_entry_is_plain_from(entry, HK_FIRST_OWNER)) || HK_UNLIKELY(cache == NULL))
         free_unowned(cache, block, entry);
-    else if (hk_entry_owner(entry) == cache->owner.id || of_use_here(cache, class))
+    else if (hk_entry_owner(entry) == cache->owner.id || hk_crossing_keeps(cache, class))
         hk_tcache_keep(cache, class, block);
-    else
+    else {
+        hk_crossing_sent(cache, class);
         send_home(cache, block);
+    }
 }
 
 bool hk_tcache_should_move(struct hk_tcache *cache, const void *block)

@@ -40,6 +40,7 @@ bool hk_tcache_begin(void)
         open_cache(cache);
     }
     memset(cache->held_until, 0, sizeof cache->held_until);
+    hk_crossing_forget(cache);
     cache->ticker = hk_decay_first_ticker();
     cache->until_tick = HK_TICK_NOW;
     cache->sampling = false;

@@ -1,0 +1,68 @@
+/* Decides which blocks of other owners' slabs a thread keeps in its bins. */
+#include "tcache/layout.h"
+
+enum {
+    KEEP_FROM = 1024,
+    CROSSES = 16,          /* a class crosses after so many more misses at which its blocks crossed than other misses */
+    BLOCKS_PER_COUNT = 64, /* sent blocks count by the bitmap word, so blocks that came back count by as many */
+};
+
+static uint64_t bit_of(unsigned class) { return (uint64_t)1 << class; }
+static uint8_t more(uint8_t count, size_t by) { return (uint8_t)hk_min(count + by, UINT8_MAX); }
+static uint8_t less(uint8_t count) { return (uint8_t)(count - (count > 0)); }
+
+bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class)
+{
+    return class < HK_FINE_CLASSES ? (cache->hot.keeps & bit_of(class)) != 0 : cache->hot.bins[class].served > 0;
+}
+
+/* Before the class is kept, sends the outbox's blocks, because free looks into the outbox first, and would find entries of the class there. */
+static void note_miss(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_crossing *crossing = &cache->crossings[class];
+    bool crosses = crossing->sent > 0 && crossing->returned > 0;
+    crossing->sent = less(crossing->sent);
+    crossing->returned = less(crossing->returned);
+    crossing->misses = crosses ? more(crossing->misses, crossing->misses < CROSSES) : less(crossing->misses);
+    if (crossing->misses == 0)
+        cache->hot.keeps &= ~bit_of(class);
+    else if (crossing->misses == CROSSES && !hk_crossing_keeps(cache, class)) {
+        hk_outbox_send_all(&cache->outbox);
+        cache->hot.keeps |= bit_of(class);
+    }
+}
+
+void hk_crossing_missed(struct hk_tcache *cache, unsigned class)
+{
+    if (class >= HK_FINE_CLASSES)
+        return; /* a free of a medium block is not pushed before its mark is cleared */
+    if (hk_classes[class].size >= KEEP_FROM)
+        cache->hot.keeps |= bit_of(class);
+    else
+        note_miss(cache, class);
+}
+
+void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks)
+{
+    cache->crossings[class].returned = more(cache->crossings[class].returned, 1 + blocks / BLOCKS_PER_COUNT);
+}
+
+void hk_crossing_sent(struct hk_tcache *cache, unsigned class)
+{
+    cache->crossings[class].sent = more(cache->crossings[class].sent, 1);
+}
+
+/* A full bin tells that the thread frees more blocks than it allocates. A flush of kept blocks takes long, because each may lie in another slab. */
+void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class)
+{
+    if (hk_classes[class].size >= KEEP_FROM)
+        return;
+    cache->crossings[class].misses = 0;
+    cache->hot.keeps &= ~bit_of(class);
+}
+
+void hk_crossing_forget(struct hk_tcache *cache)
+{
+    memset(cache->crossings, 0, sizeof cache->crossings);
+    cache->hot.keeps = 0;
+}
