@@ -86,8 +86,8 @@ HK_INLINE uint64_t hk_age_since(uint16_t stamp, uint64_t now_ms)
     return (uint64_t)(uint16_t)(hk_age_stamp(now_ms) - stamp) << HK_AGE_SHIFT;
 }
 
-/* Names the call that received an invalid pointer. HK_CALL_FLUSH means that the fault was found only when a flush moved the freed block back to its
- * slab. By then, it is no longer known which function freed the block. */
+/* Names the call that received an invalid pointer. HK_CALL_FLUSH means that the fault was found later, by a flush, by malloc, or at exit. By
+ * then, it is no longer known which function freed the block. */
 enum hk_call {
     HK_CALL_FREE,
     HK_CALL_FREE_SIZED,

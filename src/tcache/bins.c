@@ -188,8 +188,11 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class)
     bin->top = bin->base;
 }
 
-void hk_bins_check(const struct hk_tcache *cache)
+void hk_bins_check(struct hk_tcache *cache)
 {
+    if (hk_load(cache->xbusy) != 0)
+        return;
+    hk_tcache_enter(cache);
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         for (void *const *at = cache->hot.bins[class].top; *at != NULL; at--) {
             bool twice = *at == at[-1] || *at == at[-2];
@@ -197,6 +200,7 @@ void hk_bins_check(const struct hk_tcache *cache)
                 hk_invalid_pointer(HK_CALL_FLUSH, twice ? HK_TEXT_already_free : HK_TEXT_inside, *at);
         }
     }
+    hk_tcache_leave(cache);
 }
 
 static size_t heap_a_thread(void) { return hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive()); }

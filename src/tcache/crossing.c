@@ -3,12 +3,13 @@
 
 enum {
     KEEP_FROM = 1024,
-    CROSSES = 16,          /* a class crosses after so many more misses at which its blocks crossed than other misses */
-    BLOCKS_PER_COUNT = 64, /* sent blocks count by the bitmap word, so blocks that came back count by as many */
+    CROSSES = 16,          /* crossings, less other misses, from which the class is kept */
+    BLOCKS_PER_COUNT = 64, /* `sent` counts bitmap words, so `returned` counts 64 blocks as one */
+    MOST_COUNTED = 64,     /* few, because misses after the end of an exchange should soon count as no crossings */
 };
 
 static uint64_t bit_of(unsigned class) { return (uint64_t)1 << class; }
-static uint8_t more(uint8_t count, size_t by) { return (uint8_t)hk_min(count + by, UINT8_MAX); }
+static uint8_t more(uint8_t count, size_t by) { return (uint8_t)hk_min(count + by, MOST_COUNTED); }
 static uint8_t less(uint8_t count) { return (uint8_t)(count - (count > 0)); }
 
 bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class)
@@ -35,16 +36,17 @@ static void note_miss(struct hk_tcache *cache, unsigned class)
 void hk_crossing_missed(struct hk_tcache *cache, unsigned class)
 {
     if (class >= HK_FINE_CLASSES)
-        return; /* a free of a medium block is not pushed before its mark is cleared */
+        return; /* the mark of a medium block must be cleared at its free */
     if (hk_classes[class].size >= KEEP_FROM)
         cache->hot.keeps |= bit_of(class);
-    else
+    else if (!hk_remote_track.on) /* the track follows small blocks until they are home */
         note_miss(cache, class);
 }
 
 void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks)
 {
-    cache->crossings[class].returned = more(cache->crossings[class].returned, 1 + blocks / BLOCKS_PER_COUNT);
+    cache->crossings[class].returned =
+        more(cache->crossings[class].returned, (blocks + BLOCKS_PER_COUNT - 1) / BLOCKS_PER_COUNT);
 }
 
 void hk_crossing_sent(struct hk_tcache *cache, unsigned class)
@@ -52,7 +54,7 @@ void hk_crossing_sent(struct hk_tcache *cache, unsigned class)
     cache->crossings[class].sent = more(cache->crossings[class].sent, 1);
 }
 
-/* A full bin tells that the thread frees more blocks than it allocates. A flush of kept blocks takes long, because each may lie in another slab. */
+/* A full bin shows that the thread frees more blocks than it allocates. A flush of kept blocks takes long, because each may lie in another slab. */
 void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class)
 {
     if (hk_classes[class].size >= KEEP_FROM)
@@ -64,5 +66,5 @@ void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class)
 void hk_crossing_forget(struct hk_tcache *cache)
 {
     memset(cache->crossings, 0, sizeof cache->crossings);
-    cache->hot.keeps = 0;
+    cache->hot.keeps &= ~(bit_of(hk_class_of(KEEP_FROM)) - 1);
 }

@@ -74,9 +74,9 @@ struct hk_due {
 
 /* Tells whether blocks of a class cross, which means that this thread frees other threads' blocks, and gets back its own (crossing.c). */
 struct hk_crossing {
-    uint8_t sent;     /* bitmap words for which blocks went home; a miss of the class subtracts 1 */
-    uint8_t returned; /* bitmap words' worth of own blocks that came back; a miss of the class subtracts 1 */
-    uint8_t misses;   /* number of misses at which the blocks crossed, less those at which they did not */
+    uint8_t sent;     /* number of bitmap words of which blocks went home; a miss of the class subtracts 1 */
+    uint8_t returned; /* number of own blocks that came back, divided by 64; a miss of the class subtracts 1 */
+    uint8_t misses;   /* rises by 1 at a miss at which blocks crossed, falls by 1 at another miss; from 0 to 16 */
 };
 
 struct hk_tcache {
@@ -166,9 +166,10 @@ size_t hk_bins_budget(void);
 /* Returns all blocks of the bins and the depot to their slabs, and frees the arrays of the bins. If `held_too` is false, leaves held bins (held_until)
  * as they are. This is so if the thread was idle for a long time, or if there is much idle memory. */
 void hk_bins_empty(struct hk_tcache *cache, bool held_too);
-/* Ends the program if a bin of small blocks holds a block twice, with at most one other block in between, or a pointer that is not a multiple of 16.
- * Reads only the arrays of the bins, so that it is cheap enough for the end of each program. The marks of medium blocks are checked at each free. */
-void hk_bins_check(const struct hk_tcache *cache);
+/* Called at exit. Ends the program if a bin of small blocks holds a block twice, with at most one other block in between, or a pointer that is not a
+ * multiple of 16. Reads only the arrays of the bins, so that each program can afford it. Checks nothing if a signal handler has interrupted a slow
+ * call and exits, because the call may have been changing a bin. */
+void hk_bins_check(struct hk_tcache *cache);
 /* Called at each epoch. If a bin is not held and looks unused since the last epoch, empties the bin, or frees its array if it is empty. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
@@ -176,14 +177,15 @@ void hk_bins_flush_idle(struct hk_tcache *cache);
  *
  *   a block of at least 1 KiB   is kept if the thread also allocates blocks of its class
  *   a smaller block             goes home, because two threads should not write to one cache line, and because frees of own blocks are faster.
- *                               But while blocks of its class cross, it is kept, because home it would be exchanged again. */
+ *                               It is kept while its class crosses, because its owner would soon send such a block back. */
 bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class);
-/* Each of these functions is told an event: a miss, `blocks` own blocks that came back, a block that goes home and whose bitmap word is not yet in the
- * outbox, and a full bin. hk_crossing_missed() may send all blocks of the outbox. hk_crossing_forget() forgets all events. */
+/* The next four functions record events. hk_crossing_missed() may send all blocks of the outbox. hk_crossing_returned() is called if `blocks` own
+ * blocks came back, hk_crossing_sent() if the outbox's fast path refused a block, and hk_crossing_overflowed() if a bin is full. */
 void hk_crossing_missed(struct hk_tcache *cache, unsigned class);
 void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks);
 void hk_crossing_sent(struct hk_tcache *cache, unsigned class);
 void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class);
+/* Forgets the events that an earlier thread of the cache has recorded. */
 void hk_crossing_forget(struct hk_tcache *cache);
 
 /* The depot (depot.c) keeps batches of free blocks together, so that the blocks of a burst do not pass through the bitmaps when they are freed and

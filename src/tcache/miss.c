@@ -111,6 +111,16 @@ static void *alloc_without_bin(struct hk_tcache *cache, unsigned class)
     return block;
 }
 
+/* Pops a block for a slow call. Returns NULL if the bin is empty. Ends the program if the newest block was freed twice in a row, because the block
+ * would otherwise serve two calls. */
+static void *pop(struct hk_tcache *cache, unsigned class)
+{
+    void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
+    if (block == NULL && HK_UNLIKELY(*cache->hot.bins[class].top != NULL))
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, *cache->hot.bins[class].top);
+    return block;
+}
+
 /* Takes a block of a larger class from its bin, so that no slab of `class` is made. The block is aligned like blocks of `class`. Returns NULL if the
  * thread has blocks of `class` after all, or if no bin has such a block. In the latter case, counts `size` for the saved profile. */
 static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class, size_t size)
@@ -126,22 +136,12 @@ static HK_NOINLINE void *instead_of_slab(struct hk_tcache *cache, unsigned class
             count_refill(cache, class);
             /* This miss does not count, because the bin stays empty and soon misses again, whatever its size. */
             cache->turns[class]--;
-            return hk_bin_pop(&cache->hot, larger * HK_CLASS_BYTES, false);
+            return pop(cache, larger);
         }
     }
     if (hk_options.profile_save != NULL)
         hk_learned_vote(class, size);
     return NULL;
-}
-
-/* Pops a block for a slow call. Returns NULL if the bin is empty. If the bin has blocks, the pop fails only for a block that was freed twice in a row.
- * The program ends then, because the block would serve two calls. */
-static void *pop(struct hk_tcache *cache, unsigned class)
-{
-    void *block = hk_bin_pop(&cache->hot, class * HK_CLASS_BYTES, false);
-    if (block == NULL && HK_UNLIKELY(*cache->hot.bins[class].top != NULL))
-        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, *cache->hot.bins[class].top);
-    return block;
 }
 
 static HK_NOINLINE void *refill(struct hk_tcache *cache, unsigned class, size_t size)

@@ -159,7 +159,7 @@ UNIT_TEST(misses_decide)
         miss(cache, 0, 64);
     assert_false(hk_crossing_keeps(cache, CLASS_OF_64));
     hk_crossing_forget(cache);
-    miss(cache, CROSSES, (CROSSES - 1) * 64); /* later misses of the batch cross, too */
+    miss(cache, CROSSES, CROSSES * 64); /* later misses of the batch cross, too */
     for (int i = 1; i < CROSSES; i++) {
         assert_false(hk_crossing_keeps(cache, CLASS_OF_64));
         miss(cache, 0, 0);
