@@ -42,7 +42,8 @@ fn main() {
         for which in ["overflow", "twice"] {
             let (status, said) = ended(which, option);
             let stopped = status.signal() == Some(SIGABRT) && said.starts_with("hakmem: ");
-            assert_eq!(stopped, on, "{which}, HAKMEM_HARDENED={option:?}: {status} {said}");
+            let at_once = stopped && !said.contains("found later"); // a second free is found at exit in any case
+            assert_eq!(at_once, on, "{which}, HAKMEM_HARDENED={option:?}: {status} {said}");
         }
         let (status, said) = ended("none", option);
         assert!(status.success() && said.is_empty(), "no mistake, HAKMEM_HARDENED={option:?}: {status} {said}");
