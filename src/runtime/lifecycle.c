@@ -278,18 +278,16 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
 }
 
 /* Checks the free blocks in this thread's bins, and writes the files that options ask for at exit. If safe_free is `exit`, flushes the caches of ended
- * threads and of this thread instead, because a flush checks each free block. The flush may send blocks to slabs of this thread as remote frees. The
- * drain then checks these blocks. The caches of other threads stay as they are, because these threads may still run. */
+ * threads and of this thread instead, because a flush checks each free block. The caches of other threads stay as they are, because these threads may
+ * still run. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {
         (void)hk_tcaches_reap(UINT32_MAX);
         hk_tcaches_end_parked(true);
-        if (cache != NULL) {
+        if (cache != NULL)
             hk_tcache_flush(cache);
-            hk_drain_all(cache);
-        }
     } else if (cache != NULL)
         hk_bins_check(cache);
     if (hk_named_files_wanted())

@@ -12,9 +12,10 @@ void hk_tcache_flush(struct hk_tcache *cache)
 {
     hk_tcache_enter(cache);
     hk_quarantine_empty(cache);
-    hk_drain_all(cache);
     hk_bins_empty(cache, true);
     hk_outbox_send_all(&cache->outbox);
+    hk_drain_all(
+        cache); /* last, because the outbox may have blocks of slabs that the thread has taken over meanwhile */
     hk_heap_shelf_shrink(&cache->shelf);
     hk_tcache_leave(cache);
 }
