@@ -277,8 +277,8 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Checks the free blocks in this thread's bins, and writes the files that options ask for at exit. If safe_free is `exit`, flushes the caches of ended
- * threads and of this thread instead, because a flush checks each free block. The caches of other threads stay as they are, because these threads may
+/* Checks the free blocks in this thread's bins. If safe_free is `exit`, flushes the caches of ended threads and of this thread instead, because a flush
+ * checks each free block. Then writes the files that options ask for at exit. The caches of other threads stay as they are, because these threads may
  * still run. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {

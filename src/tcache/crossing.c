@@ -3,9 +3,10 @@
 
 enum {
     KEEP_FROM = 1024,
-    CROSSES = 16,          /* crossings, less other misses, from which the class is kept */
-    BLOCKS_PER_COUNT = 64, /* `sent` counts bitmap words, so `returned` counts 64 blocks as one */
-    MOST_COUNTED = 64,     /* few, because misses after the end of an exchange should soon count as no crossings */
+    CROSSES = 16, /* the thread keeps blocks of a class once the field `misses` has this value */
+    BLOCKS_PER_COUNT =
+        64, /* `returned` counts 64 blocks as 1, because `sent` counts bitmap words, and a word stands for 64 blocks */
+    MOST_COUNTED = 64, /* upper limit of `sent` and `returned`, so that they soon are 0 after an exchange has ended */
 };
 
 static uint64_t bit_of(unsigned class) { return (uint64_t)1 << class; }
@@ -36,10 +37,10 @@ static void note_miss(struct hk_tcache *cache, unsigned class)
 void hk_crossing_missed(struct hk_tcache *cache, unsigned class)
 {
     if (class >= HK_FINE_CLASSES)
-        return; /* the mark of a medium block must be cleared at its free */
+        return; /* medium blocks are not kept by hk_hit_keep(), because it would leave their marks set */
     if (hk_classes[class].size >= KEEP_FROM)
         cache->hot.keeps |= bit_of(class);
-    else if (!hk_remote_track.on) /* the track follows small blocks until they are home */
+    else if (!hk_remote_track.on) /* the remote track can only follow blocks that go home */
         note_miss(cache, class);
 }
 

@@ -8,14 +8,14 @@
 #define MOST_HELD (640 * HK_KIB)
 enum { HEAP_PER_HELD = 16, MOST_MEDIUM = 2048 };
 
+/* Drains the inboxes last. The outbox may send blocks to slabs that the thread has taken over. These blocks then wait in the thread's own inboxes. */
 void hk_tcache_flush(struct hk_tcache *cache)
 {
     hk_tcache_enter(cache);
     hk_quarantine_empty(cache);
     hk_bins_empty(cache, true);
     hk_outbox_send_all(&cache->outbox);
-    hk_drain_all(
-        cache); /* last, because the outbox may have blocks of slabs that the thread has taken over meanwhile */
+    hk_drain_all(cache);
     hk_heap_shelf_shrink(&cache->shelf);
     hk_tcache_leave(cache);
 }
@@ -135,7 +135,8 @@ void hk_tcaches_end_parked(bool all)
     unsigned left = HK_POOL_PARKED; /* other threads may park more meanwhile */
     while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL) {
         if (!all && cache->owner.slabs > MOST_MEDIUM / HK_POOL_PARKED)
-            left = 0; /* this cache has many slabs, so its end takes long, and the other caches wait for a later call */
+            left =
+                0; /* the end of this cache takes long, because it has many slabs; a later call ends the other caches */
         end(cache);
     }
 }

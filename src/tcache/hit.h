@@ -29,8 +29,8 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry 
 struct hk_thread_state {
     struct hk_bin bins[HK_CLASSES]; /* must be first, because a bin's offset counts from the start of the struct */
     size_t key;                     /* page map entry of this thread's slabs, without the class */
-    uint64_t
-        keeps; /* bit i is set if the thread keeps blocks of class i from other owners' slabs (crossing.c); never for medium classes */
+    /* Bit i is set if the thread keeps blocks of class i that it frees in other owners' slabs (crossing.c). Bits of medium classes are never set. */
+    uint64_t keeps;
 };
 
 /* The key of a thread without a cache. No page map entry matches this key. */
