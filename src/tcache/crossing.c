@@ -3,27 +3,21 @@
 
 enum {
     KEEP_FROM = 1024,
-    CROSSES = 16, /* the thread keeps blocks of a class once the field `misses` has this value */
-    BLOCKS_PER_COUNT =
-        64, /* `returned` counts 64 blocks as 1, because `sent` counts bitmap words, and a word stands for 64 blocks */
-    MOST_COUNTED = 64, /* upper limit of `sent` and `returned`, so that they soon are 0 after an exchange has ended */
+    CROSSES = 16,          /* the thread keeps blocks of a class once the field `misses` has this value */
+    BLOCKS_PER_COUNT = 64, /* the blocks of a bitmap word, because `sent` counts words */
+    MOST_COUNTED = 64,     /* limit of `sent` and `returned`, so that they soon are 0 after an exchange has ended */
 };
 
 static uint64_t bit_of(unsigned class) { return (uint64_t)1 << class; }
 static uint8_t more(uint8_t count, size_t by) { return (uint8_t)hk_min(count + by, MOST_COUNTED); }
 static uint8_t less(uint8_t count) { return (uint8_t)(count - (count > 0)); }
 
-bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class)
-{
-    return class < HK_FINE_CLASSES ? (cache->hot.keeps & bit_of(class)) != 0 : cache->hot.bins[class].served > 0;
-}
-
 /* Before the class is kept, sends the outbox's blocks, because free looks into the outbox first, and would find entries of the class there. */
 static void note_miss(struct hk_tcache *cache, unsigned class)
 {
     struct hk_crossing *crossing = &cache->crossings[class];
     bool crosses = crossing->sent > 0 && crossing->returned > 0;
-    crossing->sent = less(crossing->sent);
+    crossing->sent = less((uint8_t)hk_min(crossing->sent, MOST_COUNTED));
     crossing->returned = less(crossing->returned);
     crossing->misses = crosses ? more(crossing->misses, crossing->misses < CROSSES) : less(crossing->misses);
     if (crossing->misses == 0)
@@ -48,11 +42,6 @@ void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks
 {
     cache->crossings[class].returned =
         more(cache->crossings[class].returned, (blocks + BLOCKS_PER_COUNT - 1) / BLOCKS_PER_COUNT);
-}
-
-void hk_crossing_sent(struct hk_tcache *cache, unsigned class)
-{
-    cache->crossings[class].sent = more(cache->crossings[class].sent, 1);
 }
 
 /* A full bin shows that the thread frees more blocks than it allocates. A flush of kept blocks takes long, because each may lie in another slab. */

@@ -135,8 +135,7 @@ void hk_tcaches_end_parked(bool all)
     unsigned left = HK_POOL_PARKED; /* other threads may park more meanwhile */
     while (left-- > 0 && (cache = hk_pool_unpark(all ? HK_UNPARK_OLDEST : HK_UNPARK_DUE)) != NULL) {
         if (!all && cache->owner.slabs > MOST_MEDIUM / HK_POOL_PARKED)
-            left =
-                0; /* the end of this cache takes long, because it has many slabs; a later call ends the other caches */
+            left = 0; /* the end of a cache with many slabs takes long, so a later call ends the other caches */
         end(cache);
     }
 }

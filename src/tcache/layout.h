@@ -74,9 +74,10 @@ struct hk_due {
 
 /* Tells whether blocks of a class cross, which means that this thread frees other threads' blocks, and gets back its own (crossing.c). */
 struct hk_crossing {
-    uint8_t sent;     /* number of bitmap words of which blocks went home; a miss of the class subtracts 1 */
+    uint8_t sent; /* number of bitmap words of which blocks went home, modulo 256; a miss of the class subtracts 1 */
     uint8_t returned; /* number of own blocks that came back, divided by 64; a miss of the class subtracts 1 */
     uint8_t misses;   /* rises by 1 at a miss at which blocks crossed, falls by 1 at another miss; from 0 to 16 */
+    uint8_t unused;   /* makes the size a power of two, so that one instruction finds the counts of a class */
 };
 
 struct hk_tcache {
@@ -178,12 +179,15 @@ void hk_bins_flush_idle(struct hk_tcache *cache);
  *   a block of at least 1 KiB   is kept if the thread also allocates blocks of its class
  *   a smaller block             goes home, because two threads should not write to one cache line, and because frees of own blocks are faster.
  *                               It is kept while its class crosses, because its owner would soon send such a block back. */
-bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class);
+HK_INLINE bool hk_crossing_keeps(const struct hk_tcache *cache, unsigned class)
+{
+    return (cache->hot.keeps >> class & 1) != 0 || (class >= HK_FINE_CLASSES && cache->hot.bins[class].served > 0);
+}
 /* The next four functions record events. hk_crossing_missed() may send all blocks of the outbox. hk_crossing_returned() is called if `blocks` own
  * blocks came back, hk_crossing_sent() if the outbox's fast path refused a block, and hk_crossing_overflowed() if a bin is full. */
 void hk_crossing_missed(struct hk_tcache *cache, unsigned class);
 void hk_crossing_returned(struct hk_tcache *cache, unsigned class, size_t blocks);
-void hk_crossing_sent(struct hk_tcache *cache, unsigned class);
+HK_INLINE void hk_crossing_sent(struct hk_tcache *cache, unsigned class) { cache->crossings[class].sent++; }
 void hk_crossing_overflowed(struct hk_tcache *cache, unsigned class);
 /* Forgets the events that an earlier thread of the cache has recorded. */
 void hk_crossing_forget(struct hk_tcache *cache);
